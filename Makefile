@@ -24,7 +24,7 @@ SUITES := $(VENV)/python -m scripts.test_suites
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test release abi snapshots sweep soak sim conformance findings operate wheel docs measure lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock addresses clean
+.PHONY: help setup demo test release abi snapshots sweep soak sim conformance findings operate wheel docs measure lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-trust bench-web prove slither coverage mutate twins fmt lock addresses clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -76,6 +76,9 @@ bench: bench-gas bench-relay bench-index bench-web  ## Measure everything there 
 
 bench-web: $(STEPS)  ## Measure the explorer's pages with a million messages in the store
 	@$(VENV)/python -m bench.explorer
+
+bench-trust: $(STEPS)  ## Measure the tripwire: forgeries paused, blocks until then, false pauses (FORGERIES=200 MESSAGES=100000)
+	@$(VENV)/python -m bench.trust --forgeries $(or $(FORGERIES),200) --messages $(or $(MESSAGES),100000)
 
 bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
 	@$(VENV)/python -m bench.router_gas

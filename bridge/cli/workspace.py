@@ -14,7 +14,7 @@ from eth_account.signers.local import LocalAccount
 from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
-from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY, TRIPWIRE_KEY
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.streams import IndexSource
 from bridge.gmps.registry import check_sections
@@ -36,6 +36,7 @@ _DEVNET_SETTINGS = {
     "index": {"poll_interval": 0.1},
     "retry_for": [ANY],
     "actions": {"advance": True, "poll_interval": 0.5},
+    "tripwire": {"key": TRIPWIRE_KEY, "agreement": 1, "max_clock_skew": 1},
     "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
 }
 
@@ -92,6 +93,11 @@ class Workspace:
     def index_store(self) -> Path:
         """The indexer's store, unless the settings name another one (`index_folder`)."""
         return self.state / "index.db"
+
+    @property
+    def tripwire_file(self) -> Path:
+        """What the tripwire remembers, and its log."""
+        return self.state / "tripwire.db"
 
     @property
     def index_folder(self) -> IndexFolder:

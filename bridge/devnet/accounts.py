@@ -33,6 +33,9 @@ RELAYER_KEY: Final = ANVIL_KEYS[1]
 DAPP_KEY: Final = ANVIL_KEYS[2]
 """Sends messages."""
 
+TRIPWIRE_KEY: Final = ANVIL_KEYS[9]
+"""Pauses a GMP that lies."""
+
 
 def account(key: str) -> LocalAccount:
     """The account behind a private key."""

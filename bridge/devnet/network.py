@@ -15,7 +15,7 @@ from bridge.client import Client
 from bridge.deploy.deploy import deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.devnet import anvil
-from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, TRIPWIRE_KEY, account
 from bridge.devnet.actions import deploy_actions
 from bridge.devnet.anvil import AnvilProcess, ChainState, ChainStatus
 from bridge.devnet.deployer import Deployer
@@ -253,6 +253,7 @@ async def deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
         version=1,
         network=NETWORK,
         owner=account(DEPLOYER_KEY).address,
+        tripwire=account(TRIPWIRE_KEY).address,
         floor=_FLOOR,
         chains=tuple(
             PlannedChain(

@@ -23,7 +23,7 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
         InvalidKeyError: a key is none, or can't be opened.
     """
     require_keys(settings, deployment)
-    named: list[tuple[Signer, frozenset[str]]] = [(_opened(source), source.chains) for source in settings.signers]
+    named: list[tuple[Signer, frozenset[str]]] = [(opened(source), source.chains) for source in settings.signers]
     if settings.relayer_key is not None:
         named.insert(0, (LocalSigner.from_key(settings.relayer_key.get_secret_value()), frozenset()))
     return {
@@ -54,7 +54,7 @@ def open_sealer(settings: Settings) -> KeySealer:
     source = _sealing_source(settings)
     if source is None:
         raise SettingsError(_NOBODY_SEALS)
-    return KeySealer(_held(source))
+    return KeySealer(held(source))
 
 
 def require_keys(settings: Settings, deployment: Deployment) -> None:
@@ -79,13 +79,18 @@ def _sealing_source(settings: Settings) -> SignerSource | None:
     return next((source for source in settings.signers if source.remote is None), None)
 
 
-def _opened(source: SignerSource) -> Signer:
+def opened(source: SignerSource) -> Signer:
+    """The signer of a source.
+
+    Raises:
+        InvalidKeyError: its key is none, or can't be opened.
+    """
     if source.remote is not None and source.address is not None:
         return RemoteSigner(source.remote, source.address)
-    return LocalSigner(_held(source))
+    return LocalSigner(held(source))
 
 
-def _held(source: SignerSource) -> LocalAccount:
+def held(source: SignerSource) -> LocalAccount:
     """The account of a key that this process may hold."""
     if source.environment is not None:
         return environment_signer(source.environment).account

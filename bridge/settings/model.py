@@ -68,6 +68,7 @@ from bridge.settings.sections import (
     SignerSource,
     SpendingTable,
     SpendLimit,
+    TripwireTable,
     TrustTable,
     Wei,
     choices,
@@ -178,6 +179,9 @@ class Settings(BaseSettings):
         default=ActionsTable(), description="which atomic actions are followed, and whether they are moved on"
     )
     trust: TrustTable = Field(default=TrustTable(), description="how whom lanes trust is compared with the plan")
+    tripwire: TripwireTable = Field(
+        default=TripwireTable(), description="the process that pauses a GMP that lies, see below"
+    )
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
     dlq: DeadLetterTable = Field(
         default=DeadLetterTable(), description="where dead letters are kept, and who is notified"
@@ -579,6 +583,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "signers": {name for signer in settings.signers for name in signer.chains},
         "phase_limits": {end for one in settings.phase_limits for end in (one.source, one.destination) if end},
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
+        "tripwire": set(settings.tripwire.endpoints),
         **settings.attestations.chains(),
         "heartbeats": set(settings.heartbeats.recipients),
         "actions": set(settings.actions.coordinators),

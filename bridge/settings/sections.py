@@ -38,12 +38,14 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
 from bridge.relayer.actions import ActionSettings
+from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.sender_choices import ChoiceBounds
 from bridge.relayer.settings import PhaseLimit
+from bridge.rpc.policy import EndpointPolicy
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
+from bridge.tripwire.settings import MAX_PAUSE, TripwireSettings
 
 _ETHER = 10**18
 _UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
@@ -526,6 +528,59 @@ class ActionsTable(Section):
             for address in [*examples, *sorted(self.coordinators.get(chain.name, frozenset()))]:
                 found[Coordinator(chain.chain_id, to_checksum_address(address))] = None
         return tuple(found)
+
+
+class TripwireTable(Section):
+    """The tripwire: whom it asks, with which key it pauses, and for how long; times in seconds."""
+
+    key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
+    signer: SignerSource | None = Field(
+        default=None, description="in place of key: a variable, a keystore or a remote signer"
+    )
+    log_key: SecretStr | None = Field(default=None, description="signs the log; none is the key that pauses")
+    endpoints: dict[str, tuple[str, ...]] = Field(
+        default={}, description="its own endpoints, by name of the chain; two of one host count once"
+    )
+    agreement: int = Field(
+        default=2,
+        ge=1,
+        description="endpoints that must say the same; 1 takes the deployments file's where none are named",
+    )
+    pause: int = Field(default=MAX_PAUSE, ge=60, le=MAX_PAUSE, description="for which a GMP is paused")
+    poll_interval: float = Field(default=0.5, gt=0, description="between two looks at a chain")
+    max_clock_skew: float = Field(default=15.0, ge=0, description="by which the times of two chains may differ")
+    block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
+    early_gmps: Gmps = Field(
+        default=frozenset(),
+        description="GMPs that may deliver before the source is final: a block that fell unseen explains them, so people are told",
+    )
+    max_fee: Wei | None = Field(
+        default=None, gt=0, description="wei per gas that a pause's transaction does not exceed"
+    )
+    http: str | None = Field(
+        default=None, pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$", description="HOST:PORT of its metrics"
+    )
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> Self:
+        if self.key is not None and self.signer is not None:
+            raise ValueError("the tripwire has one key: set key or signer, not both")
+        return self
+
+    def settings(self) -> TripwireSettings:
+        """What the tripwire needs of these."""
+        return TripwireSettings(
+            pause=self.pause,
+            poll_interval=self.poll_interval,
+            max_clock_skew=self.max_clock_skew,
+            block_range=self.block_range,
+            early_gmps=self.early_gmps,
+            max_fee=self.max_fee,
+        )
+
+    def policy(self) -> EndpointPolicy:
+        """How its endpoints are asked."""
+        return EndpointPolicy(agreement=self.agreement)
 
 
 class PropagationTable(Section):

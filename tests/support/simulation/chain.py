@@ -117,6 +117,12 @@ class SimulatedChain:
         found = [log for receipt in receipts for log in receipt.logs if log.topics[0] == topic]
         return self.random.choice(found) if found else None
 
+    def logs_of(self, number: int) -> list[Log]:
+        """The logs of a block of the chain as it is now; none where there is no block."""
+        if not 0 <= number <= self.height:
+            return []
+        return [log for receipt in self._blocks[number].receipts.values() for log in receipt.logs]
+
     def fund(self, account: str, wei: int) -> None:
         """Gives an account money, from block 0 on, so that no reorg takes it back."""
         for block in self._blocks:

@@ -43,6 +43,7 @@ _NOBODY: Final = "0x" + "00" * 20
 GMPS: Final = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 TWO_STEPS: Final = frozenset({Gmp.AXELAR})
 QUOTE: Final = 10  # wei
+ALLOWANCE: Final = 86_400  # seconds that the tripwire may pause a GMP for
 
 DISPATCHED: Final = keccak(text="SimulatedDispatch(bytes)")
 APPROVE: Final = b"aprv"
@@ -86,6 +87,7 @@ class State:
     used: frozenset[tuple[Gmp, int, int]] = frozenset()  # what those have delivered: GMP, source, number
     hushed: bool = False  # whether the liar refuses calls too
     retriers: dict[str, str] = field(default_factory=dict)  # by sender in small letters
+    pauses: dict[int, int] = field(default_factory=dict)  # until when the tripwire has paused a GMP, Unix seconds
     is_trial: bool = False  # whether what is done is a call without a transaction: contracts can tell, by tx.gasprice
 
     def copy(self) -> State:
@@ -107,6 +109,7 @@ class State:
             self.used,
             self.hushed,
             dict(self.retriers),
+            dict(self.pauses),
             self.is_trial,
         )
 
@@ -202,6 +205,24 @@ def pause(state: State, gmp: Gmp, *, paused: bool) -> list[Emitted]:
     return []
 
 
+def deliver(state: State, gmp: Gmp, envelope: bytes) -> list[Emitted]:
+    """A GMP brings an envelope, in as many transactions as it takes; one that the router refuses changes nothing."""
+    state.approved |= {(gmp, keccak(envelope))}
+    try:
+        return _deliver(state, gmp, DELIVER + proof_of(gmp, envelope) + envelope)
+    except RevertedError:
+        return []
+
+
+def retry(state: State, message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
+    """The sender's own retry of a message that the router knows; nothing if a reorg took it."""
+    if message.id not in state.sent:
+        return []
+    owner, attempts = state.sent[message.id]
+    state.sent[message.id] = (owner, attempts + 1)
+    return _retried(message, attempts + 1, gmps)
+
+
 def transact(state: State, sender: str, call: Call) -> list[Emitted]:
     """Runs a transaction's call, and returns its events.
 
@@ -213,6 +234,10 @@ def transact(state: State, sender: str, call: Call) -> list[Emitted]:
         return _retry(state, sender, call)
     if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("execute"):
         return _execute_by_hand(state, call.data)
+    if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("pauseGmp"):
+        gmp, until = _arguments("pauseGmp", call.data)
+        state.pauses[gmp] = until
+        return []
     if call.to == MULTICALL_ADDRESS:
         return _multicall(state, call.data)
     for gmp in GMPS:
@@ -256,6 +281,8 @@ _VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[A
     "enabledGmps": lambda _state, _a: (["uint16"], [bits_from_gmps(GMPS)]),
     "adapterOf": _adapter_of,
     "isExpired": lambda state, a: (["bool"], [a[2] != 0 and state.timestamp > a[1] + a[2]]),
+    "gmpPausedUntil": lambda state, a: (["uint48"], [state.pauses.get(a[0], 0)]),
+    "tripwireAllowance": lambda _state, _a: (["uint256"], [ALLOWANCE]),
     "sentTo": lambda state, a: (["uint64", "uint192"], [state.lanes.get(a[0], 0), 0]),
 }
 
@@ -292,10 +319,14 @@ def _retry(state: State, sender: str, call: Call) -> list[Emitted]:
         raise _refusal("FeesDifferFromValue(uint256,uint256)", sum(fee for _, fee in fees), call.value)
     gmps = [Gmp(number) for number, _ in fees]
     state.sent[message.id] = (owner, attempts + 1)
+    return _retried(message, attempts + 1, gmps)
+
+
+def _retried(message: Message, attempt: int, gmps: Sequence[Gmp]) -> list[Emitted]:
     event = MessageRetried(
         message_id=message.id,
         destination_chain=message.destination_chain,
-        attempt=attempts + 1,
+        attempt=attempt,
         gmps=bits_from_gmps(gmps),
     )
     return [*_dispatched(message, gmps), event_log(event)]
@@ -311,7 +342,7 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     if gmp in TWO_STEPS and (gmp, keccak(envelope)) not in state.approved:
         raise RevertedError(NOT_APPROVED)
     message = decode_envelope(envelope).message
-    if gmp in state.paused:
+    if gmp in state.paused or state.pauses.get(int(gmp), 0) > state.timestamp:
         raise _refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
     received = state.receipts.get(message.id, frozenset())
     number = (gmp, message.source_chain, message.nonce)

@@ -1,0 +1,319 @@
+"""Measures the tripwire and writes `build/bench/trust.json`.
+
+Forgeries are made on real anvil chains with blocks of 2 s, through endpoints of which a tenth of the answers fail. A forgery
+counts from the moment at which chain data alone prove it: the destination's block with the receipt is there, and the source's
+final block covers it. `p99_blocks` counts the destination's blocks from then on, up to the one with the pause; 1 is the next.
+Honest messages are sent in the simulated world of `tests/support/simulation/tripwire.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import math
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from aiohttp import ClientSession
+from eth_utils import keccak
+
+from bridge import devnet as devnets
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DEPLOYER_KEY, TRIPWIRE_KEY, account
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.service.tripwire_service import open_tripwire
+from bridge.settings import Settings
+from tests.anvil.fault_proxy import FaultProxy
+from tests.anvil.rpc import free_ports
+from tests.support.simulation.time import run_in_virtual_time
+from tests.support.simulation.tripwire import Outcome, honest_history
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RESULT: Final = ROOT / "build" / "bench" / "trust.json"
+
+BLOCK: Final = 2  # seconds
+FAILING: Final = 0.1  # of all answers
+ENDPOINTS: Final = 3
+AGREEMENT: Final = 2
+SKEW: Final = 1  # seconds
+PAUSE: Final = 60  # seconds: the shortest, so that the router's allowance lasts for all forgeries
+PATIENCE: Final = 60.0  # seconds for one forgery
+MESSAGES_OF_A_WORLD: Final = 1_000
+
+
+@dataclass(slots=True)
+class Heads:
+    """When each block of a chain was first seen, by a monotonic clock."""
+
+    seen: dict[int, float] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)  # Unix seconds
+    head: int = -1
+
+    def first(self, number: int) -> float | None:
+        """When a block was there."""
+        return self.seen.get(number)
+
+
+class Rpc:
+    """One chain, asked directly."""
+
+    def __init__(self, session: ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url
+
+    async def __call__(self, method: str, *params: Any) -> Any:
+        """The result of a request."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        async with self._session.post(self._url, json=body) as answer:
+            document = await answer.json()
+        if "error" in document:
+            raise RuntimeError(f"{method}: {document['error']}")
+        return document["result"]
+
+
+async def follow(rpc: Rpc, heads: Heads) -> None:
+    """Notes each block as it comes."""
+    while True:
+        block = await rpc("eth_getBlockByNumber", "latest", False)
+        number = int(block["number"], 16)
+        if number > heads.head:
+            now = time.monotonic()
+            for missed in range(heads.head + 1, number + 1):
+                heads.seen[missed] = now
+                heads.times[missed] = int(block["timestamp"], 16) - BLOCK * (number - missed)
+            heads.head = number
+        await asyncio.sleep(0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgery:
+    """One lie, and how long it took."""
+
+    paused: bool
+    blocks: int | None  # of the destination, from the proof to the pause
+    seconds: float | None
+
+
+class Bench:
+    """Lies on one destination, over one GMP after the other."""
+
+    def __init__(self, devnet: Devnet, session: ClientSession) -> None:
+        self.source, self.destination = devnet.deployment.chains[:2]
+        self._source = Rpc(session, self.source.rpc_urls[0])
+        self._destination = Rpc(session, self.destination.rpc_urls[0])
+        self.sources, self.destinations = Heads(), Heads()
+        self._nonces = count(10**6)
+
+    async def follow(self) -> None:
+        """Notes both chains' blocks until it is cancelled."""
+        await asyncio.gather(follow(self._source, self.sources), follow(self._destination, self.destinations))
+
+    async def lie(self, gmp: Gmp) -> Forgery:
+        """Has the GMP's adapter hand over what nobody sent, and waits for the pause; ends it as the owner would."""
+        here = self.destination
+        message = _message(self.source, here, next(self._nonces))
+        data = ROUTER.encode("receiveMessage", message.source_chain, message.encode())
+        receipt = await self._transact(here.adapter(gmp), data)
+        assert receipt["status"] == "0x1", f"the lie over {gmp.label} was refused"
+        block = int(receipt["blockNumber"], 16)
+        deadline = time.monotonic() + PATIENCE
+        while not (paused := await self._paused_in(gmp, block)):
+            if time.monotonic() > deadline:
+                return Forgery(paused=False, blocks=None, seconds=None)
+            await asyncio.sleep(0.1)
+        proven = self._proven_at(block)
+        after = sorted(at for number, at in self.destinations.seen.items() if number <= paused and at > proven)
+        await self._transact(account(DEPLOYER_KEY).address, ROUTER.encode("endGmpPause", int(gmp)))
+        return Forgery(paused=True, blocks=len(after), seconds=after[-1] - proven if after else 0.0)
+
+    def _proven_at(self, block: int) -> float:
+        """When both chains' data first proved the lie, whoever looked."""
+        seen = self.destinations.seen[block]
+        height = max(number for number, at in self.sources.seen.items() if at <= seen)
+        covers = self.destinations.times[block] + SKEW
+        final = next(n for n in count(height) if self.sources.times.get(n, covers) >= covers)
+        confirmed = self.sources.first(final + self.source.confirmations)
+        assert confirmed is not None
+        return max(seen, confirmed)
+
+    async def _paused_in(self, gmp: Gmp, since: int) -> int | None:
+        """The block in which the router said that the GMP is paused."""
+        topics = ["0x" + keccak(text="GmpPauseSet(uint8,uint48)").hex(), f"0x{int(gmp):064x}"]
+        wanted = {"fromBlock": hex(since), "address": self.destination.router, "topics": topics}
+        logs = await self._destination("eth_getLogs", wanted)
+        return int(logs[0]["blockNumber"], 16) if logs else None
+
+    async def _transact(self, sender: str, data: bytes) -> dict[str, Any]:
+        rpc = self._destination
+        await rpc("anvil_setBalance", sender, hex(10**20))
+        await rpc("anvil_impersonateAccount", sender)
+        fields = {"from": sender, "to": self.destination.router, "data": f"0x{data.hex()}", "gas": hex(3_000_000)}
+        sent = await rpc("eth_sendTransaction", fields)
+        while (receipt := await rpc("eth_getTransactionReceipt", sent)) is None:  # noqa: ASYNC110  # a chain tells nobody
+            await asyncio.sleep(0.05)
+        found: dict[str, Any] = receipt
+        return found
+
+
+def _message(source: ChainDeployment, destination: ChainDeployment, nonce: int) -> Message:
+    return Message(
+        source_chain=source.chain_id,
+        source_router=to_bytes32(source.router),
+        sender=to_bytes32(account(DEPLOYER_KEY).address),
+        nonce=nonce,
+        destination_chain=destination.chain_id,
+        destination_router=to_bytes32(destination.router),
+        recipient=to_bytes32(destination.examples["inbox"]),
+        gas_limit=100_000,
+        sent_at=int(time.time()),
+        ttl=0,
+        kind=Kind.PLAIN,
+        quorum=2,
+        replaces=bytes(32),
+        payload=b"all your funds",
+    )
+
+
+@contextmanager
+def devnet_below(home: Path) -> Iterator[Devnet]:
+    """Two chains with blocks of 2 s."""
+    (port,) = free_ports(2)[:1]
+    try:
+        yield asyncio.run(devnets.up(home=home, block_time=BLOCK, first_port=port))
+    finally:
+        devnets.down(home=home)
+
+
+async def forge(devnet: Devnet, file: Path, wanted: int) -> list[Forgery]:
+    """So many lies, over all GMPs at the same time."""
+    async with AsyncExitStack() as stack:
+        endpoints = {}
+        for chain in devnet.deployment.chains:
+            proxies = [FaultProxy(chain.rpc_urls[0], seed, FAILING) for seed in range(ENDPOINTS)]
+            endpoints[chain.name] = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]
+        table = {
+            "key": TRIPWIRE_KEY,
+            "agreement": AGREEMENT,
+            "endpoints": endpoints,
+            "pause": PAUSE,
+            "max_clock_skew": SKEW,
+            "poll_interval": 0.2,
+        }
+        settings = Settings.load(None, {"tripwire": table})
+        tripwire = await stack.enter_async_context(open_tripwire(devnet.deployment, settings, file, is_dry_run=False))
+        session = await stack.enter_async_context(ClientSession())
+        bench = Bench(devnet, session)
+        tasks = [asyncio.create_task(tripwire.run()), asyncio.create_task(bench.follow())]
+        try:
+            while len(tripwire.read_at) < len(devnet.deployment.chains):  # noqa: ASYNC110  # the first reading
+                await asyncio.sleep(0.2)
+            gmps = sorted(bench.destination.gmp_numbers)
+            done: list[Forgery] = []
+            while len(done) < wanted:
+                batch = gmps[: wanted - len(done)]
+                # One after the other within a block, so that lies fall on all its moments.
+                done += await asyncio.gather(
+                    *(_later(bench, gmp, BLOCK * n / len(gmps)) for n, gmp in enumerate(batch))
+                )
+                print(f"{len(done)} forgeries, {sum(one.paused for one in done)} paused", flush=True)
+            return done
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _later(bench: Bench, gmp: Gmp, seconds: float) -> Forgery:
+    await asyncio.sleep(seconds)
+    return await bench.lie(gmp)
+
+
+def play_honest(seed: int, messages: int = MESSAGES_OF_A_WORLD) -> Outcome:
+    """One world without a lie."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 1))
+    with tempfile.TemporaryDirectory() as folder:
+        before, _ = run_in_virtual_time(honest_history(seed, Path(folder) / "tripwire.db", messages=messages))
+    return before
+
+
+def honest(messages: int) -> list[Outcome]:
+    """So many honest messages, in as many worlds as it takes."""
+    outcomes: list[Outcome] = []
+    sent = 0
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count() or 1, maxtasksperchild=4) as pool:
+        for outcome in pool.imap_unordered(play_honest, range(math.ceil(messages / MESSAGES_OF_A_WORLD))):
+            outcomes.append(outcome)
+            sent += outcome.honest
+            print(f"{sent} honest messages, {sum(one.pauses for one in outcomes)} false pauses", flush=True)
+    return outcomes
+
+
+def percentile(values: list[int], share: float) -> int | None:
+    """The value that this share of them does not exceed."""
+    return sorted(values)[math.ceil(share * len(values)) - 1] if values else None
+
+
+def main() -> None:
+    """Measures, prints and writes the figures; what has no measure yet is null."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--forgeries", type=int, default=200, help="on real chains (default: %(default)s)")
+    parser.add_argument("--messages", type=int, default=100_000, help="honest ones (default: %(default)s)")
+    chosen = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 1))
+    figures: dict[str, Any] = dict.fromkeys(
+        (
+            "forgeries",
+            "paused",
+            "p50_blocks",
+            "p99_blocks",
+            "honest_messages",
+            "false_pauses",
+            "weak_configs",
+            "found",
+            "backtest_promised",
+            "backtest_kept",
+        )
+    )
+    if chosen.forgeries:
+        with tempfile.TemporaryDirectory() as folder, devnet_below(Path(folder)) as devnet:
+            lies = asyncio.run(forge(devnet, Path(folder) / "tripwire.db", chosen.forgeries))
+        blocks = [one.blocks for one in lies if one.blocks is not None]
+        seconds = sorted(one.seconds for one in lies if one.seconds is not None)
+        figures |= {
+            "forgeries": len(lies),
+            "paused": sum(one.paused for one in lies),
+            "p50_blocks": percentile(blocks, 0.5),
+            "p99_blocks": percentile(blocks, 0.99),
+        }
+        if seconds:
+            print(f"seconds from proof to pause: median {seconds[len(seconds) // 2]:.2f}, most {seconds[-1]:.2f}")
+    if chosen.messages:
+        outcomes = honest(chosen.messages)
+        figures |= {
+            "honest_messages": sum(one.honest for one in outcomes),
+            "false_pauses": sum(one.pauses for one in outcomes),
+        }
+        print(f"reorgs {sum(one.reorgs for one in outcomes)}, restarts {sum(one.restarts for one in outcomes)}")
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(figures, indent=2) + "\n")
+    for name, value in figures.items():
+        print(f"{name:18} {'not measured' if value is None else value}")
+
+
+if __name__ == "__main__":
+    main()

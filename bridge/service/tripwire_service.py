@@ -1,0 +1,158 @@
+"""Puts a tripwire together: its own endpoints, keys and file, and nothing of the relayer's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from eth_account.signers.local import LocalAccount
+
+from bridge.domain.ports import read_view
+from bridge.evm.chain import EvmChain, open_chains
+from bridge.evm.signing import LocalSigner, Signer
+from bridge.metrics.samples import Samples
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.deployment import Deployment
+from bridge.service.dead_letter_service import channels
+from bridge.service.keys import held, opened
+from bridge.service.relayer_service import SystemClock
+from bridge.settings import Settings, SettingsError
+from bridge.tripwire.journal import Deed
+from bridge.tripwire.memory import Memory
+from bridge.tripwire.pauser import Pauser
+from bridge.tripwire.reader import ChainReader
+from bridge.tripwire.tripwire import Tripwire
+
+_THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
+_REQUEST_SECONDS = 3.0  # a slow endpoint must not cost a block
+
+
+def tripwire_signer(settings: Settings) -> Signer:
+    """The account that pauses.
+
+    Raises:
+        SettingsError: none is named.
+        InvalidKeyError: the key is none, or can't be opened.
+    """
+    table = settings.tripwire
+    if table.key is not None:
+        return LocalSigner.from_key(table.key.get_secret_value())
+    if table.signer is not None:
+        return opened(table.signer)
+    raise SettingsError("no key for the tripwire: set `key` or `signer` in [tripwire]")
+
+
+def journal_signer(settings: Settings) -> LocalAccount:
+    """The account that signs the log: a key of its own, else the one that pauses, if it is here.
+
+    Raises:
+        SettingsError: none is here: a remote signer signs transactions alone.
+        InvalidKeyError: the key is none, or can't be opened.
+    """
+    table = settings.tripwire
+    key = table.log_key or table.key
+    if key is not None:
+        return LocalSigner.from_key(key.get_secret_value()).account
+    if table.signer is not None and table.signer.remote is None:
+        return held(table.signer)
+    raise SettingsError("no key to sign the tripwire's log with: set `log_key` in [tripwire]")
+
+
+def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple[str, ...]]:
+    """The tripwire's own endpoints, by the chain's id.
+
+    Raises:
+        SettingsError: a chain has none, or fewer independent ones than have to agree.
+    """
+    table, found, problems = settings.tripwire, dict[int, tuple[str, ...]](), list[str]()
+    for deployed in deployment.chains:
+        urls = table.endpoints.get(deployed.name) or (deployed.rpc_urls if table.agreement == 1 else ())
+        hosts = [urlsplit(url).hostname for url in urls]
+        independent = {host for host in hosts if host not in _THIS_MACHINE}
+        count = len(independent) + sum(host in _THIS_MACHINE for host in hosts)
+        if count < table.agreement:
+            problems.append(
+                f"tripwire.endpoints.{deployed.name}: {table.agreement} independent endpoints have to agree, and {count} are"
+                " named (two of one host are one)"
+            )
+        found[deployed.chain_id] = tuple(urls)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return found
+
+
+@asynccontextmanager
+async def open_tripwire(
+    deployment: Deployment, settings: Settings, file: Path, *, is_dry_run: bool
+) -> AsyncIterator[Tripwire]:
+    """Opens the memory, connects to the chains, and puts a tripwire together.
+
+    Raises:
+        SettingsError: see `tripwire_urls` and `tripwire_signer`.
+        StoreError: the memory can't be used.
+        WrongChainError: an endpoint is of another chain.
+        TransientError: a chain has too few endpoints that answer.
+    """
+    urls, journal = tripwire_urls(settings, deployment), journal_signer(settings)
+    signer = None if is_dry_run else tripwire_signer(settings)
+    chosen = replace(settings.tripwire.settings(), is_dry_run=is_dry_run)
+    policy = replace(
+        settings.tripwire.policy(),
+        request_seconds=_REQUEST_SECONDS,
+        retry_seconds=_REQUEST_SECONDS,
+    )
+    policies = {deployed.chain_id: policy for deployed in deployment.chains}
+    async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
+        if signer is not None:
+            await _require_role(deployment, chains, signer.address)
+        with closing(Memory(file, journal)) as memory:
+            readers = {
+                deployed.chain_id: ChainReader(
+                    chains[deployed.chain_id], deployed, memory, block_range=chosen.block_range
+                )
+                for deployed in deployment.chains
+            }
+            pausers = {
+                deployed.chain_id: Pauser(chains[deployed.chain_id], deployed.router, signer, max_fee=chosen.max_fee)
+                for deployed in deployment.chains
+                if signer is not None
+            }
+            yield Tripwire(
+                deployment,
+                readers=readers,
+                pausers=pausers,
+                memory=memory,
+                channels=channels(settings.dlq.alerts),
+                clock=SystemClock(),
+                settings=chosen,
+            )
+
+
+async def _require_role(deployment: Deployment, chains: dict[int, EvmChain], address: str) -> None:
+    """Refuses to watch with a key that could pause nothing."""
+    problems = []
+    for deployed in deployment.chains:
+        named = await read_view(chains[deployed.chain_id], ROUTER, deployed.router, "tripwire")
+        if named.lower() != address.lower():
+            problems.append(f"the router on {deployed.name} names {named} as its tripwire, not {address}")
+    if problems:
+        raise SettingsError("\n".join([*problems, "the owner calls setTripwire, or --dry-run only tells people"]))
+
+
+def tripwire_samples(tripwire: Tripwire, deployment: Deployment) -> Samples:
+    """The tripwire's figures now."""
+    samples = Samples()
+    names = {deployed.chain_id: deployed.name for deployed in deployment.chains}
+    for chain_id, at in tripwire.read_at.items():
+        samples.add("waybill_tripwire_read_timestamp_seconds", at, chain=names[chain_id])
+    incidents = tripwire.memory.incidents()
+    for chain_id, name in names.items():
+        here = [one for one in incidents if one.chain_id == chain_id]
+        samples.add("waybill_tripwire_incidents", len(here), chain=name)
+        samples.add("waybill_tripwire_unpaused", sum(one.state != "PAUSED" for one in here), chain=name)
+    findings = sum(record.deed is Deed.FINDING for record in tripwire.memory.records())
+    samples.add("waybill_tripwire_findings", findings)
+    return samples

@@ -1,0 +1,117 @@
+"""Whether a receipt is honest: a pure function of what both chains say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bridge.domain.ports import Block
+
+
+class Ruling(StrEnum):
+    """What a receipt is."""
+
+    WAIT = "WAIT"  # the source's finality does not cover it yet
+    HONEST = "HONEST"  # its source handed the GMP this message, for good
+    ORPHANED = "ORPHANED"  # its source did, in a block that fell: the GMP did not wait, and did not lie
+    UNKNOWN = "UNKNOWN"  # nobody can say: people are told
+    RECEIPT_WITHOUT_CREATION = "RECEIPT_WITHOUT_CREATION"
+    RECEIPT_OVER_UNUSED_GMP = "RECEIPT_OVER_UNUSED_GMP"
+    PAYLOAD_DIFFERS = "PAYLOAD_DIFFERS"
+
+    @property
+    def is_forgery(self) -> bool:
+        """Whether the GMP lied."""
+        return self in (Ruling.RECEIPT_WITHOUT_CREATION, Ruling.RECEIPT_OVER_UNUSED_GMP, Ruling.PAYLOAD_DIFFERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenReceipt:
+    """A GMP's receipt on a destination.
+
+    Attributes:
+        row: its number in the memory.
+        payload_hash: None for a delivery that came too late: its event does not say.
+        block_time: of the destination's block, Unix seconds.
+        source_height: the source's newest block when the receipt was seen; the creation can't be above it.
+    """
+
+    row: int
+    chain_id: int
+    message_id: bytes
+    gmp: int
+    source_chain: int
+    payload_hash: bytes | None
+    block_number: int
+    block_hash: bytes
+    block_time: int
+    transaction: bytes
+    source_height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A message as a router created it, in a block that may have fallen since."""
+
+    router: str
+    destination: int
+    payload_hash: bytes
+    block_number: int
+    is_orphaned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """A router handed a message to GMPs (bits), in a block that may have fallen since."""
+
+    gmps: int
+    block_number: int
+    is_orphaned: bool
+
+
+def judge(
+    receipt: SeenReceipt,
+    creations: Sequence[Creation],
+    hand_overs: Sequence[HandOver],
+    final: Block | None,
+    *,
+    max_clock_skew: float,
+) -> Ruling:
+    """Rules on a receipt by what is known of its source.
+
+    Args:
+        receipt: whose honesty is in doubt.
+        creations: of its message.
+        hand_overs: of its message.
+        final: the newest final block of the source; None without one.
+        max_clock_skew: seconds by which the chains' times may differ.
+    """
+    if final is None:
+        return Ruling.WAIT
+    return _judge(receipt, creations, hand_overs, final, max_clock_skew)
+
+
+def _judge(
+    receipt: SeenReceipt,
+    creations: Sequence[Creation],
+    hand_overs: Sequence[HandOver],
+    final: Block,
+    max_clock_skew: float,
+) -> Ruling:
+    # What an honest receipt rests on was there before it. Once finality is past that moment, nothing can come any more.
+    is_covered = final.number >= receipt.source_height and final.timestamp >= receipt.block_time + max_clock_skew
+    handed = [one for one in hand_overs if one.gmps >> (receipt.gmp - 1) & 1]
+    standing = next((one for one in creations if not one.is_orphaned), None)
+    if standing is not None:
+        blocks = [one.block_number for one in handed if not one.is_orphaned]
+        if receipt.payload_hash not in (None, standing.payload_hash) or standing.destination != receipt.chain_id:
+            # No reorg explains it once the source's block is final.
+            return Ruling.PAYLOAD_DIFFERS if standing.block_number <= final.number else Ruling.WAIT
+        if blocks:
+            return Ruling.HONEST if max(standing.block_number, min(blocks)) <= final.number else Ruling.WAIT
+    if not is_covered:
+        return Ruling.WAIT
+    if handed or (creations and standing is None):
+        return Ruling.ORPHANED
+    return Ruling.RECEIPT_OVER_UNUSED_GMP if standing is not None else Ruling.RECEIPT_WITHOUT_CREATION

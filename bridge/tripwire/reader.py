@@ -1,0 +1,240 @@
+"""Reads what the routers of one chain say, block after block, and what fell again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import structlog
+from eth_utils.address import to_checksum_address
+
+from bridge.domain.finality import FinalityRule
+from bridge.domain.observations import BlockRef
+from bridge.domain.ports import Block, CallRevertedError, Chain, Log, TransientError, read_view
+from bridge.protocol.contracts import ROUTER, topic
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.events import (
+    EventDecodingError,
+    LateReceipt,
+    MessageExecuted,
+    MessageReceived,
+    MessageRetried,
+    MessageRouted,
+    MessageUnfunded,
+    OfMessage,
+    decode_event,
+    topic_of,
+)
+from bridge.protocol.message import EnvelopeError, decode_envelope
+from bridge.tripwire.memory import Memory, Reading
+
+_log = structlog.get_logger(__name__)
+
+_PEER_SET: Final = topic("PeerSet(uint64,bytes32)")
+_TOPICS: Final = (
+    *map(topic_of, (MessageRouted, MessageUnfunded, MessageRetried, MessageReceived, LateReceipt, MessageExecuted)),
+    _PEER_SET,
+)
+
+Heights = Callable[[int], Awaitable[int | None]]
+"""The newest block of a source now; None: it is not read."""
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What the memory keeps of some logs, see `Reading`."""
+
+    creations: list[dict[str, Any]] = field(default_factory=list)
+    hand_overs: list[dict[str, Any]] = field(default_factory=list)
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+    executions: list[dict[str, Any]] = field(default_factory=list)
+    peers: list[dict[str, Any]] = field(default_factory=list)
+
+
+class ChainReader:
+    """One chain, as source and as destination."""
+
+    def __init__(self, chain: Chain, deployed: ChainDeployment, memory: Memory, *, block_range: int) -> None:
+        """Reads nothing yet.
+
+        Args:
+            chain: which; as many of its endpoints must agree as the operator says.
+            deployed: where its router is, and when its blocks are final.
+            memory: where it is kept.
+            block_range: blocks asked for at once.
+        """
+        self.chain = chain
+        self.deployed = deployed
+        self._memory = memory
+        self._block_range = block_range
+        self._finality = FinalityRule.of(deployed)
+        self.final: Block | None = None
+        """The newest final block that was read to."""
+        self.is_current = False
+        """Whether all is read up to the newest block seen, and nothing has been taken back since."""
+
+    async def step(self, heights: Heights) -> bool:
+        """Reads up to the newest block, or so far as one question goes; says whether there is more.
+
+        Raises:
+            TransientError: the endpoints do not answer, do not agree, or were about to change their chain.
+            StoreError: nothing can be kept.
+        """
+        chain_id = self.chain.chain_id
+        routers = self._memory.peers(chain_id) | {to_checksum_address(self.deployed.router)}
+        if self._memory.know(chain_id, routers):
+            self.is_current = False
+        head, tagged = await asyncio.gather(self.chain.head(), self._finality.tagged(self.chain))
+        base = await self._standing()
+        if base is not None and base.number >= head.number:
+            await self._note_final(min(self._finality.last(head, tagged), base.number))
+            self.is_current = True
+            return False
+        first = self.deployed.start_block if base is None else base.number + 1
+        last = min(head.number, first + self._block_range - 1)
+        logs = await self.chain.logs(first, last, sorted(routers), _TOPICS)
+        tip = head if last == head.number else await self._block(last)
+        reading = await self._interpret(logs, BlockRef(tip.number, tip.hash), heights)
+        if base is not None and (await self._block(base.number)).hash != base.hash:
+            raise TransientError(f"chain {chain_id} reorganised while it was read")
+        if (await self._block(last)).hash != tip.hash:
+            raise TransientError(f"chain {chain_id} reorganised while it was read")
+        self._memory.apply(reading)
+        has_more = last < head.number
+        await self._note_final(min(self._finality.last(head, tagged), last))
+        self.is_current = not has_more
+        return has_more
+
+    def read_again(self) -> None:
+        """Something is missing: it is read again from where it was complete."""
+        self.is_current = False
+        self._memory.read_again(self.chain.chain_id)
+
+    async def lacks(self, destination: int, routers: Sequence[str], message_id: bytes) -> str | None:
+        """What this chain's routers have counted and nobody here has read, or None if nothing is missing.
+
+        A state of a block that an endpoint does not have yet is no answer: endpoints that lag can't hide a message.
+
+        Raises:
+            TransientError: the endpoints do not answer, or were about to change their chain.
+        """
+        chain_id = self.chain.chain_id
+        base = await self._standing()
+        if base is None:
+            return "nothing is read yet"
+        for router in routers:
+            try:
+                (counted, _), (_, attempts) = await asyncio.gather(
+                    read_view(self.chain, ROUTER, router, "sentTo", destination, block=base.number),
+                    read_view(self.chain, ROUTER, router, "sentMessage", message_id, block=base.number),
+                )
+            except CallRevertedError as error:
+                raise TransientError(
+                    f"router {router} on chain {chain_id} does not say what it sent: {error}"
+                ) from error
+            if (await self._block(base.number)).hash != base.hash:
+                raise TransientError(f"chain {chain_id} reorganised while it was asked")
+            found = self._memory.count_created(chain_id, router, destination, base.number)
+            if found != counted:
+                return f"router {router} has created {counted} messages to {destination} at block {base.number}, read: {found}"
+            retries = self._memory.count_retries(chain_id, message_id)
+            if attempts > retries:
+                return f"router {router} has retried 0x{message_id.hex()} {attempts} times, read: {retries}"
+        return None
+
+    async def _note_final(self, number: int) -> None:
+        if number >= 0 and (self.final is None or self.final.number < number):
+            self.final = await self._block(number)
+
+    async def _standing(self) -> BlockRef | None:
+        """The newest block that was read and has not fallen. What is above it is taken back.
+
+        Raises:
+            TransientError: the chain has no block there at the moment, and nothing shows that ours fell: the endpoints lag.
+        """
+        chain_id, has_fallen = self.chain.chain_id, False
+        known = self._memory.blocks(chain_id)
+        for base in known:
+            found = await self.chain.block(base.number)
+            has_fallen |= found is not None and found.hash != base.hash
+            if found is None or found.hash != base.hash:
+                continue
+            if base is not known[0]:
+                self._take_back(known[0], base.number, has_fallen=has_fallen)
+            return base
+        if known:
+            self._take_back(known[0], self.deployed.start_block - 1, has_fallen=has_fallen)
+        return None
+
+    def _take_back(self, newest: BlockRef, number: int, *, has_fallen: bool) -> None:
+        chain_id = self.chain.chain_id
+        if not has_fallen:
+            raise TransientError(f"chain {chain_id} has no block {newest.number} at the moment")
+        _log.warning("reorg", chain=chain_id, down_to=number, read_to=newest.number)
+        self.is_current = False
+        if self.final is not None and self.final.number > number:
+            self.final = None  # deeper than the deployments file expects
+        self._memory.rewind(chain_id, number)
+
+    async def _block(self, number: int) -> Block:
+        found = await self.chain.block(number)
+        if found is None:
+            raise TransientError(f"chain {self.chain.chain_id} has no block {number} at the moment")
+        return found
+
+    async def _interpret(self, logs: Sequence[Log], tip: BlockRef, heights: Heights) -> Reading:
+        chain_id = self.chain.chain_id
+        rows = _Rows()
+        for log in logs:
+            try:
+                self._add(rows, log)
+            except (EventDecodingError, EnvelopeError) as error:  # no honest router emits it: the index tells of it
+                _log.error("an event that can't be read", chain=chain_id, block=log.block_number, error=str(error))
+        for row in rows.receipts:
+            block = await self._block(row["block"])
+            if block.hash != row["block_hash"]:
+                raise TransientError(f"chain {chain_id} reorganised while it was read")
+            # After the receipt was seen: what it rests on is not above this.
+            height = await heights(row["source_chain"])
+            row |= {"block_time": block.timestamp, "source_height": height or 0}
+        return Reading(chain_id=chain_id, tip=tip, **asdict(rows))
+
+    def _add(self, rows: _Rows, log: Log) -> None:
+        place = {"chain_id": self.chain.chain_id, "block": log.block_number, "block_hash": log.block_hash}
+        if log.topics[0] == _PEER_SET and len(log.topics) == 3:  # the event has two indexed values
+            source, router = int.from_bytes(log.topics[1], "big"), to_checksum_address(log.topics[2][-20:])
+            rows.peers.append({"chain_id": self.chain.chain_id, "source_chain": source, "router": router})
+            return
+        event = decode_event(log.topics, log.data)
+        if not isinstance(event, OfMessage):
+            return
+        place |= {"message_id": event.message_id, "log_index": log.log_index}
+        match event:
+            case MessageRouted() | MessageUnfunded():
+                payload_hash = decode_envelope(event.envelope).message.payload_hash
+                if not (isinstance(event, MessageRouted) and self._is_funding(rows.creations, event)):
+                    made = {"router": log.address, "destination": event.destination_chain, "payload_hash": payload_hash}
+                    rows.creations.append(place | made)
+                if isinstance(event, MessageRouted):
+                    rows.hand_overs.append(place | {"gmps": event.gmps, "is_retry": 0})
+            case MessageRetried():
+                rows.hand_overs.append(place | {"gmps": event.gmps, "is_retry": 1})
+            case MessageReceived() | LateReceipt():
+                said = {
+                    "gmp": event.gmp,
+                    "source_chain": event.source_chain,
+                    "payload_hash": getattr(event, "payload_hash", None),
+                    "transaction": log.transaction_hash,
+                }
+                rows.receipts.append(place | said)
+            case MessageExecuted():
+                rows.executions.append(place)
+
+    def _is_funding(self, created: Sequence[dict[str, Any]], event: MessageRouted) -> bool:
+        """Whether a message was created before, and is funded now: `MessageUnfunded` was its creation."""
+        if any(row["message_id"] == event.message_id for row in created):
+            return True
+        known = self._memory.creations(self.chain.chain_id, event.message_id)
+        return any(not one.is_orphaned for one in known)

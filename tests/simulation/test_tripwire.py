@@ -1,0 +1,52 @@
+"""The tripwire in a simulated world: no honest history pauses anything, and every incident that was exported is found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.simulation.time import run_in_virtual_time
+from tests.support.simulation.tripwire import honest_history, play_incident
+
+INCIDENTS = sorted((Path(__file__).parent / "incidents").glob("*.json"))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(2))
+def test_no_honest_history_pauses_anything_and_a_lie_after_it_does(tmp_path: Path, seed: int) -> None:
+    before, after = run_in_virtual_time(honest_history(seed, tmp_path / "tripwire.db", messages=300))
+    assert (before.incidents, before.pauses, before.kinds) == ((), 0, ())
+    assert before.reorgs > 0
+    assert before.receipts > 0
+    assert len(after.incidents) == 1
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("file", INCIDENTS, ids=lambda file: file.stem)
+def test_each_exported_incident_is_found_again(tmp_path: Path, file: Path) -> None:
+    seed = json.loads(file.read_text())
+    outcome = run_in_virtual_time(play_incident(seed, tmp_path / "tripwire.db"))
+    assert sorted(outcome.kinds) == sorted(one["kind"] for one in seed["forgeries"])
+    assert outcome.pauses >= len({(one["gmp"], one["destination"]) for one in seed["forgeries"]})
+
+
+@pytest.mark.timeout(600)
+def test_each_way_to_lie_is_found_in_its_own_words(tmp_path: Path) -> None:
+    lies = [
+        ("RECEIPT_WITHOUT_CREATION", "hyperlane"),
+        ("RECEIPT_OVER_UNUSED_GMP", "axelar"),
+        ("PAYLOAD_DIFFERS", "wormhole"),
+    ]
+    seed = {
+        "seed": 1,
+        "chains": [{"name": "alpha"}, {"name": "beta"}],
+        "forgeries": [
+            {"kind": kind, "gmp": gmp, "source": "alpha", "destination": "beta", "after": 10 * number}
+            for number, (kind, gmp) in enumerate(lies)
+        ],
+    }
+    outcome = run_in_virtual_time(play_incident(seed, tmp_path / "tripwire.db"))
+    assert sorted(outcome.kinds) == sorted(kind for kind, _ in lies)
+    assert outcome.pauses == len(lies)
