@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -131,3 +132,12 @@ def _without_password(text: str) -> str:
         return make_url(text).render_as_string(hide_password=True)
     except ArgumentError:
         return text
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of waybill.toml, by which an editor completes and checks it.
+
+    Example: waybill config schema > waybill.schema.json
+    """
+    print(json.dumps(Settings.model_json_schema(), indent=2))

@@ -12,6 +12,7 @@ from bridge.cli import options
 from bridge.cli.output import CliError, UsageError, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.addresses import address_table, create_plan, defaults
+from bridge.deploy.plan import NetworkPlan
 from bridge.protocol.environment import unset_placeholders
 from bridge.protocol.gmps import Gmp
 
@@ -111,3 +112,12 @@ def gmps(
         as_json=as_json,
         render=lambda console: console.print(table(None, ["GMP", "on both", "why not"], rows)),
     )
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of network files, by which an editor completes and checks them.
+
+    Example: waybill network schema > network.schema.json
+    """
+    print(json.dumps(NetworkPlan.model_json_schema(by_alias=True), indent=2))

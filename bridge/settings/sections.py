@@ -93,15 +93,20 @@ def _address_or_any(text: str) -> str:
 ANY: Final = "any"
 """Stands for every sender."""
 
+_TEXTS: Final = list[str] | str
+"""What lists may be written as: a list, or names with commas between them, as in a variable of the environment."""
+
 Address = Annotated[str, AfterValidator(_address)]
 AddressesOrAny = Annotated[
-    frozenset[Annotated[str, AfterValidator(_address_or_any)]], NoDecode, BeforeValidator(_listed)
+    frozenset[Annotated[str, AfterValidator(_address_or_any)]],
+    NoDecode,
+    BeforeValidator(_listed, json_schema_input_type=_TEXTS),
 ]
-Addresses = Annotated[frozenset[Address], NoDecode, BeforeValidator(_listed)]
-Gmps = Annotated[frozenset[Gmp], NoDecode, BeforeValidator(_gmps)]
-Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_listed)]
-Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_listed)]
-Wei = Annotated[int, BeforeValidator(_wei)]
+Addresses = Annotated[frozenset[Address], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
+Gmps = Annotated[frozenset[Gmp], NoDecode, BeforeValidator(_gmps, json_schema_input_type=_TEXTS)]
+Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
+Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
+Wei = Annotated[int, BeforeValidator(_wei, json_schema_input_type=int | str)]
 
 
 class Section(BaseModel):
