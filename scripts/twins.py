@@ -1,7 +1,8 @@
-"""Shows each test of an attack fail on a vulnerable twin: the router without the one check that stops the attack.
+"""Shows each test of an attack fail on a vulnerable twin: the contract without the one check that stops the attack.
 
 tests/solidity/twins/twins.toml names for each twin what is changed in contracts/, the test that must fail then, and how. Only
-the changed router is compiled; the tests take its artifact in place of the true one (tests/solidity/TestedRouter.sol).
+the changed contract is compiled, mostly the router. The tests take its artifact in place of the true one
+(tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol).
 The last line is `<n> passed, <n> failed in <s>s`.
 
 python -m scripts.twins                    every twin
@@ -26,7 +27,12 @@ FORGE = ROOT / "build" / "tools" / "bin" / "forge"
 TESTS = ROOT / "tests" / "solidity"
 TABLE = TESTS / "twins" / "twins.toml"
 WORK = ROOT / "build" / "twins"
-ARTIFACT = WORK / "build" / "forge" / "out" / "Router.sol" / "Router.json"
+SOURCES = {
+    "Router": ("contracts/Router.sol", "WAYBILL_ROUTER"),
+    "AtomicCoordinator": ("contracts/atomic/AtomicCoordinator.sol", "WAYBILL_COORDINATOR"),
+    "AtomicAssets": ("contracts/examples/AtomicAssets.sol", "WAYBILL_PARTICIPANT"),
+}
+"""By contract that may be changed: its file, and the variable in which the tests look for its artifact."""
 QUICK = {"FOUNDRY_OPTIMIZER": "false"}
 """The tests pass on a router that is compiled without the optimizer, too, and the compiler takes half the time."""
 TRIAL = {"FOUNDRY_FUZZ_SEED": "0x5ca1ab1e", "FOUNDRY_INVARIANT_RUNS": "40", "FOUNDRY_INVARIANT_SHRINK_RUN_LIMIT": "0"}
@@ -52,7 +58,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """A router without a check, and the test that misses it."""
+    """A contract without a check, and the test that misses it."""
 
     name: str
     edits: tuple[Edit, ...]
@@ -61,6 +67,13 @@ class Twin:
     test: str
     because: str
     """What the failed test must say: that the attack went through, and not that something else broke."""
+    contract: str = "Router"
+    """Which of `SOURCES` has the change."""
+
+    @property
+    def artifact(self) -> Path:
+        """What the compiler makes of the changed contract."""
+        return WORK / "build" / "forge" / "out" / f"{self.contract}.sol" / f"{self.contract}.json"
 
 
 def read_twins() -> dict[str, Twin]:
@@ -76,7 +89,11 @@ def read_twins() -> dict[str, Twin]:
             edits = tuple(Edit(**edit) for edit in entry.get("edits", [])) or (
                 Edit(file=entry["file"], before=entry["before"], after=entry["after"]),
             )
-            twins[name] = Twin(name=name, edits=edits, path=path, test=test, because=entry["because"])
+            contract = entry.get("contract", "Router")
+            SOURCES[contract]
+            twins[name] = Twin(
+                name=name, edits=edits, path=path, test=test, because=entry["because"], contract=contract
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise TwinError(f"{TABLE.name}: [{name}] lacks {error} or has it in another form") from error
     return twins
@@ -107,8 +124,8 @@ def prepare() -> None:
             (WORK / name).symlink_to(target)
 
 
-def compile_router(twin: Twin) -> None:
-    """Compile the twin's router into ARTIFACT.
+def compile_twin(twin: Twin) -> None:
+    """Compile the twin's contract into its artifact.
 
     Raises:
         TwinError: it does not compile, or an edit does not fit.
@@ -118,16 +135,16 @@ def compile_router(twin: Twin) -> None:
     for edit in twin.edits:
         source = WORK / "contracts" / edit.file
         source.write_text(edited(source.read_text(), edit, twin.name))
-    ARTIFACT.unlink(missing_ok=True)
-    command = [str(FORGE), "build", "contracts/Router.sol", "--root", str(WORK), "--force"]
+    twin.artifact.unlink(missing_ok=True)
+    command = [str(FORGE), "build", SOURCES[twin.contract][0], "--root", str(WORK), "--force"]
     environment = {**os.environ, **QUICK}
     done = subprocess.run(command, cwd=WORK, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode or not ARTIFACT.exists():
+    if done.returncode or not twin.artifact.exists():
         raise TwinError(f"{twin.name} does not compile:\n{done.stdout}{done.stderr}")
 
 
-def run_test(path: str, test: str) -> tuple[bool, str]:
-    """Run one test with the router of ARTIFACT.
+def run_test(twin: Twin) -> tuple[bool, str]:
+    """Run a twin's test with the twin's artifact.
 
     Returns:
         Whether it passed, and what it said if not.
@@ -135,8 +152,9 @@ def run_test(path: str, test: str) -> tuple[bool, str]:
     Raises:
         TwinError: there is no such test.
     """
+    path, test = twin.path, twin.test
     command = [str(FORGE), "test", "--match-path", f"tests/solidity/{path}", "--match-test", rf"^{test}\("]
-    environment = {**os.environ, **TRIAL, "WAYBILL_ROUTER": str(ARTIFACT.relative_to(ROOT))}
+    environment = {**os.environ, **TRIAL, SOURCES[twin.contract][1]: str(twin.artifact.relative_to(ROOT))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     ran = re.search(r"(\d+) tests? passed, (\d+) failed", done.stdout)
     if ran is None or int(ran[1]) + int(ran[2]) != 1:
@@ -150,15 +168,15 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
 
     Args:
         twin: the one to try.
-        made: the one that was tried before it, whose router serves again if it is the same.
+        made: the one that was tried before it, whose artifact serves again if it is the same.
 
     Returns:
         Why it shows nothing; empty if its test fails as it should.
     """
     try:
-        if made is None or made.edits != twin.edits:
-            compile_router(twin)
-        passed, said = run_test(twin.path, twin.test)
+        if made is None or (made.contract, made.edits) != (twin.contract, twin.edits):
+            compile_twin(twin)
+        passed, said = run_test(twin)
     except TwinError as error:
         return str(error)
     if passed:
@@ -194,7 +212,7 @@ def main() -> int:
     prepare()
     failed = 0
     made = None
-    for number, twin in enumerate(sorted(twins, key=lambda twin: repr(twin.edits)), 1):
+    for number, twin in enumerate(sorted(twins, key=lambda twin: (twin.contract, repr(twin.edits))), 1):
         fault, made = fault_of(twin, made), twin
         failed += bool(fault)
         # A line that begins with FAILED is repeated at the end of `make test`.

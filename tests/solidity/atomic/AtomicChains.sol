@@ -6,6 +6,7 @@ import {StdCheats} from "forge-std/StdCheats.sol";
 import {StdUtils} from "forge-std/StdUtils.sol";
 
 import {AtomicCoordinator} from "../../../contracts/atomic/AtomicCoordinator.sol";
+import {AtomicParticipant} from "../../../contracts/atomic/AtomicParticipant.sol";
 import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
 import {RouterClient} from "../../../contracts/client/RouterClient.sol";
 import {AtomicAssets} from "../../../contracts/examples/AtomicAssets.sol";
@@ -15,7 +16,7 @@ import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
 import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {ActionRequest, BranchRequest, Level, Window} from "../../../contracts/types/Atomic.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageEncoding, Retry} from "../../../contracts/types/Message.sol";
+import {Kind, Message, MessageEncoding, Retry, Route} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {TestedAtomic} from "./TestedAtomic.sol";
@@ -45,6 +46,9 @@ abstract contract AtomicChains is CommonBase, StdCheats, StdUtils {
     mapping(uint8 gmp => InMemoryGmp) internal networks;
     mapping(uint64 chain => mapping(uint8 gmp => InMemoryAdapter)) internal adapters;
     AtomicCoordinator internal coordinator;
+
+    mapping(uint8 gmp => uint256) private _indexed;
+    mapping(uint8 gmp => mapping(bytes32 messageId => uint256)) private _placeOf;
 
     error NotCarried(bytes32 messageId, uint8 gmp);
 
@@ -157,11 +161,11 @@ abstract contract AtomicChains is CommonBase, StdCheats, StdUtils {
         vm.chainId(HOME);
     }
 
-    function retryOf(bytes32 messageId) internal view returns (Retry memory again) {
+    function retryOf(bytes32 messageId) internal returns (Retry memory again) {
         (again,) = Lanes.retryOf(routers[HOME], messageOf(messageId), ALL, address(this));
     }
 
-    function messageOf(bytes32 messageId) internal view returns (Message memory) {
+    function messageOf(bytes32 messageId) internal returns (Message memory) {
         for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
             (bool found, InMemoryGmp.Parcel memory parcel) = parcelOf(messageId, gmp);
             if (found) return this.decodeEnvelope(parcel.body);
@@ -173,16 +177,29 @@ abstract contract AtomicChains is CommonBase, StdCheats, StdUtils {
         (, message) = MessageEncoding.decode(envelope);
     }
 
-    function executionOf(bytes32 messageId) internal view returns (Execution execution) {
+    function executionOf(bytes32 messageId) internal returns (Execution execution) {
         (, execution) = routers[messageOf(messageId).destinationChain].receiptsOf(messageId);
     }
 
-    function parcelOf(bytes32 messageId, uint8 gmp) internal view returns (bool, InMemoryGmp.Parcel memory parcel) {
-        for (uint256 index = networks[gmp].count(); index > 0; --index) {
-            parcel = networks[gmp].parcel(index - 1);
-            if (MessageEncoding.statedId(parcel.body) == messageId) return (true, parcel);
+    /// @dev The last parcel that carries the message. Each parcel is read once: campaigns make thousands.
+    function parcelOf(bytes32 messageId, uint8 gmp) internal returns (bool, InMemoryGmp.Parcel memory parcel) {
+        for (; _indexed[gmp] < networks[gmp].count(); ++_indexed[gmp]) {
+            bytes32 stated = MessageEncoding.statedId(networks[gmp].parcel(_indexed[gmp]).body);
+            _placeOf[gmp][stated] = _indexed[gmp] + 1;
         }
-        return (false, parcel);
+        uint256 place = _placeOf[gmp][messageId];
+        if (place == 0) return (false, parcel);
+        return (true, networks[gmp].parcel(place - 1));
+    }
+
+    /// @dev A message that its sender's code would not send, or not now.
+    function _routeAs(IRouter router, address sender, uint64 chain, address recipient, bytes memory payload)
+        internal
+        returns (bytes32 messageId)
+    {
+        Route memory made = _lane(chain, recipient).request(Kind.PLAIN, payload, address(this));
+        vm.prank(sender);
+        return router.route(made);
     }
 
     // ---- inner workings
@@ -214,13 +231,20 @@ abstract contract AtomicChains is CommonBase, StdCheats, StdUtils {
     function _makeParticipant(uint64 chain) private {
         vm.chainId(chain);
         assets[chain] = TestedAtomic.assets(routers[chain], owner, window());
-        vm.startPrank(owner);
+        vm.prank(owner);
         assets[chain].create(ASSET, ann, UNITS);
-        _allow(assets[chain], HOME, address(coordinator));
-        assets[chain].setCoordinator(_lane(HOME, address(coordinator)));
+        _introduce(chain, assets[chain]);
+    }
+
+    /// @dev Coordinator and participant trust each other, and know how to send to each other.
+    function _introduce(uint64 chain, AtomicParticipant participant) internal {
+        vm.startPrank(owner);
+        vm.chainId(chain);
+        _allow(participant, HOME, address(coordinator));
+        participant.setCoordinator(_lane(HOME, address(coordinator)));
         vm.chainId(HOME);
-        _allow(coordinator, chain, address(assets[chain]));
-        coordinator.setParticipant(_lane(chain, address(assets[chain])));
+        _allow(coordinator, chain, address(participant));
+        coordinator.setParticipant(_lane(chain, address(participant)));
         vm.stopPrank();
     }
 

@@ -10,7 +10,7 @@ from scripts.twins import ROOT, TESTS, Twin, TwinError, edited, read_twins
 
 SECURITY = ROOT / "docs" / "security.md"
 INVARIANTS = ROOT / "docs" / "INVARIANTS.md"
-CAMPAIGN = TESTS / "invariants"
+CAMPAIGNS = (TESTS / "invariants", TESTS / "atomic")
 TREES = TESTS / "router"
 INTERFACES = ROOT / "contracts" / "interfaces"
 LINK = re.compile(r"\[(\w+)\]\((\.\./tests/solidity/[^)]+)\)")
@@ -85,7 +85,7 @@ def test_twin_whose_place_is_gone_is_named_with_what_to_do() -> None:
 def test_every_invariant_is_documented_with_tests_that_exist() -> None:
     text = INVARIANTS.read_text()
     assert lacking(text, INVARIANTS) == []
-    sources = [file.read_text() for file in CAMPAIGN.glob("*.t.sol")]
+    sources = [file.read_text() for folder in CAMPAIGNS for file in folder.glob("*.t.sol")]
     campaign = {name for source in sources for name in re.findall(r"function (invariant_\w+)\(", source)}
     assert len(campaign) >= 20
     assert campaign == set(re.findall(r"\[(invariant_\w+)\]", text))
@@ -108,7 +108,7 @@ def own_functions(source: Path) -> set[str]:
     return set(re.findall(r"^    function (\w+)\([^)]*\)[^{;]*?\b(?:external|public)\b", body, re.MULTILINE))
 
 
-@pytest.mark.parametrize("folder", ["adapters", "client", "examples", "governance", "relaying"])
+@pytest.mark.parametrize("folder", ["adapters", "atomic", "client", "examples", "governance", "relaying"])
 def test_every_public_function_beside_the_router_stands_in_a_tree_that_tests_follow(folder: str) -> None:
     trees = {tree: tree.read_text() for tree in (TESTS / folder).glob("*.tree")}
     assert [tree.name for tree in trees if not tree.with_suffix(".t.sol").exists()] == []
