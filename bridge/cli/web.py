@@ -65,8 +65,8 @@ def web(
     Reads what relayer and indexer have stored, whether or not they run. The only thing it accepts are decisions about dead letters,
     signed by an operator's wallet. Ctrl-C ends it.
 
-    What is in a dead letter is shown to operators: on this machine's own address to all who reach it, else to those who sign in
-    with WAYBILL_API_TOKEN as the password. Set it if a proxy on this machine makes the explorer public.
+    What is in a dead letter is shown to all who reach an address of this machine, and elsewhere to operators. They sign in with
+    WAYBILL_API_TOKEN as the password. Set it if a proxy on this machine makes the explorer public.
 
     Example: waybill web --http 127.0.0.1:8080
     """

@@ -32,7 +32,7 @@ struct Arrived {
 }
 
 /// @title Heartbeats
-/// @notice Shows on the destination how far each lane that leads there is, and what of it is missing. Whoever operates something
+/// @notice Shows on the destination how far each lane that leads there is, and what of it is missing. An operator of something
 ///         there need not ask the source, its relayer or its index.
 /// @dev Anybody may send heartbeats, so each sender has a place of its own, and readers name the relayers that they believe.
 contract Heartbeats is ERC7786Recipient {

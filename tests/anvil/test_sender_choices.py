@@ -45,7 +45,7 @@ async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds
         found = await asyncio.to_thread(waybill.json, "message", "explain", f"0x{message.id.hex()}", **BOUNDS)
         return dict(found["guarantee"])
 
-    def letters() -> dict[str, str]:
+    def dead_letters() -> dict[str, str]:
         return {one["id"]: one["status"] for one in waybill.json("dlq", "list")}
 
     async with blocks(devnet):
@@ -55,22 +55,35 @@ async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds
                 few = await traffic.send(Gmp.AXELAR)
                 many = await traffic.send(Gmp.AXELAR)
                 await chooses(devnet, chains, many.id, 0, 0, 1_000, 50, 900_000, False)
-                await until(lambda: "dead letter" in relayer.log or "delivery dead" in relayer.log, "its two tries fail")
+                await until(
+                    lambda: "dead letter" in relayer.log or "delivery dead" in relayer.log, "its two tries fail"
+                )
                 promised = await explained(few)
-                assert (promised["semantics"], promised["maxRetries"], promised["dlqEnabled"]) == ("AT_LEAST_ONCE", 1, True)
+                assert (promised["semantics"], promised["maxRetries"], promised["dlqEnabled"]) == (
+                    "AT_LEAST_ONCE",
+                    1,
+                    True,
+                )
                 assert (promised["baseBackoffMs"], promised["maxBackoffMs"]) == (100, 200)
                 bounded = await explained(many)
-                assert (bounded["maxRetries"], bounded["dlqEnabled"]) == (4, False), "the relayer's bound, and the choice"
+                assert (bounded["maxRetries"], bounded["dlqEnabled"]) == (4, False), (
+                    "the relayer's bound, and the choice"
+                )
                 assert (bounded["baseBackoffMs"], bounded["maxBackoffMs"]) == (100, 600_000)
                 dead = f"0x{many.id.hex()}"
-                await until(lambda: any(dead in line for line in relayer.log.splitlines() if "delivery dead" in line), "the other's five")
+                await until(
+                    lambda: any(dead in line for line in relayer.log.splitlines() if "delivery dead" in line),
+                    "the other's five",
+                )
             assert relayer.terminate() == 0
-    assert letters() == {f"0x{few.id.hex()}/axelar/0": "PENDING_REVIEW"}
+    assert dead_letters() == {f"0x{few.id.hex()}/axelar/0": "PENDING_REVIEW"}
     deliveries = {message.id: tries_of(relayer.lines, message) for message in (few, many)}
     assert deliveries == {few.id: 2, many.id: 5}
 
 
 def tries_of(lines: list[dict[str, object]], message: Message) -> int:
     """How many tries of its delivery have failed."""
-    mine = [line for line in lines if line.get("message") == f"0x{message.id.hex()}" or f"{message.id.hex()}/" in str(line)]
+    mine = [
+        line for line in lines if line.get("message") == f"0x{message.id.hex()}" or f"{message.id.hex()}/" in str(line)
+    ]
     return sum(line.get("event") in ("delivery failed", "delivery dead") for line in mine)
