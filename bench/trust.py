@@ -243,9 +243,16 @@ async def _later(bench: Bench, gmp: Gmp, seconds: float) -> Forgery:
     return await bench.lie(gmp)
 
 
+def _be_silent() -> None:
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
+        logger_factory=structlog.ReturnLoggerFactory(),
+    )
+
+
 def play_honest(seed: int, messages: int = MESSAGES_OF_A_WORLD) -> Outcome:
     """One world without a lie."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 1))
+    _be_silent()
     with tempfile.TemporaryDirectory() as folder:
         before, _ = run_in_virtual_time(honest_history(seed, Path(folder) / "tripwire.db", messages=messages))
     return before
@@ -274,7 +281,7 @@ def main() -> None:
     parser.add_argument("--forgeries", type=int, default=200, help="on real chains (default: %(default)s)")
     parser.add_argument("--messages", type=int, default=100_000, help="honest ones (default: %(default)s)")
     chosen = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 1))
+    _be_silent()
     figures: dict[str, Any] = dict.fromkeys(
         (
             "forgeries",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -25,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 _FRUITLESS: Final = 3  # readings in a row after which what is missing is a finding
 _TOLD_EVERY: Final = 1.0  # seconds between two tries to tell people
-_AT_ONCE: Final = 0.05  # seconds between two tries to pause
+_SOON: Final = 0.1  # seconds between two tries of what failed
 _WIDE: Final = 2  # destinations with evidence, from which on a GMP is paused everywhere
 
 
@@ -62,7 +63,7 @@ class Tripwire:
         self._clock = clock
         self._settings = settings
         self._has_read = Wakeup()
-        self._to_pause = Wakeup()
+        self._to_pause = {chain_id: Wakeup() for chain_id in readers}
         self._in_vain: dict[int, int] = {}
         self.read_at: dict[int, float] = {}
         """By chain, when it was last read to its newest block, Unix seconds."""
@@ -74,28 +75,27 @@ class Tripwire:
         async with asyncio.TaskGroup() as group:
             for chain_id in self._readers:
                 group.create_task(self._read_for_ever(chain_id))
-            every = self._settings.poll_interval
-            group.create_task(run_forever("rule on receipts", self.rule, every=every, wakeup=self._has_read))
-            for chain_id in self._readers:
-                group.create_task(self._pause_for_ever(chain_id))
+                group.create_task(
+                    self._repeat(f"pause on chain {chain_id}", partial(self.act, chain_id), self._to_pause)
+                )
+            group.create_task(self._repeat("rule on receipts", self.rule, self._has_read))
             group.create_task(run_forever("tell people", self.tell, every=_TOLD_EVERY))
 
-    async def _read_for_ever(self, chain_id: int) -> None:
-        async def step() -> bool:
-            return await self.read(chain_id)
-
-        await run_forever(f"read chain {chain_id}", step, every=self._settings.poll_interval)
-
-    async def _pause_for_ever(self, chain_id: int) -> None:
-        """Where the next block counts, a failed try is repeated at once; `run_forever` would wait longer each time."""
+    async def _repeat(self, name: str, step: Callable[[], Awaitable[bool]], wakeup: Wakeup) -> None:
+        """Repeats a step. Where the next block counts, one that fails is tried again soon; `run_forever` waits ever longer."""
+        problem = ""
         while True:
             try:
-                if await self.act(chain_id):
-                    await self._to_pause.wait(self._settings.poll_interval)
-                    continue
+                has_more = await step()
             except Exception as error:  # noqa: BLE001  # a loop must not end
-                _log.warning("pausing failed, will be repeated", chain=chain_id, error=str(error))
-            await asyncio.sleep(_AT_ONCE)
+                if str(error) != problem:
+                    problem = str(error)
+                    _log.warning("step failed, will be repeated", step=name, error=problem)
+                await asyncio.sleep(min(_SOON, self._settings.poll_interval))
+                continue
+            problem = ""
+            if not has_more:
+                await wakeup.wait(self._settings.poll_interval)
 
     async def read(self, chain_id: int) -> bool:
         """Reads a chain on; says whether there is more.
@@ -214,7 +214,8 @@ class Tripwire:
 
         self.memory.accuse(receipt, ruling, evidence, now, notices)
         self._widen(receipt.gmp, now)
-        self._to_pause.set()
+        for wakeup in self._to_pause.values():
+            wakeup.set()
 
     def _widen(self, gmp: int, now: float) -> None:
         """With evidence from two destinations the GMP is paused on the whole network."""
@@ -273,7 +274,7 @@ class Tripwire:
     # ---- pausing
 
     async def act(self, chain_id: int) -> bool:
-        """Answers every incident of a chain that is open; says that nothing is left to do.
+        """Answers every incident of a chain that is open; there is never more to do at once.
 
         Raises:
             TransientError: the chain does not answer: to be called again at once.
@@ -283,7 +284,7 @@ class Tripwire:
         for failure in outcomes:
             if isinstance(failure, BaseException):
                 raise failure
-        return True
+        return False
 
     async def _answer(self, incident: Incident) -> None:
         chain, gmp = self._name(incident.chain_id), _gmp(incident.gmp)
