@@ -138,6 +138,6 @@ def _without_password(text: str) -> str:
 def schema() -> None:
     """Print the JSON Schema of waybill.toml, by which an editor completes and checks it.
 
-    Example: waybill config schema > waybill.schema.json
+    Example: waybill config schema
     """
     print(json.dumps(Settings.model_json_schema(), indent=2))

@@ -118,6 +118,6 @@ def gmps(
 def schema() -> None:
     """Print the JSON Schema of network files, by which an editor completes and checks them.
 
-    Example: waybill network schema > network.schema.json
+    Example: waybill network schema
     """
     print(json.dumps(NetworkPlan.model_json_schema(by_alias=True), indent=2))

@@ -16,8 +16,11 @@ from eth_utils import keccak
 
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.deploy.preview import ChainPreview, preview_chain
+from bridge.deploy.safe import Batch, make_batches, save
 from bridge.deploy.security import described, require_security
 from bridge.deploy.sending import send_all
+from bridge.deploy.sources import write_sources
 from bridge.deploy.transactions import (
     CREATE2_FACTORY,
     ROUTER_NAME,
@@ -32,6 +35,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentEr
 
 Progress = Callable[[str], None]
 
+_START_BLOCKS: Final = "start-blocks.json"
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
 
 
@@ -94,8 +98,85 @@ async def deploy(
             if isinstance(failure, BaseException):
                 raise failure
         deployed = tuple(result for result in results if isinstance(result, ChainDeployment))
+    return _finished(plan, works, deployed, target)
+
+
+async def preview(
+    plan: NetworkPlan,
+    target: Path,
+    progress: Progress = lambda _: None,
+    *,
+    accept_single_verifier: bool = False,
+) -> list[ChainPreview]:
+    """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there."""
+    require_security(plan, accept_single_verifier=accept_single_verifier)
+    async with _compared(plan, target, progress, payer=None) as (chains, works, _):
+        return [await preview_chain(work, chain, plan.owner) for work, chain in zip(works, chains, strict=True)]
+
+
+async def deploy_by_safe(
+    plan: NetworkPlan,
+    safe: str,
+    target: Path,
+    progress: Progress = lambda _: None,
+    *,
+    accept_single_verifier: bool = False,
+) -> list[Batch] | Deployed:
+    """Writes what is missing as batches of a Safe; once its owners have executed them, writes the deployments file.
+
+    Args:
+        plan: the network.
+        safe: the plan's owner.
+        target: the deployments file; the batches are in a folder beside it.
+        progress: is told what happens, one line at a time.
+        accept_single_verifier: whether a GMP may believe one verifier alone.
+
+    Raises:
+        DeployError: as `deploy`; or the Safe is not the plan's owner, or not there.
+    """
+    require_security(plan, accept_single_verifier=accept_single_verifier)
+    if safe.lower() != plan.owner.lower():
+        raise DeployError(f"the Safe is {safe}, but the plan's owner is {plan.owner}: name the Safe as owner")
+    folder = target.with_suffix(".safe")
+    async with _compared(plan, target, progress, payer=None) as (chains, works, previous):
+        if any(work.missing for work in works):
+            heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
+            batches = [
+                batch
+                for work, chain in zip(works, chains, strict=True)
+                for batch in await make_batches(work, chain, plan.owner, folder)
+            ]
+            save(batches, folder)
+            _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
+            return batches
+        remembered = _remembered(folder)
+        deployed = [
+            await _describe(work, chain, remembered.get(work.planned.name), previous)
+            for work, chain in zip(works, chains, strict=True)
+        ]
+    return _finished(plan, works, tuple(deployed), target)
+
+
+def _remember(folder: Path, heads: dict[str, int]) -> None:
+    """Keeps blocks that are older than the routers, for the deployments file that is written when the owners are done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _START_BLOCKS).write_text(json.dumps(_remembered(folder) | heads, indent=2) + "\n")
+
+
+def _remembered(folder: Path) -> dict[str, int]:
+    try:
+        heads: dict[str, int] = json.loads((folder / _START_BLOCKS).read_text())
+    except FileNotFoundError:
+        return {}
+    return heads
+
+
+def _finished(
+    plan: NetworkPlan, works: Sequence[ChainWork], deployed: tuple[ChainDeployment, ...], target: Path
+) -> Deployed:
     deployment = Deployment(version=1, network=plan.network, chains=deployed)
     changed = _write(deployment, target)
+    write_sources(works, target.with_suffix(".sources"))
     outcomes = tuple(
         ChainOutcome(work.planned.name, tuple(transaction.name for transaction in work.missing)) for work in works
     )
@@ -187,16 +268,22 @@ async def _work_on(
     head = await chain.head()
     await send_all(work.planned.name, chain, signer, work.missing)
     progress(f"{work.planned.name}: {', '.join(one.name for one in work.missing) or 'nothing to do'}")
-    return await _describe(work, chain, head.number, previous)
+    return await _describe(work, chain, head.number if _makes_router(work) else None, previous)
 
 
-async def _describe(work: ChainWork, chain: EvmChain, head: int, previous: Deployment | None) -> ChainDeployment:
+def _makes_router(work: ChainWork) -> bool:
+    return ROUTER_NAME in [one.name for one in work.missing]
+
+
+async def _describe(
+    work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None
+) -> ChainDeployment:
     planned, contracts = work.planned, work.contracts
     return ChainDeployment(
         chain_id=planned.chain_id,
         name=planned.name,
         rpc_urls=planned.rpc_urls,
-        start_block=await _start_block(work, chain, head, previous),
+        start_block=await _start_block(work, chain, before, previous),
         confirmations=planned.confirmations,
         finality=planned.finality,
         agreement=planned.agreement,
@@ -210,16 +297,17 @@ async def _describe(work: ChainWork, chain: EvmChain, head: int, previous: Deplo
     )
 
 
-async def _start_block(work: ChainWork, chain: EvmChain, head: int, previous: Deployment | None) -> int:
-    """A block that is not younger than the router."""
+async def _start_block(work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None) -> int:
+    """A block that is not younger than the router; `before`, if it is known."""
     router = work.contracts.router.address
-    if ROUTER_NAME in [one.name for one in work.missing]:
-        return head
+    if before is not None:
+        return before
     for known in previous.chains if previous else ():
         if (known.chain_id, known.router) == (work.planned.chain_id, router):
             return known.start_block
     # The file is lost, or was never written. The first thing that a router hears is which adapters it has.
-    logs = await chain.logs(0, head, [router], [_ADAPTER_ADDED])
+    head = await chain.head()
+    logs = await chain.logs(0, head.number, [router], [_ADAPTER_ADDED])
     return logs[0].block_number if logs else 0
 
 

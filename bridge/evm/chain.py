@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -45,6 +45,15 @@ _BASE_FEE_MARGIN = 2
 _LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or forget transactions that offer nothing
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What a call would do."""
+
+    gas: int  # gas that it uses
+    succeeded: bool
+    returned: bytes  # also what it reverts with
 
 
 class EvmChain:
@@ -198,6 +207,23 @@ class EvmChain:
         """See `Chain.estimate_gas`."""
         return await self._amount("a gas estimate", to_int, "eth_estimateGas", _to_json(call, sender))
 
+    async def simulate(self, calls: Sequence[Call], sender: str) -> list[Simulated]:
+        """What calls would do, each in a block of its own on what those before it left. Nothing is sent.
+
+        Raises:
+            UnansweredError: no endpoint answers, or it knows no eth_simulateV1.
+        """
+        blocks = [{"calls": [_to_json(call, sender)]} for call in calls]
+        request = Request("eth_simulateV1", ({"blockStateCalls": blocks, "validation": False}, "latest"))
+        try:
+            answer = await self._endpoints.agreed(str, request, decoder_of("a simulation", _to_simulated))
+        except RpcError as error:
+            raise as_port_error(error) from error
+        found: list[Simulated] = answer
+        if len(found) != len(calls):
+            raise UnansweredError(f"chain {self._chain_id} simulated {len(found)} of {len(calls)} calls")
+        return found
+
     async def fees(self, limit: int | None = None) -> Fees:
         """See `Chain.fees`."""
         said = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
@@ -306,6 +332,18 @@ class EvmChain:
 
     def _to_remembered_or_none(self, answer: Any) -> Block | None:
         return None if answer is None else self._to_remembered(answer)
+
+
+def _to_simulated(answer: Any) -> list[Simulated]:
+    calls = [call for block in answer for call in block["calls"]]
+    return [
+        Simulated(
+            to_int(call["gasUsed"]),
+            to_int(call["status"]) == 1,
+            to_bytes((call.get("error") or {}).get("data") or call.get("returnData") or "0x"),
+        )
+        for call in calls
+    ]
 
 
 def _reached(numbers: Sequence[int], needed: int) -> int:

@@ -14,14 +14,16 @@ from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
 from bridge.dead_letters.parameters import OnChainParameters, Thresholds
+from bridge.deploy import sending
 from bridge.deploy.artifacts import CHECKOUT
 from bridge.deploy.deploy import Deployed, deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain
-from bridge.deploy.transactions import DeployError
+from bridge.deploy.transactions import DeployError, Transaction
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
-from bridge.domain.ports import Call
+from bridge.domain.ports import Call, UnansweredError
 from bridge.evm.chain import EvmChain
+from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment
@@ -127,6 +129,33 @@ def test_the_start_block_is_not_younger_than_the_router_even_when_the_file_was_l
         events = rpc(chain.url, "eth_getLogs", {"address": found.router, "fromBlock": "0x0"})
         adapter_added = [event for event in events if int(event["blockNumber"], 16) >= found.start_block]
         assert len(adapter_added) >= len(events) - 1, "only the change of owner in its creation may lie before"
+
+
+def test_an_interrupted_run_is_continued_and_nothing_is_done_twice(
+    devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, left, send = tmp_path / "second.json", [7], sending._send
+
+    async def fails(name: str, chain: EvmChain, signer: LocalSigner, one: Transaction, nonce: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise UnansweredError("the machine is gone")
+        await send(name, chain, signer, one, nonce)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sending, "_send", fails)
+        with pytest.raises(UnansweredError):
+            run(plan(devnet), target)
+    assert not target.exists()
+    missing = [outcome.done for outcome in run(plan(devnet), target).outcomes]
+    whole = [
+        outcome.done
+        for outcome in run(plan(devnet, account(ANVIL_KEYS[9])), tmp_path / "x.json", ANVIL_KEYS[9]).outcomes
+    ]
+    for some, all_of_it in zip(missing, whole, strict=True):
+        assert some == all_of_it[len(all_of_it) - len(some) :], "what was done is not done again"
+    assert sum(map(len, whole)) - sum(map(len, missing)) == 7
+    assert not run(plan(devnet), target).changed
 
 
 def test_what_is_missing_on_one_chain_is_all_that_is_done(devnet: Devnet, tmp_path: Path) -> None:

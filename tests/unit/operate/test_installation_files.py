@@ -15,6 +15,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+import bridge
 from bridge.cli.app import app
 from scripts.debian import find_program
 from tests.unit.cli.command import Command
@@ -108,6 +109,18 @@ def test_the_composition_mounts_files_that_are_there_and_names_services_that_it_
     ]
     host, port = target.split(":")
     assert f":{port}" in " ".join(services[host]["command"])
+
+
+def test_the_page_types_what_there_is() -> None:
+    text = "\n".join(content for page, content in blocks("") if page == "docs/operate/install.md")
+    assert f"waybill-{bridge.__version__}-py3-none-any.whl" in text
+    (extras,) = re.findall(r"\.whl\[([a-z,]+)\]", text)
+    assert set(extras.split(",")) >= {"relayer", "index"}
+    started = set(re.findall(r"(waybill-\w+)@testnet", text))
+    assert started == {unit.name.partition("@")[0] for unit in UNITS}
+    for unit in UNITS:
+        assert "/opt/waybill/bin/waybill" in unit.read_text()
+        assert "python3 -m venv /opt/waybill\n" in text
 
 
 def test_prometheus_takes_its_settings() -> None:

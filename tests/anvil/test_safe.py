@@ -1,0 +1,266 @@
+"""A network whose owner is a Safe: its batches go through the Safe's real contracts, and then everything is as planned."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from eth_abi.packed import encode_packed
+from eth_account import Account
+from eth_utils import keccak
+from eth_utils.address import to_canonical_address, to_checksum_address
+
+from bridge.deploy import deploy as deployment
+from bridge.deploy.artifacts import CHECKOUT, Artifact
+from bridge.deploy.safe import MULTI_SEND_CALL_ONLY, checksum
+from bridge.deploy.transactions import DeployError
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import ANVIL_KEYS, account
+from bridge.devnet.artifacts import Artifact as GmpArtifact
+from bridge.domain.ports import Call
+from bridge.evm.chain import EvmChain
+from bridge.protocol.contracts import ROUTER, contract
+from tests.anvil.rpc import rpc
+from tests.anvil.test_deploying import FACTORY, OWNER_KEY, heads, plan, read
+from tests.anvil.traffic import DAPP, transact
+from tests.unit.cli.command import Command
+
+pytestmark = pytest.mark.timeout(300)
+
+OWNERS = [Account.from_key(key) for key in ANVIL_KEYS[3:6]]
+SAFE = GmpArtifact.load("safe", "Safe")
+MULTI_SEND = GmpArtifact.load("safe", "MultiSendCallOnly")
+NOBODY = "0x" + "00" * 20
+# The Safe team's own factory of contracts, which put MultiSendCallOnly at one address on all chains.
+SINGLETON_FACTORY = "0x914d7Fec6aaC8cd542e72Bca78B30650d45643d7"
+
+
+def create2(factory: str, salt: bytes, code: bytes) -> str:
+    return to_checksum_address(keccak(b"\xff" + to_canonical_address(factory) + salt + keccak(code))[12:])
+
+
+async def send(chain: EvmChain, to: str, data: bytes) -> None:
+    receipt = await transact(chain, DAPP, Call(to=to, data=data), gas=16_700_000)
+    assert receipt.succeeded
+
+
+async def safe_on(chain: EvmChain) -> str:
+    """A Safe of three owners, two of whom must sign, at the same address on every chain."""
+    factory = GmpArtifact.load("safe", "SafeProxyFactory")
+    at = [create2(FACTORY, bytes(32), artifact.bytecode) for artifact in (SAFE, factory)]
+    for address, artifact in zip(at, (SAFE, factory), strict=True):
+        if not await chain.code(address):
+            await send(chain, FACTORY, bytes(32) + artifact.bytecode)
+    runtime = await chain.call(Call(to=at[0], data=SAFE.contract.encode("VERSION")))
+    assert b"1.4.1" in runtime
+    names = [owner.address for owner in OWNERS]
+    setup = SAFE.contract.encode("setup", names, 2, NOBODY, b"", NOBODY, NOBODY, 0, NOBODY)
+    proxy_code = await chain.call(Call(to=at[1], data=factory.contract.encode("proxyCreationCode")))
+    code = factory.contract.decode("proxyCreationCode", proxy_code) + encode(["address"], [at[0]])
+    salt = keccak(keccak(setup) + (7).to_bytes(32, "big"))
+    await send(chain, at[1], factory.contract.encode("createProxyWithNonce", at[0], setup, 7))
+    return create2(at[1], salt, code)
+
+
+def put_multi_send(url: str) -> None:
+    """MultiSendCallOnly where it is on public chains."""
+    address = MULTI_SEND_CALL_ONLY["1.4.1"]
+    code = rpc(url, "eth_call", {"data": f"0x{MULTI_SEND.bytecode.hex()}"}, "latest")
+    rpc(url, "anvil_setCode", address, code)
+
+
+async def execute(chain: EvmChain, safe: str, text: str, shown: dict[str, Any]) -> None:
+    """Does with a file what the Safe's app and two owners do."""
+    document = json.loads(text)
+    given = document["meta"].pop("checksum")
+    assert given == checksum(document)
+    assert document["chainId"] == str(chain.chain_id)
+    calls = [(one["to"], bytes.fromhex(one["data"][2:])) for one in document["transactions"]]
+    to, data, operation = calls[0][0], calls[0][1], 0
+    if len(calls) > 1:
+        types = ["uint8", "address", "uint256", "uint256", "bytes"]
+        packed = b"".join(encode_packed(types, [0, at, 0, len(payload), payload]) for at, payload in calls)
+        to, data, operation = MULTI_SEND_CALL_ONLY["1.4.1"], MULTI_SEND.contract.encode("multiSend", packed), 1
+    fields = (to, 0, data, operation, 0, 0, 0, NOBODY, NOBODY)
+    nonce = SAFE.contract.decode("nonce", await chain.call(Call(to=safe, data=SAFE.contract.encode("nonce"))))
+    asked = SAFE.contract.encode("getTransactionHash", *fields, nonce)
+    signed: bytes = await chain.call(Call(to=safe, data=asked))
+    assert (shown["safeTxHash"], shown["nonce"]) == (f"0x{signed.hex()}", nonce), (
+        "what owners compare is what they sign"
+    )
+    domain = await chain.call(Call(to=safe, data=SAFE.contract.encode("domainSeparator")))
+    assert shown["domainHash"] == f"0x{domain.hex()}"
+    both = sorted(OWNERS[:2], key=lambda owner: int(owner.address, 16))
+    signatures = b"".join(owner.unsafe_sign_hash(signed).signature for owner in both)
+    await send(chain, safe, SAFE.contract.encode("execTransaction", *fields, signatures))
+
+
+async def test_the_batches_deploy_through_the_real_safe_and_then_nothing_is_missing(
+    devnet: Devnet,
+    chains: dict[int, EvmChain],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for one in devnet.chains:
+        put_multi_send(one.url)
+    (safe,) = {await safe_on(chain) for chain in chains.values()}
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.delenv("WAYBILL_KEY", raising=False)
+    (tmp_path / "networks").mkdir()
+    planned = plan(devnet).model_copy(update={"owner": safe})
+    (tmp_path / "networks" / "second.json").write_text(planned.to_json())
+    waybill = Command(monkeypatch, capsys)
+    words = ("deploy", "--network", "second", "--safe", safe, "--json")
+
+    first = await asyncio.to_thread(waybill, *words)
+    assert first.code == 0, first.err
+    batches = json.loads(first.out)
+    assert all(batch["gas"] < 2**24 for batch in batches)
+    assert len(batches) > len(chains), "all of it is too much for one transaction"
+    assert not (tmp_path / "deployments" / "second.json").exists(), "nothing is deployed yet"
+    by_name = {chain.name: chains[chain.chain_id] for chain in devnet.deployment.chains}
+    for batch in batches:
+        text = await asyncio.to_thread(Path(batch["file"]).read_text)
+        await execute(by_name[batch["chain"]], safe, text, batch)
+
+    ended = await asyncio.to_thread(waybill, *words)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["chains"] == {"alpha": [], "beta": []}
+    document = json.loads((tmp_path / "deployments" / "second.json").read_text())
+    for place, written in enumerate(document["chains"]):
+        assert read(devnet, place, written["router"], ROUTER, "owner") == safe.lower()
+        other = document["chains"][1 - place]
+        assert read(devnet, place, written["router"], ROUTER, "floorOf", other["chainId"]) == 2
+        before = rpc(devnet.chains[place].url, "eth_getCode", written["router"], hex(written["startBlock"]))
+        assert before == "0x", "the block from which it is read is older than the router"
+    again = await asyncio.to_thread(waybill, *words)
+    assert json.loads(again.out)["changed"] is False
+
+
+async def test_who_is_no_safe_or_not_the_owner_is_refused(devnet: Devnet, tmp_path: Path) -> None:
+    owner, other = account(OWNER_KEY).address, account(ANVIL_KEYS[8]).address
+    with pytest.raises(DeployError, match=f"the plan's owner is {owner}: name the Safe as owner"):
+        await deployment.deploy_by_safe(plan(devnet), other, tmp_path / "second.json")
+    planned = plan(devnet).model_copy(update={"owner": other})
+    with pytest.raises(DeployError, match=f"'alpha' has no Safe at {other}"):
+        await deployment.deploy_by_safe(planned, other, tmp_path / "second.json")
+    assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+
+
+def test_multi_send_is_where_the_safe_team_put_it() -> None:
+    assert create2(SINGLETON_FACTORY, bytes(32), MULTI_SEND.bytecode) == MULTI_SEND_CALL_ONLY["1.4.1"]
+
+
+def test_the_checksum_is_the_one_that_the_app_computes() -> None:
+    """A file that the app wrote, version 1.18.2."""
+    kinds = {"spender": "address", "value": "uint256"}
+    document = {
+        "version": "1.0",
+        "chainId": "1",
+        "createdAt": 1761326849944,
+        "meta": {
+            "name": "Transactions Batch",
+            "description": "",
+            "txBuilderVersion": "1.18.2",
+            "createdFromSafeAddress": "0xA77DE01e157f9f57C7c4A326eeE9C4874D0598b6",
+            "createdFromOwnerAddress": "",
+        },
+        "transactions": [
+            {
+                "to": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+                "value": "0",
+                "data": None,
+                "contractMethod": {
+                    "inputs": [{"internalType": kind, "name": name, "type": kind} for name, kind in kinds.items()],
+                    "name": "approve",
+                    "payable": False,
+                },
+                "contractInputsValues": {
+                    "spender": "0x474e5Ded6b5D078163BFB8F6dBa355C3aA5478C8",
+                    "value": "100000000000",
+                },
+            }
+        ],
+    }
+    assert checksum(document) == "0x8b5032f716845c8b08bab3d63dbd9ba92e056f3557793cd041e59b84e16aa989"
+
+
+def test_a_dry_run_needs_no_key_sends_nothing_and_says_what_the_deployment_then_uses(
+    devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.delenv("WAYBILL_KEY", raising=False)
+    (tmp_path / "networks").mkdir()
+    (tmp_path / "networks" / "second.json").write_text(plan(devnet).to_json())
+    waybill = Command(monkeypatch, capsys)
+    before = heads(devnet)
+    shown = waybill("deploy", "--network", "second", "--dry-run", "--json")
+    assert shown.code == 0, shown.err
+    assert heads(devnet) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["networks"], "nothing is written"
+    said = json.loads(shown.out)
+    owner = account(OWNER_KEY).address
+    funds = [int(rpc(chain.url, "eth_getBalance", owner, "latest"), 16) for chain in devnet.chains]
+    monkeypatch.setenv("WAYBILL_KEY", OWNER_KEY)
+    done = json.loads(waybill("deploy", "--network", "second", "--json").out)
+    for place, chain in enumerate(devnet.chains):
+        names = [one["name"] for one in said[chain.name]["transactions"]]
+        assert names == done["chains"][chain.name]
+        used = funds[place] - int(rpc(chain.url, "eth_getBalance", owner, "latest"), 16)
+        assert used > 0
+        spent = [int(rpc(chain.url, "eth_getTransactionCount", owner, "latest"), 16)]
+        assert spent[0] >= len(names)
+        gas = _gas_of(chain.url, owner, int(before[place], 16) + 1)
+        assert gas == pytest.approx(said[chain.name]["gas"], rel=0.02)
+
+
+def _gas_of(url: str, sender: str, first: int) -> int:
+    last, total = int(rpc(url, "eth_blockNumber"), 16), 0
+    for number in range(first, last + 1):
+        for one in rpc(url, "eth_getBlockByNumber", hex(number), True)["transactions"]:
+            if one["from"] == sender.lower():
+                total += int(rpc(url, "eth_getTransactionReceipt", one["hash"])["gasUsed"], 16)
+    return total
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BoundedMulticall",
+        *(
+            pytest.param(name, marks=pytest.mark.sweep)
+            for name in ("Router", "RouterExtension", "LayerZeroAdapter", "CcipAdapter", "Parameters", "Inbox")
+        ),
+    ],
+)
+def test_what_an_explorer_compiles_is_what_is_deployed(devnet: Devnet, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "second.json"
+    done = asyncio.run(deployment.deploy(plan(devnet), OWNER_KEY, target))
+    index = json.loads((tmp_path / "second.sources" / "contracts.json").read_text())
+    for place, chain in enumerate(done.deployment.chains):
+        entries = index[str(chain.chain_id)]
+        assert {chain.router, chain.multicall, chain.parameters, *chain.adapters.values()} < entries.keys()
+        extension = read(devnet, place, chain.router, contract("extension() returns (address)"), "extension")
+        assert to_checksum_address(str(extension)) in entries
+        assert all(rpc(devnet.chains[place].url, "eth_getCode", address, "latest") != "0x" for address in entries)
+        assert entries[chain.router]["constructorArguments"] == encode(["address"], [account(OWNER_KEY).address]).hex()
+    (found,) = {
+        json.dumps(one)
+        for one in index[str(done.deployment.chains[0].chain_id)].values()
+        if one["contract"].endswith(f":{name}")
+    }
+    entry = json.loads(found)
+    source, _, contract_name = entry["contract"].partition(":")
+    solc = CHECKOUT / "build" / "tools" / "bin" / "solc"
+    text = (tmp_path / "second.sources" / entry["standardJson"]).read_text()
+    compiled = subprocess.run([solc, "--standard-json"], input=text, capture_output=True, text=True, check=True)
+    output = json.loads(compiled.stdout)
+    assert not [error for error in output.get("errors", []) if error["severity"] == "error"], output["errors"]
+    code = output["contracts"][source][contract_name]["evm"]["bytecode"]["object"]
+    assert code == Artifact.load(contract_name).bytecode.hex()
