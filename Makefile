@@ -155,7 +155,7 @@ addresses: $(DONE)/python  ## Make the table of the GMPs' addresses again and pr
 	@$(VENV)/python -m scripts.network_addresses $(if $(UPGRADE),--upgrade)
 
 clean:  ## Remove everything that set-up, builds and tests made
-	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer*.js* build cache broadcast .hypothesis
+	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer*.js* bridge/deploy/compiled build cache broadcast .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DONE):

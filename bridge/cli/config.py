@@ -30,7 +30,6 @@ _OTHER_VARIABLES: Final = frozenset(
     for name in (
         "ABIS",
         "CONFIG",
-        "DEPLOYER_KEY",
         "HOME",
         "INDEX_ENGINE",
         "KEY",
