@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.resources import files
@@ -21,13 +22,19 @@ from bridge.cli.output import escaped, facts, progress, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
+from bridge.evm.actions import ActionReader
+from bridge.queries.actions import by_state
 from bridge.queries.lanes import chain_name, gmp_name
 from bridge.queries.messages import divergence_value
+from bridge.service.connections import connected
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from indexer.store.records import Report
+
+_ACTIONS = 2_000
+"""The newest atomic actions of each coordinator, which are counted."""
 
 
 def report(
@@ -71,13 +78,16 @@ def report(
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     chain = partial(chain_name, workspace.deployment())
+    actions = actions_of(workspace)
     if html:
-        html.write_text(report_page(found, chain, time.time()))
+        html.write_text(report_page(found, chain, time.time(), actions))
         progress(f"written: {html}")
-    value = _value(found, requested)
+    value = {**_value(found, requested), "actions": actions}
     damaged = [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]
     failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
-    fresh.answer(value, as_json=as_json, render=lambda console: _draw(console, found, chain), failures=failures)
+    fresh.answer(
+        value, as_json=as_json, render=lambda console: _draw(console, found, chain, actions), failures=failures
+    )
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:
@@ -136,7 +146,26 @@ class Section:
     bars: Sequence[tuple[str, float, float]] = ()
 
 
-def report_facts(found: Report) -> dict[str, str]:
+def actions_of(workspace: Workspace) -> dict[str, int] | None:
+    """How many atomic actions are in each state, as the coordinators' chains say; None if they do not, or none is named."""
+    deployment, settings = workspace.deployment(), workspace.settings()
+    coordinators = settings.actions.named(deployment)
+    if not coordinators:
+        return None
+
+    async def read() -> dict[str, int]:
+        chain_ids = {one.chain for one in coordinators}
+        async with connected(deployment, settings, chain_ids, eager=False) as chains:
+            return by_state(await ActionReader(deployment, chains, coordinators).states(_ACTIONS))
+
+    try:
+        return asyncio.run(read())
+    except TransientError as error:
+        progress(f"atomic actions are not counted: {error}")
+        return None
+
+
+def report_facts(found: Report, actions: Mapping[str, int] | None) -> dict[str, str]:
     """The report's single figures by their names."""
     retries = found.retries
     return {
@@ -151,7 +180,12 @@ def report_facts(found: Report) -> dict[str, str]:
         "refused by the recipient, executed later": str(found.execution_failures_recovered),
         "latency p50 / p95 (block time)": f"{found.latency_p50_ms or 0:.0f} / {found.latency_p95_ms or 0:.0f} ms",
         "divergences": str(len(found.divergences)),
+        **({} if actions is None else {"atomic actions": _counted(actions)}),
     }
+
+
+def _counted(actions: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in actions.items()) or "0"
 
 
 def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
@@ -274,8 +308,8 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
     ]
 
 
-def _draw(console: Console, found: Report, chain: Callable[[int], str]) -> None:
-    console.print(facts(report_facts(found)))
+def _draw(console: Console, found: Report, chain: Callable[[int], str], actions: Mapping[str, int] | None) -> None:
+    console.print(facts(report_facts(found, actions)))
     if found.not_counted:
         console.print(
             f"{found.not_counted} messages, pruned by the store, are in no figure: `waybill index tables` has the lake count them"
@@ -293,13 +327,16 @@ def _draw(console: Console, found: Report, chain: Callable[[int], str]) -> None:
         console.print(escaped(f"DIVERGED {item.kind} {about} {item.evidence}"))
 
 
-def report_page(found: Report, chain: Callable[[int], str], now: float) -> str:
+def report_page(
+    found: Report, chain: Callable[[int], str], now: float, actions: Mapping[str, int] | None = None
+) -> str:
     """The report as one page that needs nothing else: no script, no request, plots as SVG within it.
 
     Args:
         found: the report.
         chain: names chains.
         now: Unix seconds, for its date.
+        actions: how many atomic actions are in each state; None if that is not known.
     """
     from bridge.web import plots, rendering
 
@@ -318,7 +355,7 @@ def report_page(found: Report, chain: Callable[[int], str], now: float) -> str:
     ]
     style = (files("bridge.web") / "static" / "style.css").read_text()
     page = rendering.environment().get_template("report.html")
-    return page.render(report=found, facts=report_facts(found), sections=shown, style=style, at=now)
+    return page.render(report=found, facts=report_facts(found, actions), sections=shown, style=style, at=now)
 
 
 def _number(value: float | None, unknown: str = "") -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bridge.domain.actions import ACTION_ROUTE
 from bridge.domain.dead_letters import DeadLetter
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxEntry, OutboxState
@@ -80,6 +81,16 @@ def analyse(
     hopeless = _hopeless(message, situation, now)
     alive = [one for one in deliveries if one.state in (OutboxState.PENDING, OutboxState.CLAIMED)]
     governed = systemic or message.kind in _GOVERNED
+    if document["gmp"] == ACTION_ROUTE:
+        return Analysis(
+            permanent=why_permanent,
+            systemic=why_systemic,
+            would_succeed="not by an operator: the relayer insists on the decision by itself, for as long as it can",
+            governance=_governance(message, systemic=systemic),
+            suggestion="reconcile",
+            can_requeue=False,
+            not_before=None,
+        )
     return Analysis(
         permanent=why_permanent,
         systemic=why_systemic,

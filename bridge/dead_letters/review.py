@@ -23,6 +23,7 @@ from bridge.dead_letters.decisions import (
 from bridge.dead_letters.governance import Governance, proposal
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.signing import KeySealer
+from bridge.domain.actions import action_of_letter
 from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
 from bridge.domain.jobs import reopen
 from bridge.domain.outbox import ForbiddenTransitionError
@@ -279,6 +280,13 @@ class DeadLetterReview:
         """
         _, first = open_letter(self._letters, event_id)
         require_rationale(rationale)
+        about = action_of_letter(event_id)
+        if about is not None and decision is not Decision.GOVERNANCE_ESCALATION:
+            action_id, branch = about
+            raise DecisionError(
+                f"{event_id} is about an atomic action, whose decision stands: reconcile its participant with"
+                f" `waybill action reconcile 0x{action_id.hex()} --branch {branch}`, or escalate it"
+            )
         await self._require_role(maker)
         notice = None
         if decision is Decision.GOVERNANCE_ESCALATION:

@@ -161,6 +161,19 @@ class ActionReader:
             found += [action for action in read if action is not None]
         return sorted(found, key=lambda action: action.begun_at, reverse=True)[:limit]
 
+    async def states(self, limit: int) -> list[ActionState]:
+        """The states of the newest actions of each coordinator: cheaper than the actions themselves."""
+        found: list[ActionState] = []
+        for coordinator in self.coordinators:
+            count = await self.count(coordinator)
+            numbers = range(count, max(0, count - limit), -1)
+            found += await asyncio.gather(*(self._state(coordinator, number) for number in numbers))
+        return [state for state in found if state is not ActionState.NONE]
+
+    async def _state(self, coordinator: Coordinator, number: int) -> ActionState:
+        action_id = await self._ask(coordinator, "actionIdOf", number)
+        return ActionState((await self._ask(coordinator, "actionOf", action_id))[2])
+
     async def find(self, action_id: bytes) -> Action | None:
         """An action with all that its participants say; None if no coordinator knows it."""
         for coordinator in self.coordinators:

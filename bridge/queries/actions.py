@@ -98,9 +98,9 @@ def findings(action: Action) -> list[str]:
     ]
 
 
-def by_state(actions: Iterable[Action]) -> dict[str, int]:
+def by_state(states: Iterable[ActionState]) -> dict[str, int]:
     """How many actions are in each state, the states in their order."""
-    counts = Counter(action.state for action in actions)
+    counts = Counter(states)
     return {state.name: counts[state] for state in ActionState if counts[state]}
 
 

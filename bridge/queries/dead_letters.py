@@ -10,6 +10,7 @@ from typing import Any
 from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.review import Opened
+from bridge.domain.actions import action_of_letter
 from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Decision, LetterStatus, LogRecord, RecordKind
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.store import Store
@@ -33,6 +34,9 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
         letter: which one.
         analysis: of it; None if its document is archived.
     """
+    about = action_of_letter(letter.event_id)
+    if about is not None:
+        return _acts_about_action(letter, *about)
     until = analysis.not_before if analysis else None
     end = "" if until is None else f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
     gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
@@ -55,6 +59,28 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
     )
 
 
+def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tuple[LetterAct, ...]:
+    """A decision that was recorded on chain is not taken back: its participant is put right, or governance is asked."""
+    if letter.status not in OPEN:
+        return ()
+    return (
+        LetterAct(
+            kind="reconcile",
+            decision=None,
+            title="Reconcile",
+            why="Brings the participant where the decision wants it. The letter closes when the action ends.",
+            command=f"waybill action reconcile 0x{action_id.hex()} --branch {branch}",
+        ),
+        LetterAct(
+            kind="escalate",
+            decision=Decision.GOVERNANCE_ESCALATION,
+            title="Escalate",
+            why="Hands it to governance. It stays open until they decide.",
+            command=f'waybill dlq escalate {letter.event_id} --rationale "…"',
+        ),
+    )
+
+
 def suggestion(analysis: Analysis, acts: Sequence[LetterAct]) -> str:
     """What the analysis suggests, with its command between backticks if it is a single decision."""
     command = next((act.command for act in acts if act.kind == analysis.suggestion), None)
@@ -67,6 +93,8 @@ def happened(record: LogRecord) -> str:
     match record.kind:
         case RecordKind.DECIDED:
             return f"{document.get('decisionType')} by {document.get('decisionMaker')}: {document.get('rationale')}"
+        case RecordKind.RECOVERED if "state" in document:
+            return f"the action is {document['state']}"
         case RecordKind.RECOVERED:
             return f"delivered in block {document.get('block')}"
         case _:

@@ -12,16 +12,21 @@ from pathlib import Path
 import pytest
 
 from bridge import devnet as devnets
+from bridge.cli.report import actions_of
+from bridge.cli.workspace import Workspace
 from bridge.client import RefusedError
+from bridge.dead_letters.decisions import DecisionError
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.actions import FREEZE, Change, begin, is_frozen
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
 from bridge.domain.dead_letters import LetterStatus
 from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.service.relayer_service import RelayerService, open_relayer
+from bridge.queries.dead_letters import opened_value
+from bridge.service.dead_letter_service import open_review
+from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.command import Waybill
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_relayer import blocks, settings
@@ -114,6 +119,8 @@ async def test_an_action_that_everybody_prepares_is_applied_everywhere(world: Wo
     assert (shown["next"], shown["findings"]) == ([], [])
     listed = await asyncio.to_thread(world.waybill.json, "action", "list")
     assert [(one["actionId"], one["state"]) for one in listed] == [(action.name, "COMMITTED")]
+    counted = await asyncio.to_thread(actions_of, Workspace("devnet", world.waybill.home))
+    assert counted == {"COMMITTED": 1}, "the report counts them"
 
 
 async def agreed(world: World, action_id: bytes) -> bool:
@@ -150,10 +157,10 @@ async def test_a_participant_that_stays_behind_gets_a_letter_and_stops_new_actio
     async with world.relaying(deny_chains=["gamma"]) as bridge:
         action_id = await world.begin(SHORT, Level.GUARANTEED)
         action = await world.until(action_id, ActionState.DIVERGED)
-        letters = bridge.dead_letter_service.dead_letters
+        dead_letters = bridge.dead_letter_service.dead_letters
         event_id = action_letter_id(action_id, 1)
         await until(lambda: entered(bridge, event_id))
-        document = letters.history(event_id)[0].document
+        document = dead_letters.history(event_id)[0].document
         assert document is not None
         assert document["action"] == {
             **document["action"],
@@ -166,6 +173,19 @@ async def test_a_participant_that_stays_behind_gets_a_letter_and_stops_new_actio
         assert document["failureHistory"][0]["disposition"] == "DIVERGE"
         with pytest.raises(RefusedError, match="RollbackIncomplete"):
             await world.begin()
+        review = open_review(
+            world.devnet.deployment,
+            world.chains,
+            bridge.store,
+            log=dead_letters,
+            settings=settings(world.folder),
+            clock=SystemClock(),
+            operator=account(DEPLOYER_KEY),
+        )
+        opened = opened_value(await review.open(event_id))
+        assert opened["next"] == f"reconcile: `waybill action reconcile {action.name} --branch 1`"
+        with pytest.raises(DecisionError, match="whose decision stands"):
+            await review.abandon(event_id, "it takes too long")
 
         stuck = await asyncio.to_thread(world.waybill, "action", "show", action.name, "--json")
         assert stuck.code == 1, "a script sees that the chains differ"

@@ -94,5 +94,5 @@ def test_steps_are_those_that_the_contracts_take() -> None:
 
 
 def test_actions_are_counted_by_state() -> None:
-    counted = by_state([action(state=ActionState.ABORTED), action(), action()])
+    counted = by_state([ActionState.ABORTED, ActionState.COMMITTING, ActionState.COMMITTING])
     assert counted == {"COMMITTING": 2, "ABORTED": 1}
