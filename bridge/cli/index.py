@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import index_history, index_proof, options, table_engine
+from bridge.cli import exports, index_history, index_proof, options, table_engine
 from bridge.cli.freshness import freshness
 from bridge.cli.index_proof import open_for_reading, open_for_writing, readers
 from bridge.cli.index_settings import index_settings, indexed_deployment
@@ -291,12 +291,40 @@ def views(*, network: options.Network = DEVNET, as_json: options.Json = False) -
     result(made, as_json=as_json, render=lambda console: console.print("\n".join(made.values()), markup=False))
 
 
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT of DuckDB's SQL.", metavar="QUERY")],
+    *,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1_000_000, help="Rows to answer at most.")] = 1_000,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=3_600, help="Seconds it may take.")] = 30,
+    form: exports.Chosen = exports.Format.TABLE,
+    output: exports.Output = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Ask the lake's tables a question of your own. Only reads, and only these tables: no file, no network, no extension.
+
+    Ids, hashes and addresses are text: 0x and small hexadecimal digits. `waybill index tables` brings the tables up to date.
+
+    Example: waybill index sql "select status, count(*) as messages from messages group by status"
+    """
+    from indexer.lake.questions import answer
+
+    chosen = exports.Format.JSON if as_json else form
+    exports.check(chosen, output)
+    with open_for_reading(Workspace.of(network)) as (_, lake):
+        found, is_cut = answer(lake, query, rows, timeout)
+    exports.export(found, chosen, output)
+    if is_cut:
+        progress(f"these are the first {rows} rows; --rows has more")
+
+
 app.command("verify")(index_proof.verify)
 app.command("divergence")(divergence)
 app.command("repair")(repair)
 app.command("maintain")(maintain)
 app.command("tables")(tables)
 app.command("views")(views)
+app.command("sql")(sql)
 app.command("rebuild")(index_history.rebuild)
 app.command("as-of")(index_history.as_of)
 app.command("run")(run)

@@ -1,0 +1,93 @@
+"""Questions of a user's own about the lake's tables, in SQL: answered by DuckDB, which gets the rows and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import PurePosixPath
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+from pyarrow.dataset import dataset
+
+from indexer.lake.derived import files_of_table
+from indexer.lake.files import check_there, explained, files_of
+from indexer.lake.lake import Lake
+from indexer.model.dictionary import TABLES, shown_columns
+from indexer.model.errors import IndexerError
+
+_LOCKED: Final = {
+    # No file, no network, no extension: a query reads the tables that are registered, and nothing else of this machine.
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "memory_limit": "'1GB'",
+    "temp_directory": "''",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+
+
+def answer(lake: Lake, sql: str, rows: int, seconds: float) -> tuple[pa.Table, bool]:
+    """The rows that a query finds in the lake's tables, in which ids, hashes and addresses are hexadecimal text.
+
+    Args:
+        lake: whose tables are asked, each in its newest version.
+        sql: one query of DuckDB's SQL.
+        rows: how many to answer at most.
+        seconds: how long it may take.
+
+    Returns:
+        The rows, and whether there are more.
+
+    Raises:
+        IndexerError: it is not one query, it fails, or it takes too long.
+        LakeDamagedError: a file of a table is lost.
+        LakeUnreachableError: the lake's bucket refuses, or does not answer.
+    """
+    # No variable of this process is a table, either.
+    with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
+        _register(connection, lake)
+        for name, value in _LOCKED.items():
+            connection.execute(f"set {name} = {value}")
+        timer = threading.Timer(seconds, connection.interrupt)
+        timer.start()
+        try:
+            statements = connection.extract_statements(sql)
+            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+                raise IndexerError("that is not one query; give a single SELECT, without a second statement")
+            return _first(connection.sql(sql).to_arrow_reader(), rows)
+        except duckdb.InterruptException as error:
+            raise IndexerError(
+                f"the query took longer than {seconds:g} s; ask for less, or give it more time"
+            ) from error
+        except duckdb.Error as error:
+            raise IndexerError(f"DuckDB refused the query: {error}") from error
+        finally:
+            timer.cancel()
+
+
+def _register(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
+    for name, (schema, _) in TABLES.items():
+        folder = lake.place / name
+        files = lake.files() if name == "events" else files_of_table(folder)
+        check_there(files, folder)
+        with explained(folder):
+            names = [PurePosixPath(path).name for path in files]
+            rows = (
+                dataset(names, schema=schema, format="parquet", filesystem=files_of(folder))
+                if names
+                else schema.empty_table()
+            )
+            connection.register(f"raw_{name}", rows)
+        connection.execute(f"create view {name} as select {shown_columns(name)} from raw_{name}")
+
+
+def _first(found: pa.RecordBatchReader, rows: int) -> tuple[pa.Table, bool]:
+    batches, count = [], 0
+    for batch in found:
+        batches.append(batch)
+        count += batch.num_rows
+        if count > rows:
+            break
+    return pa.Table.from_batches(batches, found.schema).slice(0, rows), count > rows
