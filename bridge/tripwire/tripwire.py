@@ -74,10 +74,9 @@ class Tripwire:
         """Watches until it is cancelled. A chain that is silent holds up no other one."""
         async with asyncio.TaskGroup() as group:
             for chain_id in self._readers:
-                group.create_task(self._read_for_ever(chain_id))
-                group.create_task(
-                    self._repeat(f"pause on chain {chain_id}", partial(self.act, chain_id), self._to_pause)
-                )
+                group.create_task(self._repeat(f"read chain {chain_id}", partial(self.read, chain_id), Wakeup()))
+                wakeup = self._to_pause[chain_id]
+                group.create_task(self._repeat(f"pause on chain {chain_id}", partial(self.act, chain_id), wakeup))
             group.create_task(self._repeat("rule on receipts", self.rule, self._has_read))
             group.create_task(run_forever("tell people", self.tell, every=_TOLD_EVERY))
 
