@@ -101,7 +101,7 @@ def test_a_fresh_environment_runs_everything_from_an_empty_folder(
     waybill = Installed((str(environment / "bin" / "waybill"),), {"XDG_CACHE_HOME": str(cache)})
     folder = tmp_path / "empty"
     folder.mkdir()
-    first, page = free_ports(2)
+    first, _, page = free_ports(3)  # two for the chains
 
     report = waybill(folder, "demo", "--port", str(first), "--json")
     assert "executed twice" not in report  # JSON, and not the table for people
