@@ -26,6 +26,7 @@ from tests.unit.docs.test_docs import ROOT, blocks
 PLAYED: Final = (
     "tests/solidity/recipes/Courier.sol",
     "tests/solidity/recipes/TicketOffice.sol",
+    "tests/solidity/recipes/Listings.sol",
     "tests/solidity/recipes/Recipes.t.sol",
     "tests/anvil/recipes.py",
 )
