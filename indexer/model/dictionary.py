@@ -160,17 +160,21 @@ def description(name: str) -> str:
     return TABLES[name][1]
 
 
+def shown_columns(name: str) -> str:
+    """A table's columns in DuckDB's SQL, binary ones as text: `0x` and small hexadecimal digits."""
+    schema, _ = TABLES[name]
+    return ", ".join(
+        f"'0x' || lower(hex({field.name})) as {field.name}" if pa.types.is_binary(field.type) else field.name
+        for field in schema
+    )
+
+
 def views(name: str, files: list[str]) -> str:
-    """SQL of a DuckDB view of a table's files in which binary columns are text, `0x` and small hexadecimal digits.
+    """SQL of a DuckDB view of a table's files with `shown_columns`.
 
     Args:
         name: of the table.
         files: of one version of it.
     """
-    schema, _ = TABLES[name]
-    columns = ", ".join(
-        f"'0x' || lower(hex({field.name})) as {field.name}" if pa.types.is_binary(field.type) else field.name
-        for field in schema
-    )
     quoted = ", ".join(f"'{path.replace(chr(39), chr(39) * 2)}'" for path in files)
-    return f"create or replace view {name} as select {columns} from read_parquet([{quoted}], union_by_name = true);"  # noqa: S608  names of our own
+    return f"create or replace view {name} as select {shown_columns(name)} from read_parquet([{quoted}], union_by_name = true);"  # noqa: S608  names of our own
