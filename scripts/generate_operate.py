@@ -23,6 +23,7 @@ from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
 from bridge.settings import PROFILES, Settings
 from bridge.settings.sections import (
+    ActionsTable,
     AlertSettings,
     AssetClassTable,
     AttestationTable,
@@ -67,6 +68,7 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[phase_timeouts]": (PhaseTable, "How long each phase of a delivery may take. They never touch a message's TTL."),
     "[heartbeats]": (HeartbeatTable, "Messages that show lag and loss on destinations."),
     "[sync]": (PropagationTable, "How state changes are followed to their application."),
+    "[actions]": (ActionsTable, "Which atomic actions are followed; see [atomic actions](actions.md)."),
     "[trust]": (TrustTable, "What lanes are expected to trust, and how often the chains are compared with it."),
     "[reliability]": (ReliabilityTable, "Values that must fit each other; the dedup window is `retention`."),
     "[attestations]": (AttestationTable, "Whom to ask for what a GMP's own parties signed. A devnet signs itself."),
