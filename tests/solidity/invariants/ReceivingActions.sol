@@ -14,13 +14,16 @@ import {FickleRecipient} from "./doubles/FickleRecipient.sol";
 abstract contract ReceivingActions is SendingActions {
     using Addresses for address;
 
+    /// @dev For any delivery with its execution. A recipient that burns what it gets leaves the rest of a campaign its gas.
+    uint64 private constant ENOUGH_GAS = 10_000_000;
+
     // ---- honest GMPs
 
     /// @dev Any parcel any number of times.
     function deliver(uint256 gmpSeed, uint256 parcelSeed) public {
         uint8 gmp = uint8(1 + gmpSeed % GMPS);
         uint256 count = networks[gmp - 1].count();
-        if (count != 0) handOver(gmp, networks[gmp - 1].parcel(parcelSeed % count), type(uint64).max, true);
+        if (count != 0) handOver(gmp, networks[gmp - 1].parcel(parcelSeed % count), ENOUGH_GAS, true);
     }
 
     /// @dev Everything that carries one message, so that quorums are reached.
@@ -31,7 +34,7 @@ abstract contract ReceivingActions is SendingActions {
             for (uint256 index = network.count(); index > 0; --index) {
                 InMemoryGmp.Parcel memory parcel = network.parcel(index - 1);
                 if (MessageEncoding.statedId(parcel.body) != messageId) continue;
-                handOver(gmp, parcel, type(uint64).max, true);
+                handOver(gmp, parcel, ENOUGH_GAS, true);
                 break;
             }
         }
@@ -172,7 +175,7 @@ abstract contract ReceivingActions is SendingActions {
         arrival = Arrival(r, gmp, messageId);
         (wasAbsorbed, wasRecorded) = (false, false);
         bool isKnownReceipt = delivered(r, messageId) & bit(gmp) != 0;
-        bool isSound = isHonest && gas == type(uint64).max && _isWayOpen(r, gmp, parcel);
+        bool isSound = isHonest && gas == ENOUGH_GAS && _isWayOpen(r, gmp, parcel);
         onRouter(r);
         try networks[gmp - 1].deliver{gas: gas}(parcel.sourceChain, parcel.sender, parcel.recipient, parcel.body) {
             accepted = true;
@@ -220,7 +223,7 @@ abstract contract ReceivingActions is SendingActions {
         bytes32 messageId = MessageEncoding.id(message);
         know(messageId, message);
         liars[messageId] |= bit(gmp);
-        return handOver(gmp, parcel, type(uint64).max, false);
+        return handOver(gmp, parcel, ENOUGH_GAS, false);
     }
 
     function _invented(uint8 r, uint256 seed) private view returns (Message memory message) {

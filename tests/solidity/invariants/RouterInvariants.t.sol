@@ -23,7 +23,7 @@ contract RouterInvariants is Campaign {
 
     /// @dev The invariants would hold in a world where nothing happens. In this one, everything does.
     function test_TheActionsReachEveryState() public {
-        uint256 seed = 7;
+        uint256 seed = 1;
         for (uint256 step; step < 2_100; ++step) {
             // What has happened lately counts most, so many short lives show more than one long one.
             if (step % 150 == 0) lives.push(new Handler());
