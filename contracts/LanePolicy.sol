@@ -17,14 +17,17 @@ abstract contract LanePolicy is RouterState {
     function _requireLane(uint64 chain, bytes32 router) internal view returns (uint8 floor) {
         LaneState storage lane = _lanes[chain];
         address peer;
-        uint48 pausedUntil;
-        (peer, floor, pausedUntil) = (lane.peer, lane.floor, lane.pausedUntil);
+        uint16 pausedDay;
+        (peer, floor, pausedDay) = (lane.peer, lane.floor, lane.pausedDay);
         bool isCurrent = peer.toBytes32() == router && peer != address(0);
         if (!isCurrent && !_isPeer(chain, router)) revert ILanePolicy.UnknownPeer(chain, router);
-        _requireNotPaused(chain, pausedUntil);
+        _requireNotPaused(chain, lane, pausedDay);
     }
 
-    function _requireNotPaused(uint64 chain, uint48 pausedUntil) internal view {
+    /// @dev Only on the last day of a pause, or before, its end costs a look.
+    function _requireNotPaused(uint64 chain, LaneState storage lane, uint16 pausedDay) internal view {
+        if (block.timestamp / 1 days > pausedDay) return;
+        uint48 pausedUntil = lane.pausedUntil;
         if (block.timestamp < pausedUntil) revert ILanePolicy.LanePaused(chain, pausedUntil);
     }
 

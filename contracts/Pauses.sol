@@ -120,7 +120,10 @@ abstract contract Pauses is IPauses, LanePolicy {
     }
 
     function _setLanePause(uint64 chain, uint48 until, bool byGuardian) private {
-        (_lanes[chain].pausedUntil, _lanes[chain].pausedByGuardian) = (until, byGuardian);
+        LaneState storage lane = _lanes[chain];
+        (lane.pausedUntil, lane.pausedByGuardian) = (until, byGuardian);
+        // The days last until 2149.
+        lane.pausedDay = uint16(until / 1 days);
         _lanePauses[chain].setExcluding(_gmpPauses, until);
         emit LanePauseSet(chain, until);
     }

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 
 import {Gmp, GmpSet, GmpTable} from "./types/Gmp.sol";
-import {Execution, LaneTotal, Receipts, SentMessage} from "./types/MessageRecords.sol";
+import {Execution, LaneTotal, Receipts, SentMessage, SentTotal} from "./types/MessageRecords.sol";
 import {PauseLog} from "./types/Pauses.sol";
 
 /// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that is too large for one.
@@ -18,16 +18,19 @@ abstract contract RouterState is Ownable2Step {
         bool pausedByGuardian;
     }
 
-    /// @dev What sending to and receiving from a chain need to know of it: one slot of rules, one of totals each way.
+    /// @dev What sending to and receiving from a chain need to know of it: one slot for every message, one for each execution, and
+    ///      one for pauses.
     struct LaneState {
         /// @dev The router that new messages go to, or zero.
         address peer;
         /// @dev Least quorum for recipients without a policy.
         uint8 floor;
+        /// @dev The day on which the newest pause ends, in days since 1970. Only up to it the pause itself is looked at.
+        uint16 pausedDay;
+        SentTotal sent;
+        LaneTotal executed;
         uint48 pausedUntil;
         bool pausedByGuardian;
-        LaneTotal sent;
-        LaneTotal executed;
     }
 
     /// @dev What a recipient demands; quorum 0 means that it has no policy.

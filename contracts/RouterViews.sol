@@ -43,7 +43,7 @@ abstract contract RouterViews is IRouterViews, LanePolicy {
     }
 
     /// @inheritdoc IRouterViews
-    function sentTo(uint64 chain) external view returns (uint64 count, uint192 sum) {
+    function sentTo(uint64 chain) external view returns (uint64 count, uint32 sum) {
         return (_lanes[chain].sent.count(), _lanes[chain].sent.sum());
     }
 

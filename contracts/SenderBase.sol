@@ -9,7 +9,7 @@ import {Addresses} from "./libraries/Addresses.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet, NO_GMPS} from "./types/Gmp.sol";
 import {DispatchFailure, GmpFee, Kind, Message, MessageEncoding, Route} from "./types/Message.sol";
-import {LaneTotal, SentMessage, SentMessageLibrary} from "./types/MessageRecords.sol";
+import {SentMessage, SentMessageLibrary, SentTotal} from "./types/MessageRecords.sol";
 
 /// @dev How a router creates messages, hands them to GMPs and gives back what was not needed. The contracts that inherit it
 ///      decide who may ask for that: {MessageSender} in the router, {Gateway} and {RouterMessages} in its extension.
@@ -98,9 +98,9 @@ abstract contract SenderBase is LanePolicy {
             revert IMessageSender.PayloadTooLong(message.payload.length, MAX_PAYLOAD);
         }
         LaneState storage lane = _lanes[message.destinationChain];
-        (address peer, uint48 pausedUntil) = (lane.peer, lane.pausedUntil);
+        (address peer, uint16 pausedDay) = (lane.peer, lane.pausedDay);
         if (peer == address(0)) revert IMessageSender.NoPeer(message.destinationChain);
-        _requireNotPaused(message.destinationChain, pausedUntil);
+        _requireNotPaused(message.destinationChain, lane, pausedDay);
         message.destinationRouter = peer.toBytes32();
     }
 
@@ -118,7 +118,7 @@ abstract contract SenderBase is LanePolicy {
     /// @dev Gives a composed message the lane's next nonce, and with it its id.
     function _register(Message memory message) internal returns (bytes32 messageId) {
         LaneState storage lane = _lanes[message.destinationChain];
-        LaneTotal total = lane.sent;
+        SentTotal total = lane.sent;
         message.nonce = total.nextNonce();
         messageId = message.id();
         lane.sent = total.plus(messageId);

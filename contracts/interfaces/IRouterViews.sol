@@ -32,8 +32,8 @@ interface IRouterViews {
     /// @notice Who sent a retriable or unfunded message and how often it was retried; zero for any other id.
     function sentMessage(bytes32 messageId) external view returns (address sender, uint32 attempts);
 
-    /// @notice How many messages were created for a chain, and the sum of their ids mod 2^192.
-    function sentTo(uint64 chain) external view returns (uint64 count, uint192 sum);
+    /// @notice How many messages were created for a chain, and the sum of their ids mod 2^32.
+    function sentTo(uint64 chain) external view returns (uint64 count, uint32 sum);
 
     /// @notice The GMPs whose receipts count now, and how far the message has come.
     function receiptsOf(bytes32 messageId) external view returns (GmpSet valid, Execution execution);

@@ -19,13 +19,18 @@ enum Execution {
 ///      128 the epochs in which they did, 8 the {Execution}.
 type Receipts is uint256;
 
-/// @dev How many messages went one way over a lane (the lower 64 bits), and the sum of their ids mod 2^192 (the rest). An index
+/// @dev How many messages were executed from a lane (the lower 64 bits), and the sum of their ids mod 2^192 (the rest). An index
 ///      of the lane must add up to both. A checksum against loss, not a proof against an account that can choose ids.
 type LaneTotal is uint256;
+
+/// @dev The same of what was sent: the count in the lower 40 bits, the sum mod 2^32 in the rest. So it fits in the slot of rules
+///      that a send reads anyway (docs/decisions/0082).
+type SentTotal is uint72;
 
 using SentMessageLibrary for SentMessage global;
 using ReceiptsLibrary for Receipts global;
 using LaneTotalLibrary for LaneTotal global;
+using SentTotalLibrary for SentTotal global;
 
 library SentMessageLibrary {
     uint256 private constant ATTEMPTS_SHIFT = 160;
@@ -122,13 +127,6 @@ library LaneTotalLibrary {
         return uint64(LaneTotal.unwrap(total));
     }
 
-    /// @dev The nonce of the message that is created next.
-    function nextNonce(LaneTotal total) internal pure returns (uint64) {
-        unchecked {
-            return count(total) + 1;
-        }
-    }
-
     function sum(LaneTotal total) internal pure returns (uint192) {
         return uint192(LaneTotal.unwrap(total) >> 64);
     }
@@ -137,6 +135,30 @@ library LaneTotalLibrary {
     function plus(LaneTotal total, bytes32 messageId) internal pure returns (LaneTotal) {
         unchecked {
             return LaneTotal.wrap(LaneTotal.unwrap(total) + (uint256(messageId) << 64) + 1);
+        }
+    }
+}
+
+library SentTotalLibrary {
+    function count(SentTotal total) internal pure returns (uint64) {
+        return uint40(SentTotal.unwrap(total));
+    }
+
+    /// @dev The nonce of the message that is created next.
+    function nextNonce(SentTotal total) internal pure returns (uint64) {
+        unchecked {
+            return count(total) + 1;
+        }
+    }
+
+    function sum(SentTotal total) internal pure returns (uint32) {
+        return uint32(SentTotal.unwrap(total) >> 40);
+    }
+
+    /// @dev The total with one more id. The sum wraps around at 2^32; a full block of messages a second takes decades to 2^40.
+    function plus(SentTotal total, bytes32 messageId) internal pure returns (SentTotal) {
+        unchecked {
+            return SentTotal.wrap(SentTotal.unwrap(total) + (uint72(uint32(uint256(messageId))) << 40) + 1);
         }
     }
 }

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 COLUMNS: Final = ("event", "block_number", "message_id", "source_chain", "destination_chain", "error")
 """The columns of `schemas.EVENTS` that `lanes_of` reads."""
 
-_MODULUS: Final = 1 << 192
 _LIMBS: Final = 6  # of 32 bits: their sums do not leave 64 bits before the four-thousand-millionth message
 
 
@@ -29,21 +28,29 @@ Lane = tuple[Direction, int]
 """As one router sees it: what is counted, and the lane's other chain."""
 
 
+SUM_BITS: Final = {Direction.SENT: 32, Direction.EXECUTED: 192}
+"""How much of the sum of ids a router keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneTotal:
-    """How many messages went one way over a lane, and the sum of their ids mod 2^192."""
+    """How many messages went one way over a lane, and the sum of their ids mod 2^192 or less."""
 
     count: int = 0
     sum: int = 0
 
     def __add__(self, other: LaneTotal) -> LaneTotal:
-        return LaneTotal(self.count + other.count, (self.sum + other.sum) % _MODULUS)
+        return LaneTotal(self.count + other.count, self.sum + other.sum)
 
     def __sub__(self, other: LaneTotal) -> LaneTotal:
-        return LaneTotal(self.count - other.count, (self.sum - other.sum) % _MODULUS)
+        return LaneTotal(self.count - other.count, self.sum - other.sum)
+
+    def kept(self, direction: Direction) -> LaneTotal:
+        """What a router would have of it."""
+        return LaneTotal(self.count, self.sum % (1 << SUM_BITS[direction]))
 
     def __str__(self) -> str:
-        return f"{self.count} messages, sum 0x{self.sum:048x}"
+        return f"{self.count} messages, sum 0x{self.sum:x}"
 
 
 class LaneIds:
@@ -69,7 +76,7 @@ class LaneIds:
             return LaneTotal()
         limbs = (self._sums[end] - self._sums[begin]).tolist()
         total = sum(limb << (32 * (_LIMBS - 1 - position)) for position, limb in enumerate(limbs))
-        return LaneTotal(int(end - begin), total % _MODULUS)
+        return LaneTotal(int(end - begin), total % (1 << 32 * _LIMBS))
 
 
 NOTHING: Final = LaneIds(np.zeros(0, np.int64), np.zeros((0, 32), np.uint8))

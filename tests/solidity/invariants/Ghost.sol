@@ -64,7 +64,7 @@ abstract contract Ghost is World {
     // ---- sending, by router
 
     mapping(uint8 router => uint64) public createdCount;
-    mapping(uint8 router => uint192) public createdSum;
+    mapping(uint8 router => uint32) public createdSum;
     mapping(uint8 router => mapping(address account => uint256 wei_)) public credit;
     mapping(uint8 router => uint256 wei_) public credits;
     mapping(uint8 router => uint256 wei_) public forced;

@@ -28,7 +28,7 @@ contract SendingInvariants is Campaign {
 
     function invariant_TheLaneTotalOfTheSourceIsTheSumOfItsEvents() public view {
         for (uint8 r; r < ROUTERS; ++r) {
-            (uint64 count, uint192 sum) = router(r).sentTo(handler.chainBeyond(r));
+            (uint64 count, uint32 sum) = router(r).sentTo(handler.chainBeyond(r));
             assertEq(count, handler.createdCount(r));
             assertEq(sum, handler.createdSum(r));
         }

@@ -105,7 +105,7 @@ abstract contract Witness is Ghost {
         expect(!records[messageId].created, Rule.ID_REUSED);
         expect(abi.decode(data, (uint64)) == ++createdCount[r], Rule.NONCE_SKIPPED);
         unchecked {
-            createdSum[r] += uint192(uint256(messageId));
+            createdSum[r] += uint32(uint256(messageId));
         }
         records[messageId].created = true;
         records[messageId].source = r;

@@ -216,9 +216,9 @@ contract RetryRouteTest is RouterFixture {
     }
 
     function test_ChangesNeitherNonceNorLaneTotal() public {
-        (uint64 count, uint192 sum) = source.sentTo(THERE);
+        (uint64 count, uint32 sum) = source.sentTo(THERE);
         retry(usualRetry(sent, AXELAR));
-        (uint64 countAfter, uint192 sumAfter) = source.sentTo(THERE);
+        (uint64 countAfter, uint32 sumAfter) = source.sentTo(THERE);
         assertEq(countAfter, count);
         assertEq(sumAfter, sum);
     }

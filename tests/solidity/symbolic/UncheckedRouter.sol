@@ -26,6 +26,7 @@ contract UncheckedRouter is IBackdoors, Router {
 
     function pauseUnchecked(uint64 chain, uint48 until) external {
         _lanes[chain].pausedUntil = until;
+        _lanes[chain].pausedDay = uint16(until / 1 days);
     }
 
     function retryUnchecked(Retry calldata request) external {

@@ -283,7 +283,7 @@ _VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[A
     "isExpired": lambda state, a: (["bool"], [a[2] != 0 and state.timestamp > a[1] + a[2]]),
     "gmpPausedUntil": lambda state, a: (["uint48"], [state.pauses.get(a[0], 0)]),
     "tripwireAllowance": lambda _state, _a: (["uint256"], [ALLOWANCE]),
-    "sentTo": lambda state, a: (["uint64", "uint192"], [state.lanes.get(a[0], 0), 0]),
+    "sentTo": lambda state, a: (["uint64", "uint32"], [state.lanes.get(a[0], 0), 0]),
 }
 
 

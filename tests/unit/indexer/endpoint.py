@@ -174,8 +174,9 @@ class WithRouter(Endpoint):
             if name == ("MessageIdCreated" if sent else "MessageExecuted")
         ]
         at_this_lane = other == (BETA if sent else ALPHA)
-        total = sum(int.from_bytes(one, "big") for one in ids) % 2**192 if at_this_lane else 0
-        return "0x" + encode(["uint64", "uint192"], [len(ids) * at_this_lane, total]).hex()
+        bits = 32 if sent else 192
+        total = sum(int.from_bytes(one, "big") for one in ids) % 2**bits if at_this_lane else 0
+        return "0x" + encode(["uint64", f"uint{bits}"], [len(ids) * at_this_lane, total]).hex()
 
 
 def _bloom(logs: list[dict[str, Any]]) -> bytes:
