@@ -25,7 +25,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.own_messages import OwnMessages
 
-_BEAT: Final = "(uint64,uint64,uint64,uint64,uint64,uint192)"
+_BEAT: Final = "(uint64,uint64,uint64,uint64,uint64,uint32)"
 _HEARTBEATS: Final = contract(f"lastOf(uint64,address) returns (({_BEAT},uint64,bool))")
 _TTL: Final = 60  # seconds; the least that routers take
 _GAS: Final = 200_000

@@ -18,7 +18,7 @@ struct Beat {
     uint64 lagSeconds;
     /// @dev What the source's router had counted ({IRouterViews-sentTo}).
     uint64 sent;
-    uint192 sentSum;
+    uint32 sentSum;
 }
 
 /// @dev A heartbeat, and how the lane stood here when it arrived.
@@ -68,7 +68,7 @@ contract Heartbeats is ERC7786Recipient {
         (,, uint64 nonce,) = router.executing();
         (uint64 executed, uint192 sum) = router.executedFrom(chain);
         uint64 missing = nonce - 1 > executed ? nonce - 1 - executed : 0;
-        Arrived memory arrived = Arrived(beat, missing, beat.sent != executed || beat.sentSum == sum);
+        Arrived memory arrived = Arrived(beat, missing, beat.sent != executed || beat.sentSum == uint32(sum));
         _last[chain][account] = arrived;
         emit HeartbeatReceived(chain, account, arrived);
     }

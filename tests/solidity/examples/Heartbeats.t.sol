@@ -34,7 +34,7 @@ contract HeartbeatsTest is WaybillFixture {
 
     /// @dev A heartbeat of that moment, with what the source counts.
     function _beat(uint64 at) private returns (bytes32) {
-        (uint64 count, uint192 sum) = sourceRouter.sentTo(DESTINATION_CHAIN);
+        (uint64 count, uint32 sum) = sourceRouter.sentTo(DESTINATION_CHAIN);
         return _sent(abi.encode(Beat(at, 7, 5, 40, count, sum)));
     }
 
@@ -72,7 +72,7 @@ contract HeartbeatsTest is WaybillFixture {
 
     function test_SaysSoWhenOtherMessagesWereExecuted() external {
         _arrives(_beat(1));
-        (uint64 count, uint192 sum) = sourceRouter.sentTo(DESTINATION_CHAIN);
+        (uint64 count, uint32 sum) = sourceRouter.sentTo(DESTINATION_CHAIN);
         _arrives(_sent(abi.encode(Beat(2, 0, 0, 0, count, sum + 1))));
         assertFalse(heartbeats.lastOf(SOURCE_CHAIN, address(this)).matches);
     }
