@@ -84,7 +84,7 @@ def export(
 ) -> None:
     """Write an incident as a seed for the simulator, so that it becomes a test.
 
-    Example: waybill incident export 31338-2-0a1b2c3d > tests/simulation/incidents/axelar.json
+    Example: waybill incident export 31338-2-0a1b2c3d
     """
     workspace = Workspace.of(network, config)
     with _memory(workspace) as memory:

@@ -38,6 +38,7 @@ mutant for its fault. Only whether a survivor's bytecode is the same is asked wi
 TESTS = ROOT / "tests" / "solidity"
 BESIDE_THE_ROUTER = {
     "adapters": ("adapters",),
+    "atomic": ("atomic",),
     "client": ("client", "examples"),
     "examples": ("examples",),
     "governance": ("governance",),
@@ -54,6 +55,11 @@ OF_SHARED = "tests/solidity/router/{Message,MessageEncoding,gmpTable}.t.sol"
 FIRST_TESTS = {
     "Addresses": ("receiveMessage", "route"),
     "AssetInstruction": ("AssetRegistry",),
+    "Atomic": ("AtomicActions",),
+    "AtomicAssets": ("AtomicExamples",),
+    "AtomicCoordinator": ("AtomicActions",),
+    "AtomicParameters": ("AtomicExamples",),
+    "AtomicParticipant": ("AtomicActions",),
     "AttestationGuard": ("Guards",),
     "ReissueGuard": ("Guards",),
     "BaseAdapter": ("HyperlaneAdapter", "AdapterConnections"),

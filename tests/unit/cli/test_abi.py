@@ -90,4 +90,4 @@ def test_an_abi_is_printed_by_its_name(waybill: Command) -> None:
     assert json.loads(waybill("abi", "router").out) == load_abi("Router")
     refused = waybill("abi", "Bridge")
     assert refused.code == ExitCode.USAGE
-    assert "there is no ABI 'Bridge'; there are AxelarAdapter" in refused.err
+    assert "there is no ABI 'Bridge'; there are AtomicAssets" in refused.err

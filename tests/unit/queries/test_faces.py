@@ -93,7 +93,7 @@ def node_of(chain: SimulatedChain) -> Behaviour:
                 ["bytes32", "uint256", "uint256"], [bytes(32), 0, 1]
             )
             return {"error": {"code": 3, "message": "execution reverted", "data": f"0x{refusal.hex()}"}}
-        return {"result": f"0x{bytes(32).hex()}"}
+        return {"result": f"0x{bytes(256).hex()}"}  # zeros, for whatever is asked
 
     def answer(method: str, params: list[Any]) -> Answer:
         if method == "eth_call":

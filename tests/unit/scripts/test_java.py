@@ -30,7 +30,8 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return bundled
 
 
-def test_without_any_java_the_error_says_what_to_do(no_java: Path) -> None:
+def test_without_any_java_the_error_says_what_to_do(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "java_of_wheel", lambda: None)
     with pytest.raises(JavaNotFoundError, match=r"Spark needs Java >= 17[\s\S]*make setup"):
         java_home()
     assert not no_java.exists()
