@@ -17,6 +17,8 @@ from bridge.relayer.own_messages import OwnMessages
 _TTL: Final = 600  # seconds
 _PURSE: Final = "governance"
 _LONGEST: Final = 4_000  # characters of what is told
+_GAS: Final = 200_000  # for the recipient's call
+_GAS_PER_WORD: Final = 25_000  # a recipient may store what it is told
 _NOTHING: Final = bytes(32)
 
 DEFAULT_WEI_PER_DAY: Final = 10**17
@@ -47,10 +49,12 @@ def proposal(
     """
     there = deployment.chain(governance.chain)
     source = next((chain for chain in deployment.chains if chain.chain_id != there.chain_id), there)
+    payload = encode(["bytes32", "bytes32", "string", "string"], [about, record, event_id, text[:_LONGEST]])
     request = RouteRequest(
         destination=there.chain_id,
         recipient=governance.address,
-        payload=encode(["bytes32", "bytes32", "string", "string"], [about, record, event_id, text[:_LONGEST]]),
+        payload=payload,
+        gas_limit=_GAS + _GAS_PER_WORD * (len(payload) // 32),
         gmps=tuple(sorted(deployment.gmps_between(source.chain_id, there.chain_id))),
         quorum=1,
         ttl=_TTL,

@@ -24,11 +24,6 @@ _SOURCES: Final = "sources.json"
 _CONTRACTS: Final = (
     "contracts/Router.sol",
     "contracts/RouterExtension.sol",
-    "contracts/adapters/AxelarAdapter.sol",
-    "contracts/adapters/CcipAdapter.sol",
-    "contracts/adapters/HyperlaneAdapter.sol",
-    "contracts/adapters/LayerZeroAdapter.sol",
-    "contracts/adapters/WormholeAdapter.sol",
     "contracts/atomic/AtomicCoordinator.sol",
     "contracts/examples/AtomicAssets.sol",
     "contracts/examples/Heartbeats.sol",
@@ -99,9 +94,12 @@ async def compile_contracts() -> None:
     out = CHECKOUT / tomllib.loads((CHECKOUT / "foundry.toml").read_text())["profile"][_PROFILE]["out"]
     COMPILED.mkdir(exist_ok=True)
     sources: dict[str, str] = {}
-    for source in _CONTRACTS:
+    adapters = sorted(path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "contracts/adapters").glob("*.sol"))
+    for source in (*_CONTRACTS, *adapters):
         name = Path(source).stem
         artifact = json.loads((out / f"{name}.sol" / f"{name}.json").read_text())
+        if artifact["bytecode"]["object"] == "0x":
+            continue  # an abstract one is not deployed
         metadata = artifact["metadata"]
         settings = {key: value for key, value in metadata["settings"].items() if key != "compilationTarget"}
         sources |= {path: (CHECKOUT / path).read_text() for path in metadata["sources"]}

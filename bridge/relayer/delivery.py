@@ -390,7 +390,7 @@ class Deliveries:
             chosen = await self._choices.of(message)
         except TransientError as unread:  # nothing is given up on less than its sender chose
             log.warning("sender's choice can't be read, delivery put off", error=str(unread))
-            return Retry(claim, _interrupted(now, f"its sender's choice can't be read: {unread}"), now + CHOICE_PAUSE)
+            return Retry(claim, failure_of(unread, now), now + CHOICE_PAUSE)
         policy = guarantee_of(message, self._policies, chosen).policy
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
