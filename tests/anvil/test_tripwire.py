@@ -205,17 +205,18 @@ async def test_a_process_that_is_killed_after_its_evidence_pauses_when_it_is_sta
 ) -> None:
     """The evidence is written first: with it, a process that dies before the pause has something to go on from."""
     alpha, beta = ends(devnet)
-    async with watching(devnet, home) as tripwire:
-        monkeypatch.setattr(tripwire, "act", never)
-        await asyncio.to_thread(lie, message_from(alpha, beta), beta, WORMHOLE)
-        await eventually(lambda: records(tripwire) == ["EVIDENCE"], alpha)
+    with monkeypatch.context() as patched:
+        patched.setattr(Tripwire, "act", never)
+        async with watching(devnet, home) as tripwire:
+            await asyncio.to_thread(lie, message_from(alpha, beta), beta, WORMHOLE)
+            await eventually(lambda: records(tripwire) == ["EVIDENCE"], alpha)
     assert not paused_until(beta, WORMHOLE)
     async with watching(devnet, home) as tripwire:
         await eventually(lambda: paused_until(beta, WORMHOLE))
         await eventually(lambda: records(tripwire) == ["EVIDENCE", "PAUSED"])
 
 
-async def never(_chain_id: int) -> bool:
+async def never(_tripwire: Tripwire, _chain_id: int) -> bool:
     await asyncio.sleep(3600)
     return True
 
