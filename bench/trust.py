@@ -142,7 +142,7 @@ class Bench:
         return Forgery(paused=True, blocks=len(after), seconds=after[-1] - proven if after else 0.0)
 
     def _proven_at(self, block: int) -> float:
-        """When both chains' data first proved the lie, whoever looked."""
+        """When the data of both chains first proved the lie, Unix seconds."""
         seen = self.destinations.seen[block]
         height = max(number for number, at in self.sources.seen.items() if at <= seen)
         covers = self.destinations.times[block] + SKEW

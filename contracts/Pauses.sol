@@ -99,7 +99,7 @@ abstract contract Pauses is IPauses, LanePolicy {
         return account == _tripwire && account != _guardian && account != owner();
     }
 
-    /// @dev The tripwire only lengthens: what somebody else paused stays paused at least as long, and stays theirs to end.
+    /// @dev The tripwire only lengthens: a pause of another role stays at least as long, and stays theirs to end.
     /// @return byGuardian Whether the guardian may end the pause.
     function _spendTripwire(Gmp gmp, AdapterSlot storage slot, uint48 until) private returns (bool byGuardian) {
         (uint256 from, uint256 latest) = (slot.pausedUntil, block.timestamp + MAX_TRIPWIRE_PAUSE);

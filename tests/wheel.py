@@ -1,4 +1,4 @@
-"""The Python package as somebody else gets it: built once for all tests of a run."""
+"""The Python package as a user gets it: built once for all tests of a run."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Alerts:
         return has_more
 
     async def announce_tampering(self, verified: Verified) -> bool:
-        """Tells every channel that the log was changed by somebody else; this is never silent, nor put off.
+        """Tells every channel that the log was changed by another account; this is never silent, nor put off.
 
         Returns:
             Whether every channel took it, if there was something to tell.

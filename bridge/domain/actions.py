@@ -262,7 +262,7 @@ _AGAINST: Final = {
     Decision.COMMIT: frozenset({BranchState.RELEASED, BranchState.REFUSED}),
     Decision.ABORT: frozenset({BranchState.APPLIED}),
 }
-"""What no participant can have on record when that is the decision, unless somebody lied to it."""
+"""What no participant can have on record when that is the decision, unless it was lied to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,6 @@ def incident_details(
     return {
         **incident_value(incident, deployment),
         "evidence": [record.document for record in records if record.deed is Deed.EVIDENCE],
-        "endpoints": [record.document for record in records if record.deed is Deed.CORROBORATED],
         "history": [
             {"at": record.at, "what": record.deed.value, "signedBy": record.signer, **_short(record.document)}
             for record in records

@@ -33,7 +33,6 @@ class Deed(StrEnum):
     NOT_PAUSED = "NOT_PAUSED"  # the document says why
     UNDONE = "UNDONE"  # the pause's block fell: it is made again
     FINDING = "FINDING"  # something that pauses nothing: people are told
-    CORROBORATED = "CORROBORATED"  # which endpoints say so, each asked alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ class Record:
 
 
 def violations(records: Iterable[Record], signers: frozenset[str] = frozenset()) -> Iterator[str]:
-    """What does not fit: the log was changed by somebody else.
+    """What does not fit: the log was changed by another account.
 
     Args:
         records: the whole log, in order.

@@ -67,8 +67,6 @@ class Tripwire:
         self._in_vain: dict[int, int] = {}
         self.read_at: dict[int, float] = {}
         """By chain, when it was last read to its newest block, Unix seconds."""
-        self.conclusive_at: dict[int, float] = {}
-        """By the receipt's row, when this process ruled that it is forged, Unix seconds."""
 
     async def run(self) -> None:
         """Watches until it is cancelled. A chain that is silent holds up no other one."""
@@ -194,7 +192,6 @@ class Tripwire:
     def _accuse(self, receipt: SeenReceipt, ruling: Ruling, source: ChainReader) -> None:
         assert source.final is not None
         now = self._clock.now()
-        self.conclusive_at[receipt.row] = now
         evidence = {
             **self._described(receipt),
             "kind": ruling.value,

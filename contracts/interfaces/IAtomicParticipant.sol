@@ -38,7 +38,7 @@ interface IAtomicParticipant {
     /// @notice COMMIT of an action that this participant has not prepared.
     error NotPrepared(bytes32 actionId, BranchState state);
 
-    /// @notice The instruction is the contrary of what was done: a decision never changes, so somebody lies.
+    /// @notice The instruction is the contrary of what was done: a decision never changes, so one of the two is a lie.
     error DecisionContradicted(bytes32 actionId, Phase phase, BranchState state);
 
     /// @notice `ROLLBACK_INCOMPLETE_REJECT`: an action on the subject diverged here and is not reconciled.

@@ -1,4 +1,4 @@
-"""The package as somebody installs it: an environment of its own, an empty folder, and the commands typed."""
+"""The package as a user installs it: an environment of its own, an empty folder, and the commands typed."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ export const KNOWN_ERRORS: readonly (readonly [string, string, string?, string?]
 ["DVN_TimestampOutOfRange(uint32 eid,uint64 timestamp)", "layerzero"],
 ["DVN_UnsupportedOptionType(uint8 optionType)", "layerzero"],
 ["DataFeedValueOutOfUint224Range()", "ccip"],
-["DecisionContradicted(bytes32 actionId,uint8 phase,uint8 state)", "waybill", "The instruction is the contrary of what was done: a decision never changes, so somebody lies."],
+["DecisionContradicted(bytes32 actionId,uint8 phase,uint8 state)", "waybill", "The instruction is the contrary of what was done: a decision never changes, so one of the two is a lie."],
 ["DestinationChainNotEnabled(uint64 destChainSelector)", "ccip", "", "CCIP does not serve that chain; choose other GMPs"],
 ["DirtyAddress(bytes32 word)", "waybill", "The word is not a 20-byte address padded with zeros. Cutting it would name another account."],
 ["DuplicateGmp(uint8 gmp)", "waybill", "", "name each GMP once"],

@@ -147,7 +147,7 @@ def test_both_npm_packages_install_in_one_project_and_the_fixture_runs_there(tmp
         'const { routerAbi } = require("@waybill/dapp"); const other = require("@waybill/contracts/abi/Router.json");'
         'require("node:assert").deepStrictEqual(routerAbi, other); console.log(other.length)'
     )
-    # Not a module: whoever requires the kit gets the same one as whoever imports it.
+    # Not a module: a script that requires the kit gets the same one as a module that imports it.
     ran = subprocess.run(["node", "--eval", same], cwd=project, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 50
