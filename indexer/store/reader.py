@@ -196,8 +196,9 @@ class IndexReader:
         return self._divergences(DIVERGENCES_OF_MESSAGE, id=message_id)
 
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
-        rows = self._rows(f"select * from ({found}) as d order by kind, message_id nulls first", **arguments)
-        return [_divergence(row) for row in rows]
+        # Sorted here: a message can show one kind twice, and databases order text by locales of their own.
+        records = [_divergence(row) for row in self._rows(found, **arguments)]
+        return sorted(records, key=lambda one: (one.kind, one.message_id or b"", one.evidence))
 
     def quarantined(self, *, limit: int = 1_000) -> list[QuarantinedLog]:
         """Logs that carry one of Waybill's events but can't be right, with the reason."""
