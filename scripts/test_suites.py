@@ -97,7 +97,7 @@ class Result:
 
 
 BESIDE_EACH_OTHER = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadfile")
-"""For tests that share no chain, no Spark and no clock: one process for each core, a file in one of them."""
+"""For tests whose files share no chain, no Spark and no clock: one process for each core, a file in one of them."""
 
 
 def kafka_missing() -> str | None:
@@ -160,7 +160,7 @@ SUITES = (
     ),
     pytest_suite("unit", "Python, without chains or Spark", 420, *BESIDE_EACH_OTHER),
     pytest_suite("simulation", "storms in a simulated world", 240),
-    pytest_suite("anvil", "Python, against real anvil chains", 540),
+    pytest_suite("anvil", "Python, against real anvil chains", 540, *BESIDE_EACH_OTHER, missing=release.missing),
     pytest_suite("spark", "Python, on a real Spark session", 480),
     pytest_suite("kafka", "streams out, with a real Apache Kafka", 150, missing=kafka_missing),
     Suite(

@@ -109,6 +109,7 @@ def die_before(broker: Broker, folder: Path, semantics: Semantics, step: int) ->
     assert died or not recorded(history)
     assert not live(history)
     all_arrived(broker, history, expected)
+    broker.delete_topics()
     return died
 
 
@@ -158,6 +159,7 @@ def storm(broker: Broker, folder: Path, semantics: Semantics, kills: int, seed: 
             expected[f"messages {key}"] = ["ROUTED", "ATTEMPTED", "DISPATCHED", "DELIVERED", "EXECUTE"]
         expected[f"retries 0x{message(1 + 5 * number).id.hex()}"] = ["RETRY"]
     assert found == expected
+    broker.delete_topics()
 
 
 @BOTH
