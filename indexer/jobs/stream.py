@@ -14,6 +14,7 @@ from typing import Final
 
 import orjson
 import structlog
+from deltalake.exceptions import CommitFailedError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -47,7 +48,7 @@ from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 
-_TICK: Final = 1.0  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
+_TICK: Final = 1  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
 _LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
 _STEADY: Final = 20.0  # seconds for which a stream runs without a batch, after which Spark is taken to work
 _LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
@@ -100,6 +101,7 @@ class Stream:
                 try:
                     request_retries(self._store.engine, self._settings.stall, self._clock())
                     watch.look_now_and_then()
+                    self._promote_now_and_then()
                     self._maintain_now_and_then()
                     self._set_limits_now_and_then()
                     query = self._kept_alive(query)
@@ -131,7 +133,8 @@ class Stream:
         while True:
             query = self._start(once=True)
             try:
-                query.awaitTermination()
+                while not query.awaitTermination(_TICK):
+                    self._promote_now_and_then()
             except StreamingQueryException:
                 self._note_failure(query)
                 time.sleep(self._outage.wait)
@@ -188,7 +191,6 @@ class Stream:
             if batch.halted:
                 self._note_halts(batch.halted)
             request_retries(self._store.engine, self._settings.stall, self._clock())
-            self._promote_now_and_then()
         except IndexerError as error:
             self._failure = error
             raise
@@ -227,11 +229,14 @@ class Stream:
             self._maintained_at = time.monotonic()
 
     def _promote_now_and_then(self) -> None:
-        """Few and larger files: the lake lags behind the store by some seconds, and what is served is both."""
+        """Few and larger files: the lake lags behind the store by some seconds, and what is served is both.
+
+        By the clock, not by blocks: a chain that stands still brings no batch.
+        """
         if time.monotonic() - self._promoted_at >= self._settings.lake_interval:
             try:
                 promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
-            except (LakeUnreachableError, LakeDamagedError) as error:
+            except (LakeUnreachableError, LakeDamagedError, RangeGapError, CommitFailedError) as error:
                 log.warning("what is final stays in the store alone for now", reason=str(error))
             self._promoted_at = time.monotonic()
 

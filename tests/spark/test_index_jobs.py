@@ -234,6 +234,17 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 
 
+@pytest.mark.finding("I6")
+def test_what_is_final_reaches_the_lake_though_the_chain_stands_still(spark: SparkSession, world: World) -> None:
+    with world.indexing(spark, lake_interval=10):
+        world.tell_a_story()
+        world.alpha.mine(100)
+        world.until(world.equals_chains, "the store has all blocks")
+        world.until(
+            lambda: Lake(world.settings().folder.lake).last_block(world.alpha.chain_id) is not None, "and the lake"
+        )
+
+
 def test_an_endpoint_that_hangs_does_not_hold_up_the_other_chain(spark: SparkSession, world: World) -> None:
     with world.indexing(spark, limits=SourceLimits(rpc_timeout=20, poll_interval=0.05)):
         world.tell_a_story()
