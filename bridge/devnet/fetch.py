@@ -51,7 +51,7 @@ class Package:
     contracts: list[str] = field(default_factory=list)
     for_tests: bool = False
     names: dict[str, str] = field(default_factory=dict)
-    """Contract names where the package's file names differ from them."""
+    """Contract names by file name or, where a package has several versions of a contract, by path."""
 
     @property
     def specifier(self) -> str:
@@ -167,7 +167,7 @@ def read_artifacts(package: Package, files: PackageFiles) -> dict[str, Artifact]
     read = READERS[package.layout]
     file_names = {contract: contract.rsplit("/", 1)[-1] for contract in package.contracts}
     return {
-        package.names.get(file_name, file_name): read(files, package.folder, contract)
+        package.names.get(contract) or package.names.get(file_name, file_name): read(files, package.folder, contract)
         for contract, file_name in file_names.items()
     }
 

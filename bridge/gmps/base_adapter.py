@@ -196,7 +196,13 @@ class BaseAdapter(DeploymentReader, ABC):
                 dispatch = self._read_dispatch(source, log)
             except (NotOursError, EnvelopeError, DeploymentError, AddressError) as error:
                 # Waybill's own adapter takes envelopes from its router only: what does not fit should not exist.
-                _log.warning("dispatch left out", chain=source.name, gmp=self.gmp.label, reason=str(error))
+                _log.error(
+                    "dispatch left out",
+                    chain=source.name,
+                    gmp=self.gmp.label,
+                    transaction=f"0x{log.transaction_hash.hex()}",
+                    reason=str(error),
+                )
             else:
                 if dispatch is not None:
                     yield dispatch

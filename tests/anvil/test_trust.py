@@ -21,6 +21,7 @@ from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.ports import TransientError
 from bridge.evm.chain import open_chains
 from bridge.gmps.axelar.devnet import SIGNERS
+from bridge.gmps.ccip.devnet import ORACLES
 from bridge.gmps.hyperlane.devnet import VALIDATORS
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -55,6 +56,13 @@ FACTORY: Final = contract("deploy(address[],uint8) returns (address)")
 ROUTING: Final = contract("initialize(address,uint32[],address[])")
 AGGREGATION: Final = contract("deploy(address[],uint8) returns (address)")
 MAILBOX: Final = contract("setDefaultIsm(address)", "defaultIsm() returns (address)")
+
+CCIP = contract(
+    "getOffRamps() returns ((uint64,address)[])",
+    "getSourceChainConfig(uint64) returns ((address,bool,bytes[],address[],address[]))",
+    "getAllInboundImplementations() returns ((bytes4,address)[])",
+    "applySignatureConfigs(uint64[],(uint64,uint8,address[])[])",
+)
 
 
 @dataclass
@@ -153,6 +161,18 @@ class Network:
         return there, back
 
 
+def ccip_verification(end: End) -> list[str]:
+    """Off-ramp, resolver and verifier of the lane of CCIP 2.0 that ends here; nothing where 1.6 does."""
+    selector = int(end.there.gmps["ccip"]["selector"])
+    ramps = [ramp for source, ramp in end.ask(CCIP, end.gmp("ccip", "router"), "getOffRamps") if source == selector]
+    if ramps == [end.gmp("ccip", "offRamp").lower()]:
+        return []
+    (ramp,) = ramps
+    (resolver,) = end.ask(CCIP, ramp, "getSourceChainConfig", selector)[3]
+    ((_, verifier),) = end.ask(CCIP, resolver, "getAllInboundImplementations")
+    return [to_checksum_address(one) for one in (ramp, resolver, verifier)]
+
+
 def harden(end: End) -> None:
     """Has a devnet's chain as a careful operator would: a timelock owns, two DVNs, a floor of 2, guardian and revoker."""
     document = json.loads(TIMELOCK.read_text())
@@ -178,6 +198,7 @@ def harden(end: End) -> None:
         (end.gmp("axelar", "gateway"), False),
         (end.gmp("ccip", "router"), True),
         (end.gmp("ccip", "offRamp"), True),
+        *((address, True) for address in ccip_verification(end)),
     ):
         end.hand_over(address, end.timelock, from_owner=DEPLOYER, accepts=accepts)
 
@@ -225,6 +246,36 @@ def test_an_honest_network_has_no_finding(network: Network) -> None:
     ]
     assert config["gmps"]["wormhole"]["consistencyLevel"] == 1
     assert config["gmps"]["ccip"]["offRamps"][network.beta.gmp("ccip", "offRamp")]["signatures"] == 2
+    # The way back runs CCIP 2.0.
+    (config,) = (one["config"] for one in value["directions"] if one["direction"].endswith("alpha"))
+    ramp, resolver, verifier = ccip_verification(network.alpha)
+    (found_verifier,) = config["gmps"]["ccip"]["offRamps"][ramp]["verifiers"][resolver].values()
+    assert found_verifier == {
+        "verifier": verifier,
+        "type": "CommitteeVerifier 2.0.0",
+        "signers": sorted(oracle.address for oracle in ORACLES),
+        "signatures": 2,
+    }
+
+
+def one_signature_of_the_committee(end: End) -> None:
+    _, _, verifier = ccip_verification(end)
+    signers = [oracle.address for oracle in ORACLES]
+    configs = [(int(end.there.gmps["ccip"]["selector"]), 1, signers)]
+    end.by(end.timelock, verifier, CCIP.encode("applySignatureConfigs", [], configs))
+
+
+def test_a_committee_of_ccip_2_0_of_which_one_suffices_is_found(network: Network) -> None:
+    one_signature_of_the_committee(network.alpha)
+    _, back = network.judged()
+    assert ("SINGLE_VERIFIER", "ccip") in {(finding.code, finding.gmp) for finding in back.findings}
+
+
+def test_a_resolver_of_ccip_2_0_in_one_accounts_hands_is_found(network: Network) -> None:
+    _, resolver, _ = ccip_verification(network.alpha)
+    network.alpha.hand_over(resolver, KEY, from_owner=network.alpha.timelock, accepts=True)
+    _, back = network.judged()
+    assert ("CONTROLLED_BY_ONE", "ccip") in {(finding.code, finding.gmp) for finding in back.findings}
 
 
 def one_dvn(end: End) -> None:

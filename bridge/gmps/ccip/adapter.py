@@ -1,4 +1,8 @@
-"""CCIP 1.6: `CCIPMessageSent` on the source; on the destination `OffRamp.execute`, and `manuallyExecute` after a failure."""
+"""CCIP 1.6 and 2.0 on one chain: `CCIPMessageSent` on the source, `OffRamp.execute` on the destination.
+
+A lane runs one version. The event's topic says which, since the versions' events differ. After a failure 1.6 wants
+`manuallyExecute`, and 2.0 `execute` again.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
+from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, OFF_RAMP_V2, CcipMessageV2, decode_results, is_v2
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -49,7 +54,7 @@ _GAS_RAISE: Final = 2
 
 
 class CcipContracts(GmpContracts):
-    """CCIP 1.6 on one chain; `selector` is CCIP's own number for it."""
+    """CCIP on one chain; `selector` is CCIP's own number for it."""
 
     GMP = Gmp.CCIP
     ADAPTER = "CcipAdapter"
@@ -59,7 +64,8 @@ class CcipContracts(GmpContracts):
     selector: int = Field(gt=0, lt=2**64)
     router: Address
     on_ramp: Address
-    off_ramp: Address
+    off_ramp: Address  # of lanes of 1.6; a message of 2.0 names its own
+    on_ramp_v2: Address | None = None  # for a chain with lanes of both versions: that of 2.0
 
     @property
     def number(self) -> int:
@@ -71,10 +77,15 @@ class CcipContracts(GmpContracts):
         """See `GmpContracts.arguments`."""
         return (("address", self.router),)
 
+    @property
+    def on_ramps(self) -> tuple[str, ...]:
+        """All that send from here."""
+        return (self.on_ramp, self.on_ramp_v2) if self.on_ramp_v2 else (self.on_ramp,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CcipMessage:
-    """A message as the off-ramp has it, without tokens: Waybill sends none."""
+    """A message as the off-ramp of 1.6 has it, without tokens: Waybill sends none."""
 
     id: bytes
     source_selector: int
@@ -153,24 +164,42 @@ class CcipAdapter(BaseAdapter):
     """A refused delivery succeeds as a transaction, and leaves the message to anyone who executes it manually.
 
     That may be done with more gas, and is refused as a whole if the message is refused again.
-    The oracles commit roots of messages to the destination; the attestation is a message's place beneath its root. Only
-    their transmitters may make the first execution.
+    Of 1.6 the oracles commit roots of messages to the destination; the attestation is a message's place beneath its root.
+    Only their transmitters may make the first execution. Of 2.0 the attestation is what verifiers signed, and anyone executes.
     """
 
     CONTRACTS = CcipContracts
     DELIVERY_GAS = 300_000
 
     def _watch(self, source: ChainDeployment) -> Watch:
-        return Watch((CcipContracts.of(source).on_ramp,), (MESSAGE_SENT,))
+        return Watch(CcipContracts.of(source).on_ramps, (MESSAGE_SENT, MESSAGE_SENT_V2))
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        if log.topics[:1] == (MESSAGE_SENT_V2,):
+            return self._read_v2(source, log)
         message = CcipMessage.of_log(log, CcipContracts.of(source).on_ramp)
         if message is None or message.sender.lower() != source.adapter(self.gmp).lower():
             return None
         identity, number = f"0x{message.id.hex()}", message.destination_selector
         return self._dispatch(source, log, message.data, identity, number, **message.evidence)
 
+    def _read_v2(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        sender = source.adapter(self.gmp).lower()
+        # Others' messages may be of any kind. Who sent one is told by the log itself.
+        if len(log.topics) != 4 or log.topics[2] != to_bytes32(sender):
+            return None
+        found = (CcipMessageV2.of_log(log, on_ramp) for on_ramp in CcipContracts.of(source).on_ramps)
+        message = next((one for one in found if one is not None), None)
+        if message is None or message.sender.lower() != sender:
+            return None
+        header = f"0x{message.header.hex()}"
+        return self._dispatch(
+            source, log, message.data, f"0x{message.id.hex()}", message.destination_selector, header=header
+        )
+
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        if is_v2(dispatch):
+            return await self._next_execution_v2(dispatch, attestation)
         destination = self._deployment.chain(dispatch.destination_chain)
         off_ramp = CcipContracts.of(destination).off_ramp
         message = CcipMessage.of_dispatch(dispatch)
@@ -181,7 +210,7 @@ class CcipAdapter(BaseAdapter):
         hashes, flags = decode(_PROOF, attestation)
         report: tuple[Any, ...] = (message.source_selector, [message.to_tuple()], [[]], hashes, flags)
         if state == FAILURE:
-            gas_limit = max(message.gas_limit, min(message.gas_limit * _GAS_RAISE, _MOST_GAS // 2))
+            gas_limit = _raised(message.gas_limit)
             data = OFF_RAMP.encode("manuallyExecute", [report], [[(gas_limit, [])]])
         else:
             gas_limit = message.gas_limit
@@ -189,6 +218,23 @@ class CcipAdapter(BaseAdapter):
             context = (digest, message.sequence.to_bytes(32, "big"))
             data = OFF_RAMP.encode("execute", context, _encode_reports([report]))
         return Call(to=off_ramp, data=data, gas=self._gas(gas_limit, dispatch.envelope))
+
+    async def _next_execution_v2(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        """2.0 keeps a failure that verifiers or receiver cause, instead of a revert: so what it calls itself is tried first."""
+        destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessageV2.of_dispatch(dispatch)
+        state = await self._read(destination, message.off_ramp, OFF_RAMP_V2, "getExecutionState", message.id)
+        if state == SUCCESS:
+            return None
+        resolvers, results = decode_results(attestation)
+        gas_limit = _raised(message.gas_limit) if state == FAILURE else message.gas_limit
+        override = gas_limit if state == FAILURE else 0
+        gas = self._gas(gas_limit, dispatch.envelope)
+        inner = ("executeSingleMessage", message.to_tuple(), message.id, resolvers, results, override)
+        await self._chains[destination.chain_id].call(
+            Call(to=message.off_ramp, data=OFF_RAMP_V2.encode(*inner), gas=gas), sender=message.off_ramp
+        )
+        data = OFF_RAMP_V2.encode("execute", message.packed, resolvers, results, override)
+        return Call(to=message.off_ramp, data=data, gas=gas)
 
     async def _simulate(self, destination: ChainDeployment, call: Call) -> None:
         sender = None
@@ -206,9 +252,13 @@ class CcipAdapter(BaseAdapter):
         return info[0], transmitters
 
     def _gas(self, gas_limit: int, envelope: bytes) -> int:
-        """Enough for the off-ramp to give the receiver exactly `gas_limit`: two calls on the way keep a 64th each."""
-        needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope) + gas_limit * 104 // 100
+        """Enough for the off-ramp to give the receiver exactly `gas_limit`: up to three calls on the way keep a 64th each."""
+        needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope) + gas_limit * 105 // 100
         return min(needed, _MOST_GAS)
+
+
+def _raised(gas_limit: int) -> int:
+    return max(gas_limit, min(gas_limit * _GAS_RAISE, _MOST_GAS // 2))
 
 
 def encode_proof(hashes: Sequence[bytes], flags: int) -> bytes:

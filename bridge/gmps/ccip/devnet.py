@@ -1,4 +1,7 @@
-"""CCIP 1.6 on a devnet: router, ramps and fee quoter, and the oracles that commit messages."""
+"""CCIP on a devnet: routers, ramps of 1.6 and 2.0, fee quoters, the oracles of 1.6 and the committee of 2.0.
+
+A lane to a chain with a higher number runs 1.6, and the way back runs 2.0: so two chains have both.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ from typing import Any, Final
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
+from pydantic import Field
 
 from bridge.devnet.accounts import RELAYER_KEY, account, sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.committee import Committee
+from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Call, Chain, Dispatch
 from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
+from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, encode_results, is_v2
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment
 
@@ -32,9 +38,14 @@ _COMMIT_CONFIG: Final = keccak(text="waybill devnet ccip commit")
 _EXECUTION_CONFIG: Final = keccak(text="waybill devnet ccip execution")
 _ROOTS_PER_REPORT: Final = 8  # as many as a transaction of the deployer has gas for
 
+_VERIFIER_VERSION: Final = keccak(text="waybill devnet ccip committee")[:4]  # begins what the committee of 2.0 signs
+_CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141  # of secp256k1
+
 _NO_ADDRESS: Final = "0x" + "00" * 20
 _USD: Final = 10**18  # units of prices
 _GAS_FOR_CALL_EXACT_CHECK: Final = 5_000
+_GAS_FOR_STATE: Final = 12_000  # that an off-ramp of 2.0 keeps for noting a failure
+_HIGHEST_FEE: Final = 100_000  # US cents for a message of 2.0
 _MANUAL_EXECUTION_SECONDS: Final = 3600  # after which anyone may execute what the oracles did not
 _LONGEST_DATA: Final = 30_000  # bytes
 
@@ -67,11 +78,40 @@ _DESTINATION: Final[Mapping[str, Any]] = {
 }
 
 
+# The same for 2.0.
+_DESTINATION_V2: Final[Mapping[str, Any]] = {
+    "isEnabled": True,
+    "maxDataBytes": _LONGEST_DATA,
+    "maxPerMsgGasLimit": 14_000_000,
+    "destGasOverhead": 300_000,
+    "destGasPerPayloadByteBase": 16,
+    "chainFamilySelector": bytes.fromhex("2812d52c"),  # EVM
+    "defaultTokenFeeUSDCents": 25,
+    "defaultTokenDestGasOverhead": 90_000,
+    "defaultTxGasLimit": 200_000,
+    "networkFeeUSDCents": 10,
+    "linkFeeMultiplierPercent": 90,
+}
+
+
+class DevnetCcip(CcipContracts):
+    """What connecting needs besides, and the deployments file does not."""
+
+    off_ramp_v2: str = Field(exclude=True)
+    resolver: str = Field(exclude=True)  # names the committee of 2.0 to ramps and receivers
+    executor: str = Field(exclude=True)
+
+
 def _load(name: str) -> Artifact:
     return Artifact.load("ccip", name)
 
 
-async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> CcipContracts:
+def _runs_v2(source: int, destination: int) -> bool:
+    """Whether the lane between two selectors runs 2.0."""
+    return source > destination
+
+
+async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> DevnetCcip:
     """Puts CCIP on a chain, able to send to the other chains. `connect` lets it receive from them.
 
     Raises:
@@ -101,11 +141,32 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     deployer.call(_load("NonceManager"), nonces, "applyAuthorizedCallerUpdates", ([on_ramp, off_ramp], []))
     deployer.call(_load("OffRamp"), off_ramp, "setOCR3Configs", _oracle_configs())
     deployer.fund(_TRANSMITTER.address, _TRANSMITTER_FUNDS)
+    on_ramp_v2 = deployer.create(
+        _load("OnRampV2"),
+        (selector, rmn, _HIGHEST_FEE, registry),
+        (_create_fee_quoter_v2(deployer, wrapped, link, remote_selectors), False, deployer.address),
+    )
+    off_ramp_v2 = deployer.create(
+        _load("OffRampV2"), (selector, _GAS_FOR_CALL_EXACT_CHECK, rmn, registry, _GAS_FOR_STATE)
+    )
+    resolver = _create_committee(deployer, rmn, router, remote_selectors)
+    executor = deployer.create(_load("CcipExecutor"), 10, (deployer.address, bytes(4), False))
+    destinations = [(remote, (1, True)) for remote in remote_selectors]
+    deployer.call(_load("CcipExecutor"), executor, "applyDestChainUpdates", [], destinations)
     await deployer.send()
-    return CcipContracts(selector=selector, router=router, on_ramp=on_ramp, off_ramp=off_ramp)
+    return DevnetCcip(
+        selector=selector,
+        router=router,
+        on_ramp=on_ramp,
+        off_ramp=off_ramp,
+        on_ramp_v2=on_ramp_v2,
+        off_ramp_v2=off_ramp_v2,
+        resolver=resolver,
+        executor=executor,
+    )
 
 
-async def connect(deployer: Deployer, here: CcipContracts, others: Sequence[CcipContracts]) -> None:
+async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetCcip]) -> None:
     """Lets a chain receive from the others, whose on-ramps must be known for that.
 
     Raises:
@@ -114,10 +175,56 @@ async def connect(deployer: Deployer, here: CcipContracts, others: Sequence[Ccip
     # Of each source: enabled, and without the blessing of the risk management network, which a devnet has none of.
     sources = [(here.router, other.selector, True, True, to_bytes32(other.on_ramp)) for other in others]
     deployer.call(_load("OffRamp"), here.off_ramp, "applySourceChainConfigUpdates", sources)
-    on_ramps = [(other.selector, here.on_ramp) for other in others]
-    off_ramps = [(other.selector, here.off_ramp) for other in others]
+    destinations, sources_v2 = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+    on_ramps, off_ramps = [], []
+    for other in others:
+        if _runs_v2(here.selector, other.selector):
+            verifiers: tuple[Any, ...] = ([here.resolver], [], here.executor, bytes.fromhex(other.off_ramp_v2[2:]))
+            destinations.append((other.selector, here.router, 20, False, 10, 10, 300_000, *verifiers))
+        if _runs_v2(other.selector, here.selector):
+            known = [to_bytes32(str(other.on_ramp_v2))]
+            sources_v2.append((here.router, other.selector, True, known, [here.resolver], []))
+        on_ramp = here.on_ramp_v2 if _runs_v2(here.selector, other.selector) else here.on_ramp
+        off_ramp = here.off_ramp_v2 if _runs_v2(other.selector, here.selector) else here.off_ramp
+        on_ramps.append((other.selector, on_ramp))
+        off_ramps.append((other.selector, off_ramp))
+    deployer.call(_load("OnRampV2"), str(here.on_ramp_v2), "applyDestChainConfigUpdates", destinations)
+    deployer.call(_load("OffRampV2"), here.off_ramp_v2, "applySourceChainConfigUpdates", sources_v2)
     deployer.call(_load("Router"), here.router, "applyRampUpdates", on_ramps, [], off_ramps)
     await deployer.send()
+
+
+def _create_committee(deployer: Deployer, rmn: str, router: str, remote_selectors: Sequence[int]) -> str:
+    """The verifier of 2.0 with the oracles as its committee; returns the resolver that stands for it."""
+    artifact, resolving = _load("CommitteeVerifier"), _load("VersionedVerifierResolver")
+    settings = (deployer.address, deployer.address)  # who gets fees, who edits allow-lists
+    verifier = deployer.create(
+        artifact, settings, ["none: the devnet's committee signs on request"], rmn, _VERIFIER_VERSION
+    )
+    remotes = [(router, remote, False, 1, 100_000, 6 + 64 * SIGNATURES) for remote in remote_selectors]
+    deployer.call(artifact, verifier, "applyRemoteChainConfigUpdates", remotes)
+    signers = [oracle.address for oracle in ORACLES]
+    committees = [(remote, SIGNATURES, signers) for remote in remote_selectors]
+    deployer.call(artifact, verifier, "applySignatureConfigs", [], committees)
+    resolver = deployer.create(resolving)
+    deployer.call(resolving, resolver, "applyInboundImplementationUpdates", [(_VERIFIER_VERSION, verifier)])
+    outbound = [(remote, verifier) for remote in remote_selectors]
+    deployer.call(resolving, resolver, "applyOutboundImplementationUpdates", outbound)
+    return resolver
+
+
+def _create_fee_quoter_v2(deployer: Deployer, wrapped: str, link: str, remote_selectors: Sequence[int]) -> str:
+    destinations = [(remote, tuple(_DESTINATION_V2.values())) for remote in remote_selectors]
+    artifact = _load("FeeQuoterV2")
+    fee_quoter = deployer.create(artifact, (200 * _USD, link), [deployer.address], [], destinations)
+    deployer.call(artifact, fee_quoter, "updatePrices", _prices(wrapped, link, remote_selectors))
+    return fee_quoter
+
+
+def _prices(wrapped: str, link: str, remote_selectors: Sequence[int]) -> tuple[Any, ...]:
+    token_prices = [(wrapped, 2000 * _USD), (link, 15 * _USD)]
+    gas_prices = [(remote, 2000 * 10**9) for remote in remote_selectors]  # one gwei of a coin worth 2,000 dollars
+    return token_prices, gas_prices
 
 
 def _create_fee_quoter(deployer: Deployer, wrapped: str, link: str, remote_selectors: Sequence[int]) -> str:
@@ -133,9 +240,7 @@ def _create_fee_quoter(deployer: Deployer, wrapped: str, link: str, remote_selec
         [(wrapped, 10**18), (link, 10**18)],
         [(remote, destination) for remote in remote_selectors],
     )
-    token_prices = [(wrapped, 2000 * _USD), (link, 15 * _USD)]
-    gas_prices = [(remote, 2000 * 10**9) for remote in remote_selectors]  # one gwei of a coin worth 2,000 dollars
-    deployer.call(artifact, fee_quoter, "updatePrices", (token_prices, gas_prices))
+    deployer.call(artifact, fee_quoter, "updatePrices", _prices(wrapped, link, remote_selectors))
     return fee_quoter
 
 
@@ -150,7 +255,11 @@ def _oracle_configs() -> list[tuple[Any, ...]]:
 
 
 class CcipOracles(Committee):
-    """Commit to the destination what an on-ramp sent: one root for each message, so that none needs a proof beneath it."""
+    """Vouch for what an on-ramp sent, as the lane's version wants it.
+
+    Of 1.6 they commit to the destination one root for each message, so that none needs a proof beneath it. Of 2.0 they are
+    the committee, and hand out what they signed.
+    """
 
     ATTESTATION = encode_proof([], 0)
 
@@ -163,6 +272,26 @@ class CcipOracles(Committee):
         """Signs for the chains of a deployment, with the oracles given."""
         super().__init__(deployment, chains, _TRANSMITTER)
         self._oracles = oracles
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """See `Attester.attest`."""
+        if not is_v2(dispatch):
+            return await super().attest(dispatch)
+        await confirm(self._chains[dispatch.source_chain], dispatch)
+        destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessageV2.of_dispatch(dispatch)
+        required, _, _ = await self._read(
+            destination, message.off_ramp, OFF_RAMP_V2, "getCCVsForMessage", message.packed
+        )
+        return encode_results(required, [self._result(dispatch)] * len(required))
+
+    def _result(self, dispatch: Dispatch) -> bytes:
+        """The committee's signatures of the message that the source chain named, ascending by signer, all with v 27."""
+        digest = keccak(_VERIFIER_VERSION + bytes.fromhex(dispatch.transport_id[2:]))
+        signatures = b"".join(
+            _with_v_27(sign_digest(oracle, digest))
+            for oracle in sorted(self._oracles, key=lambda one: int(one.address, 16))
+        )
+        return _VERIFIER_VERSION + len(signatures).to_bytes(2, "big") + signatures
 
     async def _is_written(self, dispatch: Dispatch) -> bool:
         return await self._next_sequence(dispatch) > CcipMessage.of_dispatch(dispatch).sequence
@@ -219,6 +348,12 @@ class CcipOracles(Committee):
         recovery_ids = bytes(signature[64] - 27 for signature in signatures).ljust(32, b"\0")
         r_values, s_values = ([signature[at : at + 32] for signature in signatures] for at in (0, 32))
         return context, report, r_values, s_values, recovery_ids
+
+
+def _with_v_27(signature: bytes) -> bytes:
+    """The 64 bytes of r and s that belong to v 27: s may be replaced by its negative, which turns v over."""
+    r, s, v = signature[:32], int.from_bytes(signature[32:64], "big"), signature[64]
+    return r + (s if v == 27 else _CURVE_ORDER - s).to_bytes(32, "big")
 
 
 def _leaf(message: CcipMessage, on_ramp: bytes) -> bytes:

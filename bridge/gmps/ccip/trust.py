@@ -1,7 +1,12 @@
-"""Whom CCIP 1.6 rests on: the oracles that commit to the off-ramps of the destination's router, and the risk management network."""
+"""Whom CCIP rests on: the off-ramps that the destination's router takes messages of the source from, each by its version.
+
+Behind an off-ramp of 1.6 are the oracles that commit to it, and the risk management network. Behind one of 2.0 are the
+verifiers that the lane demands. The adapter asks for none of its own, so the lane's defaults hold.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from eth_utils.address import to_checksum_address
@@ -29,6 +34,13 @@ _OFF_RAMP: Final = contract(
     "getDynamicConfig() returns ((address,uint32,address))",
     "latestConfigDetails(uint8) returns (((bytes32,uint8,uint8,bool),address[],address[]))",
 )
+_OFF_RAMP_V2: Final = contract(
+    "getSourceChainConfig(uint64) returns ((address,bool,bytes[],address[],address[]))",
+    "getStaticConfig() returns ((uint64,uint16,address,address,uint32))",
+)
+_VERSIONED: Final = contract("typeAndVersion() returns (string)")
+_RESOLVER: Final = contract("getAllInboundImplementations() returns ((bytes4,address)[])")
+_COMMITTEE: Final = contract("getSignatureConfig(uint64) returns (address[],uint8)")
 _RMN: Final = contract("getVersionedConfig() returns (uint32,(bytes32,(address,uint64)[],uint64))")
 _ADAPTER: Final = contract("selectorOf(uint64) returns (uint64)")
 _COMMIT, _EXECUTION = 0, 1  # numbers of the oracles' configurations
@@ -43,6 +55,10 @@ _EVENTS: Final = tuple(
             "SourceChainConfigSet(uint64,(address,bool,uint64,bool,bytes))",
             "DynamicConfigSet((address,uint32,address))",
             "ConfigSet(uint32,(bytes32,(address,uint64)[],uint64))",
+            "SourceChainConfigSet(uint64,(address,uint64,bool,bytes[],address[],address[]))",
+            "InboundImplementationUpdated(bytes4,address,address)",
+            "InboundImplementationRemoved(bytes4)",
+            "SignatureConfigSet(uint64,address[],uint8)",
         ),
     )
 )
@@ -67,6 +83,13 @@ class CcipTrust(BaseTrustReader):
         verifiers: list[Requirement] = []
         watched = [router]
         for ramp in sorted(ramps):
+            if (await chain.read(_VERSIONED, ramp, "typeAndVersion")).startswith("OffRamp 2."):
+                part = await _off_ramp_v2(chain, ramp, selector)
+                value["offRamps"][ramp] = part.config
+                verifiers.append(part.verifiers)
+                controls += part.controls
+                watched += part.watched
+                continue
             value["offRamps"][ramp], requirement, rmn = await _off_ramp(chain, ramp, selector)
             verifiers.append(requirement)
             controls += await _controls(chain, ramp, rmn, blessed=value["offRamps"][ramp]["rmn"] is not None)
@@ -76,7 +99,7 @@ class CcipTrust(BaseTrustReader):
             config=value,
             verifiers=verifiers[0] if len(verifiers) == 1 else any_of(verifiers),
             controls=tuple(controls),
-            finality=Finality("as the oracles are configured; no contract of this chain says it"),
+            finality=Finality("as the oracles and verifiers are configured; no contract of this chain says it"),
             stops=("the owner of RMNRemote may curse the source: the off-ramp then takes nothing of it",),
             watch={ends.destination.chain_id: watch(watched, _EVENTS)},
         )
@@ -115,6 +138,55 @@ async def _off_ramp(chain: Inspector, ramp: str, selector: int) -> tuple[dict[st
         value["rmn"] = {"signers": blessers, "signatures": needed + 1}
         verifiers = all_of([verifiers, at_least(needed + 1, blessers)])
     return value, verifiers if enabled else any_of([]), rmn
+
+
+@dataclass(frozen=True, slots=True)
+class _OffRampV2:
+    """What one off-ramp of 2.0 is set to, whom it believes, and who may change that."""
+
+    config: dict[str, Any]
+    verifiers: Requirement
+    controls: list[Control]
+    watched: list[str]
+
+
+async def _off_ramp_v2(chain: Inspector, ramp: str, selector: int) -> _OffRampV2:
+    _, enabled, on_ramps, defaults, mandated = await chain.read(_OFF_RAMP_V2, ramp, "getSourceChainConfig", selector)
+    rmn = to_checksum_address((await chain.read(_OFF_RAMP_V2, ramp, "getStaticConfig"))[2])
+    controls = [
+        *await chain.owner_of("off-ramp", ramp, "sets verifiers and sources", forges=True),
+        *await chain.owner_of("RMNRemote", rmn, "curses sources", forges=False),
+    ]
+    resolvers = sorted({to_checksum_address(resolver) for resolver in (*defaults, *mandated)})
+    value: dict[str, Any] = {
+        "enabled": enabled,
+        "onRamps": sorted(f"0x{on_ramp.hex()}" for on_ramp in on_ramps),
+        "rmnRemote": rmn,
+        "verifiers": {},
+    }
+    needed: list[Requirement] = []
+    watched = [ramp, rmn, *resolvers]
+    for resolver in resolvers:
+        controls += await chain.owner_of("verifier resolver", resolver, "sets verifiers", forges=True)
+        value["verifiers"][resolver] = {}
+        versions: list[Requirement] = []
+        for version, address in await chain.read(_RESOLVER, resolver, "getAllInboundImplementations"):
+            verifier = to_checksum_address(address)
+            name = await chain.read(_VERSIONED, verifier, "typeAndVersion")
+            config: dict[str, Any] = {"verifier": verifier, "type": name}
+            party: Requirement = verifier  # of another kind than a committee: an operator of its own
+            if name.startswith("CommitteeVerifier "):
+                signers, threshold = await chain.read(_COMMITTEE, verifier, "getSignatureConfig", selector)
+                members = sorted(map(to_checksum_address, signers))
+                config |= {"signers": members, "signatures": threshold}
+                # Without a configuration the verifier refuses all messages of the source.
+                party = at_least(threshold, members) if threshold else any_of([])
+            controls += await chain.owner_of("verifier", verifier, "sets signers", forges=True)
+            value["verifiers"][resolver][f"0x{version.hex()}"] = config
+            versions.append(party)
+            watched.append(verifier)
+        needed.append(any_of(versions))  # the results themselves say which version verifies them
+    return _OffRampV2(value, all_of(needed) if enabled else any_of([]), controls, watched)
 
 
 READER: Final = CcipTrust

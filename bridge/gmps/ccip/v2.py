@@ -1,0 +1,152 @@
+"""A CCIP 2.0 message: `CCIPMessageSent` on the source, packed bytes that verifiers sign, `OffRamp.execute` by anyone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from eth_abi.abi import decode, encode
+from eth_utils import keccak
+from eth_utils.address import to_checksum_address
+
+from bridge.domain.ports import Dispatch, Log
+from bridge.gmps.base_adapter import NotOursError, read_event
+from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.contracts import contract, topic
+
+_RECEIPTS: Final = "(address,uint32,uint32,uint256,bytes)[]"
+_SENT: Final = ("address", "uint256", "bytes", _RECEIPTS, "bytes[]")
+_TOKENS: Final = "(uint256,bytes,bytes,bytes,bytes,bytes)[]"
+_MESSAGE: Final = f"(uint64,uint64,uint64,uint32,uint32,bytes4,bytes32,bytes,bytes,bytes,bytes,bytes,{_TOKENS},bytes)"
+_RESULTS: Final = ("address[]", "bytes[]")
+
+MESSAGE_SENT_V2: Final = topic(f"CCIPMessageSent(uint64,address,bytes32,{','.join(_SENT)})")
+
+OFF_RAMP_V2: Final = contract(
+    "execute(bytes,address[],bytes[],uint32)",
+    f"executeSingleMessage({_MESSAGE},bytes32,address[],bytes[],uint32)",
+    "getExecutionState(bytes32) returns (uint8)",
+    "getCCVsForMessage(bytes) returns (address[],address[],uint8)",
+)
+
+_ENCODING: Final = 1  # version of the packed bytes
+_EXECUTION_GAS: Final = slice(25, 29)  # where the packed bytes have each value of fixed size
+_RECEIVER_GAS: Final = slice(29, 33)
+_FINALITY: Final = slice(33, 37)
+_VERIFIERS_HASH: Final = slice(37, 69)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CcipMessageV2:
+    """A message without tokens: Waybill sends none. Its id is the hash of its packed bytes, which end with the data."""
+
+    header: bytes  # the packed bytes up to the length of the data
+    data: bytes
+
+    @classmethod
+    def of_log(cls, log: Log, on_ramp: str) -> Self | None:
+        """The message that a 2.0 on-ramp says it sent, or None if the log says something else.
+
+        Raises:
+            NotOursError: the message is packed in another way than Waybill's are, or carries tokens.
+        """
+        values = read_event(log, on_ramp, MESSAGE_SENT_V2, _SENT, indexed=3)
+        if values is None:
+            return None
+        packed = values[2]
+        if keccak(packed) != log.topics[3]:
+            raise NotOursError(f"0x{keccak(packed).hex()} is not the id stated, 0x{log.topics[3].hex()}")
+        *parts, tokens, data = _split(packed)
+        if tokens:
+            raise NotOursError("the message carries tokens")
+        message = cls(header=packed[: len(packed) - len(data) - 2], data=data)
+        if len(parts[1]) != 20 or len(parts[3]) != 20:
+            raise NotOursError("the message is for a chain whose addresses are not of 20 bytes")
+        return message
+
+    @classmethod
+    def of_dispatch(cls, dispatch: Dispatch) -> Self:
+        """The message that carries a dispatched envelope."""
+        return cls(header=bytes.fromhex(str(dispatch.evidence["header"])[2:]), data=dispatch.envelope)
+
+    @property
+    def packed(self) -> bytes:
+        """What verifiers sign and the off-ramp takes."""
+        return self.header + len(self.data).to_bytes(2, "big") + self.data
+
+    @property
+    def id(self) -> bytes:
+        """CCIP's name of the message."""
+        return keccak(self.packed)
+
+    @property
+    def source_selector(self) -> int:
+        """CCIP's number of the chain that it comes from."""
+        return int.from_bytes(self.header[1:9], "big")
+
+    @property
+    def destination_selector(self) -> int:
+        """CCIP's number of the chain that it goes to."""
+        return int.from_bytes(self.header[9:17], "big")
+
+    @property
+    def gas_limit(self) -> int:
+        """Gas that the receiver gets; an execution may name more, not less."""
+        return int.from_bytes(self.header[_RECEIVER_GAS], "big")
+
+    @property
+    def sender(self) -> str:
+        """Who sent it, on the source.
+
+        Raises:
+            AddressError: it is no address of the EVM.
+        """
+        return from_bytes32(_split(self.packed)[2])
+
+    @property
+    def off_ramp(self) -> str:
+        """The one contract that executes it, as its on-ramp named it."""
+        return to_checksum_address(_split(self.packed)[1])
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """As the off-ramp's struct."""
+        numbers = tuple(int.from_bytes(self.header[at : at + 8], "big") for at in (1, 9, 17))
+        gas = int.from_bytes(self.header[_EXECUTION_GAS], "big")
+        *addresses, blob, _, data = _split(self.packed)
+        fixed = (*numbers, gas, self.gas_limit, self.header[_FINALITY], self.header[_VERIFIERS_HASH])
+        return *fixed, *addresses, blob, [], data
+
+
+def is_v2(dispatch: Dispatch) -> bool:
+    """Whether a dispatch went through a lane of CCIP 2.0."""
+    return "header" in dispatch.evidence
+
+
+def encode_results(resolvers: Sequence[str], results: Sequence[bytes]) -> bytes:
+    """An attestation: for each verifier, the resolver by which the receiver names it, and what it signed."""
+    return encode(_RESULTS, (resolvers, results))
+
+
+def decode_results(attestation: bytes) -> tuple[Sequence[str], Sequence[bytes]]:
+    """See `encode_results`."""
+    resolvers, results = decode(_RESULTS, attestation)
+    return resolvers, results
+
+
+def _split(packed: bytes) -> list[bytes]:
+    """The values of variable size: on-ramp, off-ramp, sender, receiver, blob, tokens, data.
+
+    Raises:
+        NotOursError: these are no packed bytes of a message.
+    """
+    if packed[:1] != bytes([_ENCODING]):
+        raise NotOursError(f"messages packed in version {packed[:1].hex() or 'none'} are not known")
+    values, at = [], _VERIFIERS_HASH.stop
+    for size_of_length in (1, 1, 1, 1, 2, 2, 2):
+        start = at + size_of_length
+        at = start + int.from_bytes(packed[at:start], "big")
+        values.append(packed[start:at])
+    if at != len(packed):
+        raise NotOursError(f"the packed message has {len(packed)} bytes, and its lengths say {at}")
+    return values

@@ -1,0 +1,152 @@
+"""CCIP 2.0 by its own contracts: on a devnet the lane from beta to alpha runs it, and the one from alpha to beta 1.6."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.client import Client
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import signer
+from bridge.domain.ports import Call, CallRevertedError, Dispatch, RecipientFailedError
+from bridge.evm.chain import EvmChain
+from bridge.gmps.ccip import devnet as ccip
+from bridge.gmps.ccip.adapter import FAILURE, SUCCESS, CcipContracts
+from bridge.gmps.ccip.attester import CcipExecutions
+from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, decode_results, encode_results, is_v2
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract, topic
+from bridge.protocol.gmps import Gmp
+from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
+from tests.builders import ALPHA, BETA
+
+VERSIONED = contract("typeAndVersion() returns (string)")
+CCIP_ROUTER = contract(
+    "ccipSend(uint64,(bytes,bytes,(address,uint256)[],address,bytes))",
+    "getFee(uint64,(bytes,bytes,(address,uint256)[],address,bytes)) returns (uint256)",
+    "getOnRamp(uint64) returns (address)",
+)
+NO_TOKEN = "0x" + "00" * 20
+
+
+@pytest.fixture
+def world(devnet: Devnet, chains: dict[int, EvmChain]) -> World:
+    return World(devnet.deployment, chains)
+
+
+async def sent(world: World) -> Dispatch:
+    await world.send(Gmp.CCIP, source="beta", destination="alpha")
+    (dispatch,) = await world.dispatches(Gmp.CCIP, "beta")
+    return dispatch
+
+
+async def state(world: World, dispatch: Dispatch) -> int:
+    message = CcipMessageV2.of_dispatch(dispatch)
+    data = OFF_RAMP_V2.encode("getExecutionState", message.id)
+    answer = await world.chains[ALPHA].call(Call(to=message.off_ramp, data=data))
+    number: int = OFF_RAMP_V2.decode("getExecutionState", answer)
+    return number
+
+
+async def version(world: World, chain_id: int, address: str) -> str:
+    answer = await world.chains[chain_id].call(Call(to=address, data=VERSIONED.encode("typeAndVersion")))
+    found: str = VERSIONED.decode("typeAndVersion", answer)
+    return found
+
+
+async def test_each_direction_runs_the_version_that_its_contracts_state(world: World) -> None:
+    for source, destination, expected in ((ALPHA, BETA, "OnRamp 1.6"), (BETA, ALPHA, "OnRamp 2.0.0")):
+        here, there = (CcipContracts.of(world.deployment.chain(chain)) for chain in (source, destination))
+        asked = Call(to=here.router, data=CCIP_ROUTER.encode("getOnRamp", there.selector))
+        on_ramp = CCIP_ROUTER.decode("getOnRamp", await world.chains[source].call(asked))
+        assert (await version(world, source, on_ramp)).startswith(expected)
+    dispatch = await sent(world)
+    assert is_v2(dispatch)
+    assert await version(world, ALPHA, CcipMessageV2.of_dispatch(dispatch).off_ramp) == "OffRamp 2.0.0"
+
+
+async def test_anyone_executes_what_the_committee_signed(world: World) -> None:
+    dispatch = await sent(world)
+    adapter = world.adapter(Gmp.CCIP)
+    call = await adapter.next_call(dispatch, await adapter.attest(dispatch))
+    assert call is not None
+    assert (await transact(world.chains[ALPHA], DAPP, call)).succeeded
+    assert await world.executed(dispatch)
+    assert await state(world, dispatch) == SUCCESS
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_signatures_of_too_few_or_of_strangers_are_refused_before_gas_is_spent(world: World, count: int) -> None:
+    dispatch = await sent(world)
+    oracles = ccip.ORACLES[:1] if count == 1 else tuple(signer("stranger", index) for index in range(2))
+    adapter = world.adapter(Gmp.CCIP, ccip.CcipOracles(world.deployment, world.chains, oracles))
+    with pytest.raises(CallRevertedError) as refused:
+        await adapter.next_call(dispatch, await adapter.attest(dispatch))
+    expected = topic("WrongNumberOfSignatures()" if count == 1 else "UnauthorizedSigner()")
+    assert refused.value.data[:4] == expected[:4]
+
+
+async def test_another_envelope_than_the_one_that_was_signed_is_refused(world: World) -> None:
+    dispatch = tampered(await sent(world))
+    adapter = world.adapter(Gmp.CCIP)
+    with pytest.raises(CallRevertedError):
+        await adapter.next_call(dispatch, await adapter.attest(dispatch))
+
+
+async def test_results_without_a_verifier_that_the_lane_demands_are_refused(world: World) -> None:
+    dispatch = await sent(world)
+    with pytest.raises(CallRevertedError) as refused:
+        await world.adapter(Gmp.CCIP).next_call(dispatch, encode_results([], []))
+    assert refused.value.data[:4] == topic("RequiredCCVMissing(address)")[:4]
+
+
+async def test_what_another_failed_to_execute_is_executed_again_with_more_gas(world: World) -> None:
+    dispatch = await sent(world)
+    message = CcipMessageV2.of_dispatch(dispatch)
+    adapter = world.adapter(Gmp.CCIP)
+    attestation = await adapter.attest(dispatch)
+    public = CcipExecutions(world.deployment, world.chains)
+    # Somebody hands in what no verifier signed: a failure that the off-ramp notes, and no revert.
+    resolvers, results = decode_results(attestation)
+    spoilt = [result[:-1] + bytes([result[-1] ^ 1]) for result in results]
+    data = OFF_RAMP_V2.encode("execute", message.packed, resolvers, spoilt, 0)
+    assert (await transact(world.chains[ALPHA], DAPP, Call(to=message.off_ramp, data=data, gas=3_000_000))).succeeded
+    assert await state(world, dispatch) == FAILURE
+    with pytest.raises(RecipientFailedError, match="failed on alpha"):
+        await public.attest(dispatch)
+
+    call = await adapter.next_call(dispatch, attestation)
+    assert call is not None
+    assert int.from_bytes(call.data[4 + 3 * 32 : 4 + 4 * 32], "big") == 2 * message.gas_limit
+    assert (await transact(world.chains[ALPHA], RELAYER, call)).succeeded
+    assert await world.executed(dispatch)
+    assert await public.attest(dispatch) == encode_results([], [])
+    assert await adapter.next_call(dispatch, await public.attest(dispatch)) is None
+
+
+async def test_a_message_that_stalls_over_2_0_is_retried_over_another_gmp_and_back(world: World) -> None:
+    stalled = await world.send(Gmp.CCIP, source="beta", destination="alpha", quorum=1)
+    (over_ccip,) = await world.dispatches(Gmp.CCIP, "beta")
+    client = Client(world.deployment, world.chains, DAPP)
+    await client.retry(stalled.message, [Gmp.WORMHOLE])
+    (over_wormhole,) = await world.dispatches(Gmp.WORMHOLE, "beta")
+    await world.deliver(Gmp.WORMHOLE, over_wormhole)
+    assert await world.executed(over_wormhole)
+    await world.deliver(Gmp.CCIP, over_ccip)  # it arrives after all: a receipt, and no second execution
+
+    back = await world.send(Gmp.WORMHOLE, source="beta", destination="alpha", payload=b"back", quorum=1)
+    await client.retry(back.message, [Gmp.CCIP])
+    _, over_ccip = await world.dispatches(Gmp.CCIP, "beta")
+    assert is_v2(over_ccip)
+    await world.deliver(Gmp.CCIP, over_ccip)
+    assert await world.executed(over_ccip)
+
+
+async def test_a_strangers_message_over_the_same_lane_is_no_dispatch(world: World) -> None:
+    beta, alpha = world.deployment.chain(BETA), world.deployment.chain(ALPHA)
+    router, selector = CcipContracts.of(beta).router, CcipContracts.of(alpha).selector
+    content: tuple[object, ...] = (to_bytes32(alpha.adapters["ccip"]), b"a stranger's", [], NO_TOKEN, b"")
+    asked = Call(to=router, data=CCIP_ROUTER.encode("getFee", selector, content))
+    fee = CCIP_ROUTER.decode("getFee", await world.chains[BETA].call(asked))
+    call = Call(to=router, data=CCIP_ROUTER.encode("ccipSend", selector, content), value=fee, gas=1_000_000)
+    assert (await transact(world.chains[BETA], DAPP, call)).succeeded
+    assert await world.dispatches(Gmp.CCIP, "beta") == []
