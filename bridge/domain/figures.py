@@ -29,6 +29,7 @@ class Counted(StrEnum):
     TRANSACTION = "transaction"  # chain, account, outcome
     COMMIT = "commit"  # destination chain, result
     TTL_VIOLATION = "ttl violation"  # asset class
+    UNRECOGNISED = "unrecognised dispatch"  # source chain
     REQUEST = "request"  # chain, endpoint, result
 
 

@@ -138,6 +138,14 @@ METRICS: Final = (
         "Commits of ends of deliveries, ever: success, or failure, which is repeated. Written to the store every 5 s.",
     ),
     Metric(
+        "waybill_unrecognised_dispatches_total",
+        _COUNTER,
+        ("chain",),
+        "Did a message leave that the relayer can't deliver?",
+        "Dispatches of which the router of the source and the GMP do not both tell, again for each time that the chain is read. "
+        "The log names each with its transaction.",
+    ),
+    Metric(
         "waybill_ttl_violations_total",
         _COUNTER,
         ("asset_class",),

@@ -172,6 +172,9 @@ def _add_counters(
         for result in ("success", "failure"):
             count = commits.get((chain.chain_id, result), 0)
             samples.add("waybill_commits_total", count, destination=chain.name, result=result)
+    unrecognised = counters.counted(Counted.UNRECOGNISED)
+    for chain in deployment.chains:
+        samples.add("waybill_unrecognised_dispatches_total", unrecognised.get((chain.chain_id,), 0), chain=chain.name)
     violations = counters.counted(Counted.TTL_VIOLATION)
     for asset_class in sorted(settings.asset_classes):
         samples.add("waybill_ttl_violations_total", violations.get((asset_class,), 0), asset_class=asset_class)

@@ -84,7 +84,8 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
             sent_by = _next(following[dispatch.transaction_hash, dispatch.message_id], dispatch)
             if sent_by is None:
                 unmatched.append(
-                    f"{dispatch.gmp.label} took message 0x{dispatch.message_id.hex()}, but no router sent it"
+                    f"{dispatch.gmp.label} took message 0x{dispatch.message_id.hex()} in transaction"
+                    f" 0x{dispatch.transaction_hash.hex()}, but no router sent it"
                 )
                 transactions.add(dispatch.transaction_hash)
                 continue
@@ -148,8 +149,8 @@ def _next(routings: Sequence[_Routing], dispatch: Dispatch) -> _Routing | None:
 def _missing(routings: Sequence[_Routing], found: dict[tuple[bytes, int], set[Gmp]], served: set[Gmp]) -> list[str]:
     """What the router says it dispatched, and no adapter recognised."""
     return [
-        f"message 0x{routing.event.message_id.hex()} went to {gmp.label} in attempt {routing.attempt},"
-        " but that GMP's log is not there"
+        f"message 0x{routing.event.message_id.hex()} went to {gmp.label} in attempt {routing.attempt}, by"
+        f" transaction 0x{routing.log.transaction_hash.hex()}, and no log of that GMP is recognised there"
         for routing in routings
         for gmp in sorted(
             (gmps_from_bits(routing.event.gmps) & served)

@@ -96,6 +96,7 @@ class Observer:
         self._is_caught_up = False
         self._doubted: BlockRef | None = None  # the end of a range that did not fit together
         self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
+        self.unrecognised = 0  # dispatches that the router and a GMP do not both tell of, since this process started
         self._told: Sequence[str] = ()  # contradictions that were logged last
         self._again_from: int | None = None  # the next block to read once more
 
@@ -255,6 +256,7 @@ class Observer:
             self._tell_once(contradictions)
             return False
         for text in findings.unmatched:
+            self.unrecognised += 1
             _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
         new = self._first_new(findings) if self._capacity.is_full() else None
         if new is not None:  # it waits on the chain; what lies before it is recorded

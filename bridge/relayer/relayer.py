@@ -139,12 +139,13 @@ class Relayer:
         )
 
     def _counts(self) -> Counter[CounterKey]:
-        """Commits, by destination and result, and TTL violations, by class of assets."""
+        """Commits by destination and result, TTL violations by class of assets, and dispatches not recognised by source."""
         counts: Counter[CounterKey] = Counter()
         for chain_id, deliveries in self.deliveries.items():
             for result, count in deliveries.commits.items():
                 counts[Counted.COMMIT, (chain_id, result)] = count
-        for observer in self.observers.values():
+        for chain_id, observer in self.observers.items():
+            counts[Counted.UNRECOGNISED, (chain_id,)] = observer.unrecognised
             for asset_class, count in observer.ttl_violations.counts.items():
                 counts[Counted.TTL_VIOLATION, (asset_class,)] += count
         return counts

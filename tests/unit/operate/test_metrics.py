@@ -175,6 +175,7 @@ def fill(store: Store) -> None:
         {
             (Counted.COMMIT, (BETA, "success")): 3,
             (Counted.TTL_VIOLATION, ("regulatory",)): 4,
+            (Counted.UNRECOGNISED, (BETA,)): 6,
             (Counted.REQUEST, (ALPHA, "an endpoint", "answered")): 5,
         }
     )
@@ -291,6 +292,8 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_trust_drift", **LANE) == 2
     assert value(found, "waybill_endpoint_requests_total", **requests) == 5
     assert value(found, "waybill_ttl_violations_total", asset_class="regulatory") == 4
+    assert value(found, "waybill_unrecognised_dispatches_total", chain="beta") == 6
+    assert value(found, "waybill_unrecognised_dispatches_total", chain="alpha") == 0
     assert value(found, "waybill_messages", status="STALLED") == 2
     severities = {name: value(found, "waybill_divergences", severity=name) for name in ("critical", "high", "medium")}
     assert severities == {"critical": 0, "high": 0, "medium": 1}, "time explains an absence"

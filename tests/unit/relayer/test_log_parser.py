@@ -135,6 +135,7 @@ def test_a_dispatch_that_the_router_reports_and_no_log_shows_is_noticed() -> Non
     findings = read([log for log in complete if log.address != gmp_address(Gmp.AXELAR)])
     (text,) = findings.unmatched
     assert "axelar" in text
+    assert complete[0].transaction_hash.hex() in text, "an operator finds it by its transaction"
     assert sent.id.hex() in text
     assert dispatched(findings) == {(sent.id, Gmp.HYPERLANE, 0)}
 

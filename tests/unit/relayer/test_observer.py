@@ -273,6 +273,7 @@ async def test_a_log_that_never_comes_does_not_stop_the_chain() -> None:
     await case.catch_up()
     await case.catch_up()
     assert case.position == case.chain.height - CONFIRMATIONS
+    assert case.observer.unrecognised == 1
 
 
 class Unreceipted(Withholding):
