@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import signer
+from bridge.domain.figures import Counted
 from bridge.domain.ports import Call, CallRevertedError, Dispatch, RecipientFailedError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
@@ -16,6 +21,9 @@ from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, decode_results, enco
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
+from bridge.store import SqlStore
+from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
 from tests.builders import ALPHA, BETA
 
@@ -150,3 +158,45 @@ async def test_a_strangers_message_over_the_same_lane_is_no_dispatch(world: Worl
     call = Call(to=router, data=CCIP_ROUTER.encode("ccipSend", selector, content), value=fee, gas=1_000_000)
     assert (await transact(world.chains[BETA], DAPP, call)).succeeded
     assert await world.dispatches(Gmp.CCIP, "beta") == []
+
+
+async def arrives(world: World, dispatch: Dispatch) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await world.executed(dispatch):
+            await asyncio.sleep(0.3)
+
+
+async def test_a_relayer_rescues_what_stalls_over_2_0_and_delivers_by_2_0_what_stalls_elsewhere(
+    devnet: Devnet, world: World, tmp_path: Path
+) -> None:
+    client = Client(world.deployment, world.chains, DAPP)
+    async with relaying(devnet, tmp_path, paused_gmps=["ccip"]), blocks(devnet):
+        stalled = await world.send(Gmp.CCIP, source="beta", destination="alpha", quorum=1)
+        (over_ccip,) = await world.dispatches(Gmp.CCIP, "beta")
+        await asyncio.sleep(3)
+        assert not await world.executed(over_ccip), "its GMP is silent"
+        await client.retry(stalled.message, [Gmp.WORMHOLE])
+        await arrives(world, over_ccip)
+    async with relaying(devnet, tmp_path, paused_gmps=["wormhole"]), blocks(devnet):
+        back = await world.send(Gmp.WORMHOLE, source="beta", destination="alpha", payload=b"back", quorum=1)
+        await client.retry(back.message, [Gmp.CCIP])
+        *_, over_ccip = await world.dispatches(Gmp.CCIP, "beta")
+        assert over_ccip.message_id == back.message.id
+        await arrives(world, over_ccip)
+
+
+async def test_a_relayer_that_does_not_know_the_on_ramp_of_2_0_counts_what_it_can_t_recognise(
+    devnet: Devnet, world: World, tmp_path: Path
+) -> None:
+    beta = devnet.deployment.chain(BETA)
+    section = {name: value for name, value in beta.gmps["ccip"].items() if name != "onRampV2"}
+    old = beta.model_copy(update={"gmps": {**beta.gmps, "ccip": section}})
+    known = devnet.deployment.model_copy(update={"chains": (devnet.deployment.chain(ALPHA), old)})
+    store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
+
+    try:
+        async with relaying(replace(devnet, deployment=known), tmp_path), blocks(devnet):
+            await world.send(Gmp.CCIP, source="beta", destination="alpha")
+            await until(lambda: store.counters.counted(Counted.UNRECOGNISED).get((BETA,), 0) > 0, "nothing was counted")
+    finally:
+        store.close()
