@@ -3,7 +3,8 @@
 Forgeries are made on real anvil chains with blocks of 2 s, through endpoints of which a tenth of the answers fail. A forgery
 counts from the moment at which chain data alone prove it: the destination's block with the receipt is there, and the source's
 final block covers it. `p99_blocks` counts the destination's blocks from then on, up to the one with the pause; 1 is the next.
-Honest messages are sent in the simulated world of `tests/support/simulation/tripwire.py`.
+Configurations are weakened by hand on another devnet, as in `tests/anvil/weakened.py`: one counts as found if its findings are
+all that is wrong. Honest messages are sent in the simulated world of `tests/support/simulation/tripwire.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -28,18 +28,16 @@ import structlog
 from aiohttp import ClientSession
 from eth_utils import keccak
 
-from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, TRIPWIRE_KEY, account
-from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER
-from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
 from bridge.service.tripwire_service import open_tripwire
 from bridge.settings import Settings
+from tests.anvil.devnets import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
-from tests.anvil.rpc import free_ports
+from tests.anvil.forgery import forgery, message_from
+from tests.anvil.weakened import WEAKENED, Network
 from tests.support.simulation.time import run_in_virtual_time
 from tests.support.simulation.tripwire import Outcome, honest_history
 
@@ -126,9 +124,8 @@ class Bench:
     async def lie(self, gmp: Gmp) -> Forgery:
         """Has the GMP's adapter hand over what nobody sent, and waits for the pause; ends it as the owner would."""
         here = self.destination
-        message = _message(self.source, here, next(self._nonces))
-        data = ROUTER.encode("receiveMessage", message.source_chain, message.encode())
-        receipt = await self._transact(here.adapter(gmp), data)
+        adapter, data = forgery(message_from(self.source, here, next(self._nonces)), here, gmp)
+        receipt = await self._transact(adapter, data)
         assert receipt["status"] == "0x1", f"the lie over {gmp.label} was refused"
         block = int(receipt["blockNumber"], 16)
         deadline = time.monotonic() + PATIENCE
@@ -168,35 +165,6 @@ class Bench:
             await asyncio.sleep(0.05)
         found: dict[str, Any] = receipt
         return found
-
-
-def _message(source: ChainDeployment, destination: ChainDeployment, nonce: int) -> Message:
-    return Message(
-        source_chain=source.chain_id,
-        source_router=to_bytes32(source.router),
-        sender=to_bytes32(account(DEPLOYER_KEY).address),
-        nonce=nonce,
-        destination_chain=destination.chain_id,
-        destination_router=to_bytes32(destination.router),
-        recipient=to_bytes32(destination.examples["inbox"]),
-        gas_limit=100_000,
-        sent_at=int(time.time()),
-        ttl=0,
-        kind=Kind.PLAIN,
-        quorum=2,
-        replaces=bytes(32),
-        payload=b"all your funds",
-    )
-
-
-@contextmanager
-def devnet_below(home: Path) -> Iterator[Devnet]:
-    """Two chains with blocks of 2 s."""
-    (port,) = free_ports(2)[:1]
-    try:
-        yield asyncio.run(devnets.up(home=home, block_time=BLOCK, first_port=port))
-    finally:
-        devnets.down(home=home)
 
 
 async def forge(devnet: Devnet, file: Path, wanted: int) -> list[Forgery]:
@@ -275,10 +243,27 @@ def percentile(values: list[int], share: float) -> int | None:
     return sorted(values)[math.ceil(share * len(values)) - 1] if values else None
 
 
+def weaken() -> tuple[int, int]:
+    """How many configurations were weakened by hand, and in how many of them all that is wrong was found, and nothing else."""
+    found = 0
+    with tempfile.TemporaryDirectory() as folder, new_devnet(Path(folder)) as devnet:
+        network = Network.hardened(devnet.deployment)
+        assert not any(direction.findings for direction in network.judged()), "the honest network has a finding"
+        for case in WEAKENED:
+            with network.restored():
+                case.change(network.beta)
+                there, _ = network.judged()
+                is_found = {(one.code, one.gmp) for one in there.findings} == case.codes
+            found += is_found
+            print(f"{case.change.__name__:24} {'found' if is_found else 'NOT FOUND'}", flush=True)
+    return len(WEAKENED), found
+
+
 def main() -> None:
     """Measures, prints and writes the figures; what has no measure yet is null."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--forgeries", type=int, default=200, help="on real chains (default: %(default)s)")
+    parser.add_argument("--no-weakened", action="store_true", help="weaken no configuration")
     parser.add_argument("--messages", type=int, default=100_000, help="honest ones (default: %(default)s)")
     chosen = parser.parse_args()
     _be_silent()
@@ -297,7 +282,7 @@ def main() -> None:
         )
     )
     if chosen.forgeries:
-        with tempfile.TemporaryDirectory() as folder, devnet_below(Path(folder)) as devnet:
+        with tempfile.TemporaryDirectory() as folder, new_devnet(Path(folder), block_time=BLOCK) as devnet:
             lies = asyncio.run(forge(devnet, Path(folder) / "tripwire.db", chosen.forgeries))
         blocks = [one.blocks for one in lies if one.blocks is not None]
         seconds = sorted(one.seconds for one in lies if one.seconds is not None)
@@ -309,6 +294,8 @@ def main() -> None:
         }
         if seconds:
             print(f"seconds from proof to pause: median {seconds[len(seconds) // 2]:.2f}, most {seconds[-1]:.2f}")
+    if not chosen.no_weakened:
+        figures["weak_configs"], figures["found"] = weaken()
     if chosen.messages:
         outcomes = honest(chosen.messages)
         figures |= {

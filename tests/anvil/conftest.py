@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.evm.chain import EvmChain, open_chains
-from tests.anvil.rpc import free_ports, rpc
-
-
-@contextmanager
-def new_devnet(home: Path, keep_states: int | None = None) -> Iterator[Devnet]:
-    """Two chains that make a block for each transaction."""
-    (first_port,) = free_ports(2)[:1]
-    try:
-        yield asyncio.run(devnets.up(home=home, block_time=0, first_port=first_port, keep_states=keep_states))
-    finally:
-        devnets.down(home=home)
+from tests.anvil.devnets import new_devnet
+from tests.anvil.rpc import rpc
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ from indexer.store.blocks import Batch
 from indexer.store.browser import IndexBrowser
 from indexer.store.store import Store
 from tests.anvil.command import new_home
-from tests.anvil.conftest import new_devnet
+from tests.anvil.devnets import new_devnet
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
 

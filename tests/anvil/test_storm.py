@@ -22,7 +22,7 @@ from bridge.domain.store import Store
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import open_relayer
-from tests.anvil.conftest import new_devnet
+from tests.anvil.devnets import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.test_relayer import blocks, nonces_are_all_used, settings

@@ -18,15 +18,15 @@ from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, TRIPWIRE_KEY, account
 from bridge.evm.chain import EvmChain
-from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import Message
 from bridge.service.tripwire_service import open_tripwire
 from bridge.settings import Settings, SettingsError
 from bridge.tripwire.tripwire import Tripwire
 from tests.anvil.command import Waybill, new_home
+from tests.anvil.forgery import forgery, message_from
 from tests.anvil.rpc import rpc
 
 pytestmark = pytest.mark.timeout(600)
@@ -54,30 +54,10 @@ def transact(chain: ChainDeployment, sender: str, to: str, data: bytes) -> dict[
     return receipt
 
 
-def message_from(source: ChainDeployment, destination: ChainDeployment, nonce: int = 1_000_000) -> Message:
-    """One that nobody sent."""
-    return Message(
-        source_chain=source.chain_id,
-        source_router=to_bytes32(source.router),
-        sender=to_bytes32(account(DAPP_KEY).address),
-        nonce=nonce,
-        destination_chain=destination.chain_id,
-        destination_router=to_bytes32(destination.router),
-        recipient=to_bytes32(destination.examples["inbox"]),
-        gas_limit=100_000,
-        sent_at=int(time.time()),
-        ttl=0,
-        kind=Kind.PLAIN,
-        quorum=2,
-        replaces=bytes(32),
-        payload=b"all your funds",
-    )
-
-
 def lie(message: Message, destination: ChainDeployment, gmp: int, *, succeeds: bool = True) -> None:
     """Has a GMP's adapter hand a message over that nobody handed to the GMP."""
-    data = ROUTER.encode("receiveMessage", message.source_chain, message.encode())
-    receipt = transact(destination, destination.adapter(Gmp(gmp)), destination.router, data)
+    sender, data = forgery(message, destination, Gmp(gmp))
+    receipt = transact(destination, sender, destination.router, data)
     assert (receipt["status"] == "0x1") is succeeds
 
 
