@@ -161,11 +161,10 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         block = one["block"]
         console.print(f"  {one['kind']} of message {one['messageId']} from {escaped(one['source'])}")
         console.print(f"    block {block['number']} {block['hash']}, transaction {one['transaction']}")
-        console.print(
-            f"    final on the source: block {one['finalSourceBlock']['number']} {one['finalSourceBlock']['hash']}"
-        )
-        for chain, names in one["agreement"].items():
-            console.print(f"    {escaped(chain)} as said by {escaped(', '.join(names))}")
+        console.print(f"      said by {escaped(', '.join(one['receiptSaidBy']))}")
+        final = one["finalSourceBlock"]
+        console.print(f"    final on the source: block {final['number']} {final['hash']}")
+        console.print(f"      said by {escaped(', '.join(final['saidBy']))}")
     console.print("\n[bold]What happened[/bold]")
     for one in value["history"]:
         console.print(

@@ -147,16 +147,18 @@ class EvmChain:
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
-
-        def decoder(answer: Any) -> Block | None:
-            if answer is not None and to_int(answer["number"]) != number:
-                raise ValueError(f"it is number {to_int(answer['number'])}")
-            return self._to_remembered_or_none(answer)
-
+        decoder = self._block_decoder(number)
         found: Block | None = await self._look_up(
             f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
         )
         return found
+
+    async def witnessed_block(self, number: int) -> tuple[Block | None, tuple[str, ...]]:
+        """As `block`, with the names of the endpoints that said so: at least as many as have to agree."""
+        decoder = self._block_decoder(number)
+        return await self._look_up_witnessed(
+            f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
+        )
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """See `Chain.logs`. A range that the node finds too large is asked for in halves."""
@@ -260,20 +262,18 @@ class EvmChain:
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
-
-        def decoder(answer: Any) -> Receipt | None:
-            if answer is None:
-                return None
-            receipt = to_receipt(answer)
-            if receipt.transaction_hash != transaction_hash:
-                raise ValueError(f"it is of transaction 0x{receipt.transaction_hash.hex()}")
-            return receipt
-
-        name = _hex(transaction_hash)
+        name, decoder = _hex(transaction_hash), _receipt_decoder(transaction_hash)
         found: Receipt | None = await self._look_up(
             f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
         )
         return found
+
+    async def witnessed_receipt(self, transaction_hash: bytes) -> tuple[Receipt | None, tuple[str, ...]]:
+        """As `receipt`, with the names of the endpoints that said so: at least as many as have to agree."""
+        name, decoder = _hex(transaction_hash), _receipt_decoder(transaction_hash)
+        return await self._look_up_witnessed(
+            f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
+        )
 
     async def transaction_count(self, address: str) -> int:
         """See `Chain.transaction_count`."""
@@ -312,6 +312,14 @@ class EvmChain:
         except RpcError as error:
             raise as_port_error(error) from error
 
+    async def _look_up_witnessed(
+        self, what: str, decoder: Callable[[Any], _T], essence: Callable[[Any], Hashable], method: str, *params: Any
+    ) -> tuple[_T, tuple[str, ...]]:
+        try:
+            return await self._endpoints.witnessed(essence, Request(method, params), decoder_of(what, decoder))
+        except RpcError as error:
+            raise as_port_error(error) from error
+
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
         """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
         return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
@@ -322,6 +330,14 @@ class EvmChain:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
             raise as_port_error(error) from error
+
+    def _block_decoder(self, number: int) -> Callable[[Any], Block | None]:
+        def decoder(answer: Any) -> Block | None:
+            if answer is not None and to_int(answer["number"]) != number:
+                raise ValueError(f"it is number {to_int(answer['number'])}")
+            return self._to_remembered_or_none(answer)
+
+        return decoder
 
     def _to_remembered(self, answer: Any) -> Block:
         """A block's header, which another endpoint must have too if one endpoint decides."""
@@ -493,6 +509,18 @@ def to_receipt(receipt: Mapping[str, Any]) -> Receipt:
         gas_used=to_int(receipt["gasUsed"]),
         logs=tuple(to_logs(receipt["logs"])),
     )
+
+
+def _receipt_decoder(transaction_hash: bytes) -> Callable[[Any], Receipt | None]:
+    def decoder(answer: Any) -> Receipt | None:
+        if answer is None:
+            return None
+        receipt = to_receipt(answer)
+        if receipt.transaction_hash != transaction_hash:
+            raise ValueError(f"it is of transaction 0x{receipt.transaction_hash.hex()}")
+        return receipt
+
+    return decoder
 
 
 @asynccontextmanager

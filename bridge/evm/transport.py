@@ -222,7 +222,18 @@ class Endpoints:
         """
         if self.agreement == 1:
             return await self.request(request, read)
-        votes = votes_of((await self._opinions(essence, request, read))[0], essence)
+        return (await self.witnessed(essence, request, read))[0]
+
+    async def witnessed(
+        self, essence: Callable[[Any], Hashable], request: Request, read: Read
+    ) -> tuple[Any, tuple[str, ...]]:
+        """As `agreed`, with the names of the endpoints that said so. One that was slower than those is not among them.
+
+        Raises:
+            RpcError: see `agreed`.
+        """
+        answers = (await self._opinions(essence, request, read))[0]
+        votes = votes_of(list(answers.values()), essence)
         most: list[Any] = votes[0] if votes else []
         if len(most) < self.agreement:
             raise TransientRpcError(
@@ -231,7 +242,8 @@ class Endpoints:
             )
         if isinstance(most[0], RpcError):
             raise most[0]
-        return read(most[0])
+        names = (endpoint.name for endpoint, answer in answers.items() if any(answer is one for one in most))
+        return read(most[0]), tuple(names)
 
     async def opinions(self, request: Request, read: Read) -> list[Any]:
         """What each endpoint says, where several have to agree; else one answer. Who is slow is not waited for once they do.
@@ -242,30 +254,32 @@ class Endpoints:
         if self.agreement == 1:
             return [await self.request(request, read)]
         answers, failures = await self._opinions(str, request, read)
-        results = [read(answer) for answer in answers if not isinstance(answer, RpcError)]
+        results = [read(answer) for answer in answers.values() if not isinstance(answer, RpcError)]
         if len(results) < self.agreement:
-            refusal = next((one for one in answers if isinstance(one, RpcError)), None)
+            refusal = next((one for one in answers.values() if isinstance(one, RpcError)), None)
             raise refusal or self._pool.nobody(failures)
         return results
 
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
-    ) -> tuple[list[Any], list[RpcError]]:
-        """What sound endpoints answer until enough of them agree, errors included; and why others do not."""
+    ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
+        """What each sound endpoint answers until enough of them agree, errors included; and why others do not."""
         loop = asyncio.get_running_loop()
-        asked = [loop.create_task(self._opinion(endpoint, request, read)) for endpoint in self._exchanges]
-        answers: list[Any] = []
+        asked = {loop.create_task(self._opinion(one, request, read)): one for one in self._exchanges}
+        answers: dict[Endpoint, Any] = {}
         failures: list[RpcError] = []
         waiting = set(asked)
         try:
-            while waiting and all(len(votes) < self.agreement for votes in votes_of(answers, essence)):
+            while waiting and all(len(votes) < self.agreement for votes in votes_of(list(answers.values()), essence)):
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in (task for task in asked if task in done):
                     answer = task.result()
-                    is_failure = isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT
-                    (failures if is_failure else answers).append(answer)
+                    if isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT:
+                        failures.append(answer)
+                    else:
+                        answers[asked[task]] = answer
         finally:
-            await _cancel(asked)
+            await _cancel(list(asked))
         return answers, failures
 
     async def _opinion(self, endpoint: Endpoint, request: Request, read: Read) -> Any:

@@ -12,7 +12,8 @@ from eth_utils.address import to_checksum_address
 
 from bridge.domain.finality import FinalityRule
 from bridge.domain.observations import BlockRef
-from bridge.domain.ports import Block, CallRevertedError, Chain, Log, TransientError, read_view
+from bridge.domain.ports import Block, CallRevertedError, Log, TransientError, read_view
+from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER, topic
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import (
@@ -56,7 +57,7 @@ class _Rows:
 class ChainReader:
     """One chain, as source and as destination."""
 
-    def __init__(self, chain: Chain, deployed: ChainDeployment, memory: Memory, *, block_range: int) -> None:
+    def __init__(self, chain: EvmChain, deployed: ChainDeployment, memory: Memory, *, block_range: int) -> None:
         """Reads nothing yet.
 
         Args:
@@ -143,6 +144,22 @@ class ChainReader:
             if attempts > retries:
                 return f"router {router} has retried 0x{message_id.hex()} {attempts} times, read: {retries}"
         return None
+
+    async def who_says(self, block: BlockRef, transaction: bytes | None = None) -> tuple[str, ...]:
+        """The endpoints that say that a block is the chain's, or that it includes a transaction: so many as have to agree.
+
+        Raises:
+            TransientError: they do not answer, do not agree, or say otherwise by now.
+        """
+        if transaction is None:
+            found, names = await self.chain.witnessed_block(block.number)
+            is_so = found is not None and found.hash == block.hash
+        else:
+            receipt, names = await self.chain.witnessed_receipt(transaction)
+            is_so = receipt is not None and receipt.block_hash == block.hash
+        if not is_so:
+            raise TransientError(f"chain {self.chain.chain_id} has another block {block.number} by now")
+        return names
 
     async def _note_final(self, number: int) -> None:
         if number >= 0 and (self.final is None or self.final.number < number):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import structlog
 
 from bridge.dead_letters.channels import Channel, Notice, Severity
+from bridge.domain.observations import BlockRef
 from bridge.domain.ports import Clock, TransientError
 from bridge.domain.supervision import Wakeup, run_forever
 from bridge.protocol.deployment import Deployment
@@ -152,7 +153,7 @@ class Tripwire:
             )
             self._find("CREATION_ORPHANED", receipt, text, ruling)
         elif ruling is Ruling.PAYLOAD_DIFFERS or (ruling.is_forgery and await self._is_proven(receipt, source)):
-            self._accuse(receipt, ruling, source)
+            await self._accuse(receipt, ruling, source)
 
     async def _is_proven(self, receipt: SeenReceipt, source: ChainReader) -> bool:
         """Whether nothing that was not read could explain the receipt.
@@ -189,15 +190,25 @@ class Tripwire:
             self._find("LANE_DIFFERS", receipt, f"the router's count and its events do not fit: {lacking}", Ruling.WAIT)
         self._readers[source].read_again()
 
-    def _accuse(self, receipt: SeenReceipt, ruling: Ruling, source: ChainReader) -> None:
-        assert source.final is not None
+    async def _accuse(self, receipt: SeenReceipt, ruling: Ruling, source: ChainReader) -> None:
+        """Writes the evidence, and has the GMP paused.
+
+        Raises:
+            TransientError: the endpoints do not confirm the receipt or the source's final block now.
+        """
+        final, here = source.final, self._readers[receipt.chain_id]
+        assert final is not None
+        of_source, of_receipt = await asyncio.gather(
+            source.who_says(BlockRef(final.number, final.hash)),
+            here.who_says(BlockRef(receipt.block_number, receipt.block_hash), receipt.transaction),
+        )
         now = self._clock.now()
         evidence = {
             **self._described(receipt),
             "kind": ruling.value,
-            "finalSourceBlock": {"number": source.final.number, "hash": f"0x{source.final.hash.hex()}"},
+            "finalSourceBlock": {"number": final.number, "hash": f"0x{final.hash.hex()}", "saidBy": of_source},
+            "receiptSaidBy": of_receipt,
             "sourceRouters": self._routers_of(receipt),
-            "agreement": self._agreement(receipt.source_chain, receipt.chain_id),
         }
         chain, gmp = self._name(receipt.chain_id), _gmp(receipt.gmp)
         _log.critical("forged receipt", **evidence)
@@ -368,15 +379,6 @@ class Tripwire:
             "transaction": f"0x{receipt.transaction.hex()}",
             "sourceHeight": receipt.source_height,
         }
-
-    def _agreement(self, *chain_ids: int) -> dict[str, Any]:
-        """Whose word it rests on: so many of these endpoints say the same."""
-        found = {}
-        for chain_id in chain_ids:
-            chain = self._readers[chain_id].chain
-            states = getattr(chain, "endpoint_states", ())
-            found[self._name(chain_id)] = [state.name for state in states if state.is_up]
-        return found
 
     def _name(self, chain_id: int) -> str:
         with suppress(ValueError):

@@ -144,7 +144,8 @@ async def test_a_gmp_that_makes_a_message_up_is_paused_where_it_lied_and_nowhere
     shown = waybill.json("incident", "show", incident["id"])
     (evidence,) = shown["evidence"]
     assert (evidence["kind"], evidence["messageId"]) == ("RECEIPT_WITHOUT_CREATION", f"0x{forged.id.hex()}")
-    assert evidence["agreement"]["beta"] == [url_of(beta)]
+    assert (evidence["receiptSaidBy"], evidence["finalSourceBlock"]["saidBy"]) == ([url_of(beta)], [url_of(alpha)])
+    assert f"said by {url_of(beta)}" in waybill("incident", "show", incident["id"]).out
     (pause,) = shown["pauses"]
     assert 0 < pause["secondsLeft"] <= 6 * 3600
     assert {one["signedBy"] for one in shown["history"]} == {account(TRIPWIRE_KEY).address}
