@@ -20,15 +20,17 @@ from bridge.cli.output import ExitCode, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
-from bridge.domain.ports import TerminalError, TransientError
+from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import DEFAULT
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.rpc.answers import WrongChainError
 from bridge.service.keys import open_sealer, paying_signers
+from bridge.service.tripwire_service import tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains
 
 _SECONDS: Final = 3.0  # that an endpoint may take
@@ -55,7 +57,7 @@ class Finding:
 
 
 def doctor(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
-    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances and stores. Changes nothing.
+    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances, the tripwire and stores. Changes nothing.
 
     Ends with 1 if anything has failed.
 
@@ -150,6 +152,8 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     try:
         signers = paying_signers(settings, deployment)
         seal = Finding("seal of dead letters", Verdict.OK, open_sealer(settings).address)
+        table = settings.tripwire
+        pauser = tripwire_signer(settings).address if table.key or table.signer else None
     except (SettingsError, InvalidKeyError) as error:
         return [Finding("signers", Verdict.FAILED, str(error), "waybill config check")]
     urls = settings.rpc_urls(deployment)
@@ -159,6 +163,7 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
         skew = settings.reliability.max_clock_skew
         checks += [_endpoint(deployed, url, skew) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
         checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
+        checks.append(_tripwire(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, pauser))
     return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
 
 
@@ -204,6 +209,30 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
     except (TransientError, TerminalError, WrongChainError):
         return findings  # its endpoints' own findings say so
     return findings
+
+
+async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str | None) -> list[Finding]:
+    """Whom the router lets pause a GMP that lies, and whether the settings name that account and it can pay."""
+    name = f"tripwire on {deployed.name}"
+    try:
+        async with await EvmChain.connect(deployed.chain_id, tuple(urls), retry_seconds=_SECONDS) as chain:
+            named = await read_view(chain, ROUTER, deployed.router, "tripwire")
+            balance = await chain.balance(named)
+    except (TransientError, TerminalError, WrongChainError):
+        return []  # its endpoints' own findings say so
+    except CallRevertedError:
+        return [
+            Finding(name, Verdict.FAILED, "the router does not name one", "is it a Waybill router of this version?")
+        ]
+    if int(named, 16) == 0:
+        advice = "the owner calls setTripwire: without it nothing pauses a GMP that lies"
+        return [Finding(name, Verdict.WARNING, "the router names none", advice)]
+    if pauser is not None and pauser.lower() != named.lower():
+        advice = "the owner calls setTripwire, or correct key or signer in [tripwire]"
+        return [Finding(name, Verdict.FAILED, f"the router names {named}, the settings {pauser}", advice)]
+    verdict = Verdict.FAILED if balance == 0 else Verdict.WARNING if balance < _LITTLE else Verdict.OK
+    advice = "" if verdict is Verdict.OK else "send it some: without it no pause can be sent"
+    return [Finding(name, verdict, f"{named} holds {balance / 10**18:.4f} ether", advice)]
 
 
 def _balance(chain: str, account: str, wei: int) -> Finding:

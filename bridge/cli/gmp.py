@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,14 +71,7 @@ def pause(
 
     Example: waybill gmp pause axelar --chains beta --for 6
     """
-    signer = _signer(
-        network,
-        key=key,
-        keystore=keystore,
-        password_file=password_file,
-        signer_url=signer_url,
-        signer_address=signer_address,
-    )
+    signer = _Signing(key, keystore, password_file, signer_url, signer_address).signer(network)
 
     def call(here: ChainDeployment, number: Gmp, time: int) -> Call:
         data = ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
@@ -106,14 +100,7 @@ def resume(
 
     Example: waybill gmp resume axelar
     """
-    signer = _signer(
-        network,
-        key=key,
-        keystore=keystore,
-        password_file=password_file,
-        signer_url=signer_url,
-        signer_address=signer_address,
-    )
+    signer = _Signing(key, keystore, password_file, signer_url, signer_address).signer(network)
 
     def call(here: ChainDeployment, number: Gmp, _time: int) -> Call:
         return Call(to=here.router, data=ROUTER.encode("endGmpPause", int(number)), gas=_GAS)
@@ -121,32 +108,35 @@ def resume(
     _act(gmp, chains, signer, call, workspace=Workspace.of(network, config), as_json=as_json)
 
 
-def _signer(
-    network: str,
-    *,
-    key: str | None,
-    keystore: Path | None,
-    password_file: Path | None,
-    signer_url: str | None,
-    signer_address: str | None,
-) -> Signer:
-    """The account to sign with; on the devnet the routers' owner by default.
+@dataclass(frozen=True, slots=True)
+class _Signing:
+    """What the options say about the account to sign with."""
 
-    Raises:
-        UsageError: none is named, or only half of one.
-        InvalidKeyError: the key is none, or can't be opened.
-    """
-    if keystore is not None:
-        if password_file is None:
-            raise UsageError("--keystore needs --password-file, the file that holds its password")
-        return keystore_signer(keystore, password_file)
-    if signer_url is not None:
-        if signer_address is None:
-            raise UsageError("--signer-url needs --signer-address, the account that it signs for")
-        return RemoteSigner(signer_url, signer_address)
-    if key is None and network != DEVNET:
-        raise UsageError("no key to sign with", next_step="set WAYBILL_KEY, or give --key, --keystore or --signer-url")
-    return LocalSigner.from_key(key or DEPLOYER_KEY)
+    key: str | None
+    keystore: Path | None
+    password_file: Path | None
+    signer_url: str | None
+    signer_address: str | None
+
+    def signer(self, network: str) -> Signer:
+        """The account; on the devnet the routers' owner by default.
+
+        Raises:
+            UsageError: none is named, or only half of one.
+            InvalidKeyError: the key is none, or can't be opened.
+        """
+        if self.keystore is not None:
+            if self.password_file is None:
+                raise UsageError("--keystore needs --password-file, the file that holds its password")
+            return keystore_signer(self.keystore, self.password_file)
+        if self.signer_url is not None:
+            if self.signer_address is None:
+                raise UsageError("--signer-url needs --signer-address, the account that it signs for")
+            return RemoteSigner(self.signer_url, self.signer_address)
+        if self.key is None and network != DEVNET:
+            next_step = "set WAYBILL_KEY, or give --key, --keystore or --signer-url"
+            raise UsageError("no key to sign with", next_step=next_step)
+        return LocalSigner.from_key(self.key or DEPLOYER_KEY)
 
 
 def _act(

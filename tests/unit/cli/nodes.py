@@ -12,7 +12,9 @@ from typing import Any
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer
 
 
-def node(*, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: int = 0) -> Behaviour:
+def node(
+    *, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: int = 0, said: str = "0x" + "00" * 64
+) -> Behaviour:
     def answer(method: str, _params: list[object]) -> Answer:
         header = {"number": "0x64", "hash": "0x" + "01" * 32, "parentHash": "0x" + "02" * 32}
         results: dict[str, Any] = {
@@ -21,7 +23,7 @@ def node(*, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: in
             "eth_getCode": code,
             "eth_getTransactionCount": hex(nonce),
             "eth_getLogs": [],
-            "eth_call": "0x" + "00" * 64,  # `receiptsOf`: nobody has delivered it
+            "eth_call": said,  # of `receiptsOf` nobody has delivered it, of `tripwire` there is none
         }
         return {"result": results[method]}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.devnet.accounts import DAPP_KEY, TRIPWIRE_KEY, account
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
@@ -52,6 +53,27 @@ def test_what_is_wrong_is_found_and_ends_with_failure(
         ended = waybill("doctor", "--json")
     assert ended.code == 1
     assert found in failed(ended.out)[check]
+
+
+@pytest.mark.parametrize(
+    ("named", "balance", "verdict", "found"),
+    [
+        (account(TRIPWIRE_KEY).address, 10**18, "ok", "holds 1.0000 ether"),
+        (account(TRIPWIRE_KEY).address, 10**15, "warning", "holds 0.0010 ether"),
+        ("0x" + "00" * 20, 10**18, "warning", "the router names none"),
+        (account(DAPP_KEY).address, 10**18, "failed", f"the settings {account(TRIPWIRE_KEY).address}"),
+    ],
+)
+def test_the_tripwires_account_is_the_one_that_the_router_names_and_can_pay(
+    waybill: Command, tmp_path: Path, *, named: str, balance: int, verdict: str, found: str
+) -> None:
+    beta = node(said="0x" + named[2:].lower().rjust(64, "0"), balance=balance)
+    with nodes((ALPHA, node()), (BETA, beta)) as urls:
+        write_network(tmp_path, *urls)
+        ended = waybill("doctor", "--json")
+    (row,) = [row for row in json.loads(ended.out) if row["check"] == "tripwire on beta"]
+    assert row["verdict"] == verdict
+    assert found in row["found"]
 
 
 def test_clocks_may_differ_as_far_as_the_settings_say_and_no_newest_block_is_old_without_a_warning(
