@@ -180,6 +180,8 @@ class MessageFilter:
     gmp: Gmp | None = None  # that took or delivered it
     kind: Kind | None = None
     account: bytes | None = None  # sender or recipient, 32 bytes
+    since: int | None = None  # Unix seconds: created then or later; where that is unknown, its first receipt counts
+    until: int | None = None  # Unix seconds: the same, before then
     among: frozenset[bytes] | None = None  # only messages with these ids; None: any
 
 

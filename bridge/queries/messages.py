@@ -7,12 +7,12 @@ from typing import Any
 
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
 from bridge.domain.outbox import OutboxEntry
-from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.queries.explain import Explanation, GmpProgress
-from bridge.queries.lanes import lane_name
+from bridge.queries.lanes import chain_name, lane_name
 
 
 def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
@@ -30,6 +30,57 @@ def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any
         "executedAt": utc(record.executed_time),
         "duplicates": record.duplicates,
     }
+
+
+def export_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
+    """A message as a row of an export: plain values only. Times are Unix seconds of block time."""
+    return {
+        "messageId": f"0x{record.message_id.hex()}",
+        "status": record.status.value,
+        "source": chain_name(deployment, record.source_chain),
+        "destination": chain_name(deployment, record.destination_chain),
+        "kind": record.kind.name if record.kind is not None else None,
+        "sender": account_text(record.sender),
+        "recipient": account_text(record.recipient),
+        "quorum": record.quorum,
+        "receipts": record.receipts,
+        "attempts": record.attempts,
+        "dispatched": " ".join(sorted(gmp.label for gmp in record.dispatched)),
+        "received": " ".join(sorted(gmp.label for gmp in record.received)),
+        "sentAt": record.source_time,
+        "executedAt": record.executed_time,
+        "sourceTransaction": f"0x{record.source_transaction.hex()}" if record.source_transaction else None,
+        "executedTransaction": f"0x{record.executed_transaction.hex()}" if record.executed_transaction else None,
+    }
+
+
+def export_columns() -> list[str]:
+    """The names of the columns of an export, in their order."""
+    return [
+        *(
+            "messageId",
+            "status",
+            "source",
+            "destination",
+            "kind",
+            "sender",
+            "recipient",
+            "quorum",
+            "receipts",
+            "attempts",
+        ),
+        *("dispatched", "received", "sentAt", "executedAt", "sourceTransaction", "executedTransaction"),
+    ]
+
+
+def account_text(word: bytes | None) -> str | None:
+    """A 32-byte word as an address, where it is one."""
+    if word is None:
+        return None
+    try:
+        return from_bytes32(word)
+    except AddressError:
+        return f"0x{word.hex()}"
 
 
 def utc(seconds: int | None) -> str | None:

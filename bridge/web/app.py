@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
@@ -10,7 +12,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import structlog
 from fastapi import FastAPI, Request, Response
@@ -27,11 +29,13 @@ from bridge.domain.ports import TransientError
 from bridge.domain.ttl_cache import Cached, Dated
 from bridge.http.gate import Gate, Limits, Refusal, client_of
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending, with_diverged
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Position, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import lanes
+from bridge.queries.accounts import account_figures
 from bridge.queries.dead_letters import happened, listed
+from bridge.queries.messages import export_columns, export_value
 from bridge.web import figures
 from bridge.web.dead_letters import read_letter
 from bridge.web.decisions import OpenReview, add_decisions
@@ -65,6 +69,10 @@ _ACTIONS_KEPT: Final = 200
 """Actions whose pages are kept for a moment, so that visitors do not make the chains be asked with each reload."""
 
 _ROWS: Final = 50
+_EXPORTED: Final = 1_000
+_EXPORT_PART: Final = 250
+_EXPORT_PARTS: Final = 20
+"""Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
 
@@ -237,14 +245,62 @@ class Explorer:
 
     def rows(self, chosen: Listing) -> str:
         """The part of the list that is live."""
+        return self.render("_rows.html", chosen=chosen, found=self._listed(chosen, chosen.after, _ROWS))
+
+    def _listed(self, chosen: Listing, after: Position | None, limit: int) -> MessagePage | None:
+        """A part of a list; None while it is being looked for what contradicts."""
         index, wanted = self.sources.index(), chosen.wanted
         if index is None:
-            return self.render("_rows.html", chosen=chosen, found=MessagePage(messages=(), next=None, looked_at=0))
+            return MessagePage(messages=(), next=None, looked_at=0)
         if wanted.status is Status.DIVERGED:
             wanted = replace(wanted, among=self._contradicted())
             if wanted.among is None:
-                return self.render("_rows.html", chosen=chosen, found=None)
-        return self.render("_rows.html", chosen=chosen, found=index.page(wanted, after=chosen.after, limit=_ROWS))
+                return None
+        return index.page(wanted, after=after, limit=limit)
+
+    def export(self, request: Request, form: str) -> Response:
+        """A part of a list for programs: as many messages as one answer holds, and where the next part begins."""
+        chosen = read_listing(self.sources, dict(request.query_params))
+        if chosen.wanted.status is Status.DEAD:
+            raise BadLinkError(
+                "status=dead is known to the relayer alone: `waybill dlq list --json` exports dead letters"
+            )
+        rows: list[dict[str, Any]] = []
+        place, is_more = chosen.after, True
+        for _ in range(_EXPORT_PARTS):
+            found = self._listed(chosen, place, _EXPORT_PART)
+            if found is None:
+                return self.problem(503, "the explorer is looking for contradictions; ask again in a moment")
+            rows += (export_value(one, self.sources.deployment) for one in found.messages)
+            place, is_more = found.next, found.next is not None
+            if not is_more or len(rows) > _EXPORTED - _EXPORT_PART:
+                break
+        query = chosen.query_after(place) if place is not None and is_more else ""
+        following = f"/messages.{form}?{query}" if query else None
+        link = {"link": f'<{following}>; rel="next"'} if following else {}
+        if form == "json":
+            return Response(
+                json.dumps({"messages": rows, "next": following}), media_type="application/json", headers=link
+            )
+        text = io.StringIO()
+        writer = csv.DictWriter(text, export_columns(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        named = {"content-disposition": 'attachment; filename="messages.csv"'}
+        return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=link | named)
+
+    def address(self, account: str) -> Response:
+        """What one address has to do with messages."""
+        chosen = read_listing(self.sources, {"account": account})
+        index, wanted = self.sources.index(), chosen.wanted.account
+        assert wanted is not None
+        return self.page(
+            "address.html",
+            account=chosen.parameters["account"],
+            chosen=chosen,
+            figures=account_figures(index, wanted) if index else None,
+            rows=self.rows(chosen),
+        )
 
     def message(self, message_id: bytes) -> Response:
         """One message; of one that nobody has seen yet the page follows it as soon as somebody has."""
@@ -254,6 +310,7 @@ class Explorer:
             "message.html",
             200 if shown else 404,
             message_id=message_id,
+            shown=shown,
             status=shown.status if shown else Status.UNKNOWN,
             parts=parts,
             seen={name: fingerprint(html) for name, html in parts.items()},
@@ -481,6 +538,7 @@ def create_app(
     app.add_middleware(Gate, limits=limits, refuse=refuse, admit=admit, headers=dressed)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
+    _add_lookups(app, explorer)
     _add_actions(app, explorer)
     _add_streams(app, explorer)
     if open_review is not None and explorer.can_decide:
@@ -530,10 +588,6 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
     def message(message_id: str) -> Response:
         return explorer.message(_id_in(message_id))
 
-    @app.get("/search")
-    def find(q: str = "") -> Response:
-        return explorer.found(q) if q.strip() else RedirectResponse("/", 303)
-
     @app.get("/lanes/{source}/{destination}/trust")
     def trust(source: str, destination: str) -> Response:
         return explorer.trust(source, destination)
@@ -553,6 +607,20 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         "/network.json": explorer.network,
     }.items():
         app.get(path)(page)
+
+
+def _add_lookups(app: FastAPI, explorer: Explorer) -> None:
+    @app.get("/search")
+    def find(q: str = "") -> Response:
+        return explorer.found(q) if q.strip() else RedirectResponse("/", 303)
+
+    @app.get("/address/{account}")
+    def address(account: str) -> Response:
+        return explorer.address(account)
+
+    @app.get("/messages.{form}")
+    def export(request: Request, form: Literal["csv", "json"]) -> Response:
+        return explorer.export(request, form)
 
 
 def _add_actions(app: FastAPI, explorer: Explorer) -> None:

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from bridge.domain.actions import ActionState
 from bridge.domain.dead_letters import LetterStatus
-from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible
+from bridge.queries.messages import account_text
 
 _TONES: Final = {
     Status.EXECUTED: "good",
@@ -146,12 +146,7 @@ def shortened(value: bytes | str) -> str:
 
 def account(word: bytes | None) -> str:
     """A 32-byte word as an address, where it is one."""
-    if word is None:
-        return "unknown"
-    try:
-        return from_bytes32(word)
-    except AddressError:
-        return hexadecimal(word)
+    return account_text(word) or "unknown"
 
 
 def moment(seconds: float | None) -> Markup:

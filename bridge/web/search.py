@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -57,6 +58,8 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         "gmp": Gmp.parse,
         "kind": lambda text: Kind[text.upper()],
         "account": to_bytes32,
+        "since": _seconds,
+        "until": _seconds,
     }
     read: dict[str, Any] = {}
     for name, text in given.items():
@@ -73,12 +76,26 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         gmp=read.get("gmp"),
         kind=read.get("kind"),
         account=read.get("account"),
+        since=read.get("since"),
+        until=read.get("until"),
     )
     return Listing(wanted, _place(after), given | _canonical(read))
 
 
 def _canonical(read: Mapping[str, Any]) -> dict[str, str]:
-    return {"account": from_bytes32(read["account"])} if "account" in read else {}
+    times = {name: datetime.fromtimestamp(read[name], UTC) for name in ("since", "until") if name in read}
+    account = {"account": from_bytes32(read["account"])} if "account" in read else {}
+    return account | {name: at.strftime("%Y-%m-%dT%H:%M") for name, at in times.items()}
+
+
+def _seconds(text: str) -> int:
+    """A date, or a date and a time of day, in UTC, as Unix seconds. Forms are of minutes, so seconds are left out."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("write it as 2026-11-24 or 2026-11-24T13:45, in UTC") from None
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return int(at.timestamp()) // 60 * 60
 
 
 def _place(text: str | None) -> Position | None:
@@ -115,7 +132,7 @@ def search(sources: Sources, typed: str) -> Goal:
             to_bytes32(address)
         except AddressError as error:
             return Goal(problem=f"{error}; type it in lower case if the checksum does not matter to you")
-        return Goal(path=f"/messages?{urlencode({'account': address})}")
+        return Goal(path=f"/address/{address}")
     return Goal(problem=f"{text[:80]!r} is no message id, transaction hash (0x and 64 hex digits) or address (40)")
 
 

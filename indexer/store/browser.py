@@ -14,6 +14,7 @@ from bridge.protocol.indexed import (
     MessageFilter,
     MessageLatency,
     MessagePage,
+    MessageRecord,
     Position,
 )
 from bridge.protocol.status import Status
@@ -65,7 +66,9 @@ class IndexBrowser(IndexReader):
             limit: at most so many.
         """
         if wanted.status is Status.ORPHANED:
-            orphans = tuple(self.messages(status=Status.ORPHANED, limit=limit))
+            orphans = tuple(
+                one for one in self.messages(status=Status.ORPHANED, limit=limit) if _is_of_time(one, wanted)
+            )
             return MessagePage(messages=orphans, next=None, looked_at=len(orphans))
         if wanted.status is Status.DIVERGED and wanted.among is None:
             wanted = replace(wanted, among=frozenset(self._contradicted()))
@@ -188,6 +191,11 @@ class IndexBrowser(IndexReader):
         return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
 
 
+def _is_of_time(message: MessageRecord, wanted: MessageFilter) -> bool:
+    at = message.source_time if message.source_time is not None else message.received_time or 0
+    return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
+
+
 def _position(row: Row) -> Position:
     seen = row["source_time"] if row["source_time"] is not None else row["received_time"]
     return Position(seen or 0, row["message_id"])
@@ -195,7 +203,11 @@ def _position(row: Row) -> Position:
 
 def _looked_at(wanted: MessageFilter, *, continued: bool) -> str:
     """Keys of the newest messages that an index finds by one of the conditions; the others are judged row by row."""
-    chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
+    since = f" and {SEEN} >= :since" if wanted.since is not None else ""
+    until = f" and {SEEN} < :until" if wanted.until is not None else ""
+    chosen = " union all ".join(
+        _newest(f"{condition}{since}{until}", continued=continued) for condition in _indexed(wanted)
+    )
     return f"select * from ({chosen}) o order by seen desc, message_id desc limit :scanned"
 
 
@@ -246,4 +258,6 @@ def _arguments(wanted: MessageFilter) -> dict[str, Any]:
         "gmp": wanted.gmp.bit if wanted.gmp else None,
         "kind": None if wanted.kind is None else int(wanted.kind),
         "account": wanted.account,
+        "since": wanted.since,
+        "until": wanted.until,
     } | ({} if wanted.among is None else {"among": sorted(wanted.among)[:_AMONG]})

@@ -68,6 +68,8 @@ def is_wanted(record: MessageRecord, wanted: MessageFilter) -> bool:
         and (wanted.gmp is None or wanted.gmp in record.dispatched | record.received)
         and (wanted.kind is None or record.kind is wanted.kind)
         and (wanted.account is None or wanted.account in (record.sender, record.recipient))
+        and (wanted.since is None or (record.source_time or 0) >= wanted.since)
+        and (wanted.until is None or (record.source_time or 0) < wanted.until)
     )
 
 
@@ -79,6 +81,8 @@ chosen = st.builds(
     gmp=st.sampled_from([None, *Gmp]),
     kind=st.sampled_from([None, Kind.PLAIN, Kind.QUERY, Kind.REPORT]),
     account=st.sampled_from([None, (10_007).to_bytes(32, "big"), (20_007).to_bytes(32, "big")]),
+    since=st.sampled_from([None, NOW - 900, NOW - 30]),
+    until=st.sampled_from([None, NOW - 600, NOW - 10]),
 )
 
 
@@ -123,6 +127,7 @@ _AFTER = Position(NOW - 100, bytes(32))
     [
         lambda browser: browser.page(MessageFilter(), after=_AFTER),
         lambda browser: browser.page(MessageFilter(status=Status.EXECUTED), after=_AFTER),
+        lambda browser: browser.page(MessageFilter(since=NOW - 900, until=NOW - 10, gmp=Gmp.AXELAR), after=_AFTER),
         lambda browser: browser.page(MessageFilter(source_chain=CHAINS[0], destination_chain=CHAINS[1]), after=_AFTER),
         lambda browser: browser.page(MessageFilter(account=(10_007).to_bytes(32, "big")), after=_AFTER),
         lambda browser: browser.message_latencies(*CHAINS, 50),

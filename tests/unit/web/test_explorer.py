@@ -129,7 +129,18 @@ def test_filters_choose_and_their_links_can_be_shared(world: World) -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    ["status=NICE", "source=gamma", "gmp=pigeon", "kind=letter", "account=0x12", "after=x", "after=1-00", "colour=red"],
+    [
+        "since=soon",
+        "until=2026-13-01",
+        "status=NICE",
+        "source=gamma",
+        "gmp=pigeon",
+        "kind=letter",
+        "account=0x12",
+        "after=x",
+        "after=1-00",
+        "colour=red",
+    ],
 )
 def test_a_link_that_says_nothing_is_refused_with_the_parameter(world: World, parameters: str) -> None:
     answer = world.explorer().get(f"/messages?{parameters}")
