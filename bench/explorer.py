@@ -64,6 +64,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
     return create_app(
         sources, ExplorerSettings(requests_per_minute=100_000, streams=1_000, streams_per_client=1_000)
     ), {
+        "home": "/",
         "messages": "/messages",
         "stalled": "/messages?status=stalled",
         "a lane": f"/messages?source={CHAINS[0]}&destination={CHAINS[1]}",
@@ -72,7 +73,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
         "an address": f"/messages?account=0x{found.sender[12:].hex()}",
         "a time": "/messages?since=2027-01-14&until=2027-01-15&gmp=ccip",
         "an address's page": f"/address/0x{found.sender[12:].hex()}",
-        "an export": "/messages.csv?status=executed",
+        "an export": "/messages.csv",
         "a message": f"/message/0x{ids[0].hex()}",
         "a search for a transaction": f"/search?q=0x{found.source_transaction.hex()}",
         "lanes": "/lanes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,6 +27,7 @@ from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
 from bridge.queries.actions import NEWEST, action_value, summary_value
+from bridge.queries.incidents import incident_value
 from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.rpc.answers import RpcError, WrongChainError
@@ -35,6 +36,7 @@ from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import SystemClock, run_until_signalled
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
+from bridge.tripwire.memory import Memory
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbiError, read_abis
 from indexer.model.errors import IndexerError, StoreVersionError
@@ -90,6 +92,8 @@ def serve(
         spending=_spending(chains_to_ask(workspace), index),
         store=_kept_open(kept.store, lambda: open_store(kept.store)),
         dead_letters=_letters(kept),
+        incidents=partial(_incidents, workspace),
+        breaker=kept.relay().breaker,
         payloads=payloads,
     )
     reviews = DeadLetterReviews(sources, kept)
@@ -235,6 +239,14 @@ def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], 
         return asyncio.run(read())
     except WrongChainError as error:
         raise TransientError(str(error)) from error
+
+
+def _incidents(workspace: Workspace) -> list[dict[str, Any]]:
+    """The tripwire's incidents, if it has run here."""
+    if not workspace.tripwire_file.exists():
+        return []
+    with closing(Memory(workspace.tripwire_file)) as memory:
+        return [incident_value(one, workspace.deployment()) for one in memory.incidents()]
 
 
 def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:

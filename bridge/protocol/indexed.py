@@ -237,6 +237,29 @@ class GmpDelivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """The messages that were created in a stretch of time, on one lane or over one GMP; the other of the two is None.
+
+    Attributes:
+        lane: source and destination chain.
+        gmp: its number.
+        slot: which stretch, from 0.
+        messages: created; of a GMP, those that it took.
+        arrived: of these, executed; of a GMP, delivered by it.
+        p50: seconds of block time from the creation until then, of those that arrived; None without any.
+        p95: likewise.
+    """
+
+    lane: tuple[int, int] | None
+    gmp: int | None
+    slot: int
+    messages: int
+    arrived: int
+    p50: int | None
+    p95: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GmpCost:
     """What deliveries over one GMP cost on one lane's destination.
 
@@ -333,6 +356,12 @@ class Index(Protocol):
 
     def gmp_deliveries(self, limit: int, lane: tuple[int, int] | None = None) -> list[GmpDelivery]:
         """What GMPs did for the newest messages of a lane (source and destination chain), or of all."""
+
+    def traffic(self, since: int, step: int, slots: int) -> list[Traffic]:
+        """What happened on each lane and over each GMP in so many stretches of `step` seconds from `since` on.
+
+        Takes as long as there are messages in that time.
+        """
 
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""

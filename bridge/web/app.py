@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Position, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.queries import lanes
+from bridge.queries import health, lanes
 from bridge.queries.accounts import account_figures
 from bridge.queries.dead_letters import happened, listed
 from bridge.queries.messages import export_columns, export_value
@@ -60,6 +61,7 @@ _OLDEST: Final = 60.0
 
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
+_HISTORY_LASTS: Final = 10.0
 _TRUST_LASTS: Final = 60.0
 _ACTIONS_LAST: Final = 2.0
 _ACTIONS_PATIENCE: Final = 4.0
@@ -135,6 +137,10 @@ class Explorer:
         self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
         self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST, clock=clock)
         self.sizes = Cached(self._sizes, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
+        self.histories = {
+            span: Cached(partial(self._read_history, span), lasts=_HISTORY_LASTS, oldest=_OLDEST, clock=clock)
+            for span in health.SPANS
+        }
         self.trusts = {
             f"{one.name}:{other.name}": Cached(
                 partial(sources.trust, f"{one.name}:{other.name}"), lasts=_TRUST_LASTS, clock=clock
@@ -169,9 +175,9 @@ class Explorer:
             return 0
         return sum(one.is_contradiction for one in found.value) if found else 0
 
-    def _contradicted(self) -> frozenset[bytes] | None:
+    def _contradicted(self, patience: float) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""
-        found = self.divergences.look(self.settings.patience)
+        found = self.divergences.look(patience)
         if found is None:
             return None
         return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
@@ -208,6 +214,52 @@ class Explorer:
 
     # Pages. Each is a plain function: reading a store blocks, so they run in threads.
 
+    def home(self, span: str) -> Response:
+        """Whether all is well, and what happened lately."""
+        self._require_span(span)
+        index, until = self.sources.index(), time.monotonic() + self.settings.patience
+        for figure in (self.counts, self.divergences, self.histories[span]):
+            figure.look(0)  # all begin at once, so that the page waits for them together
+        past = self.histories[span].look(max(0.0, until - time.monotonic()))
+        found = self.divergences.look(max(0.0, until - time.monotonic())) if index else None
+        counts = self._by_status(max(0.0, until - time.monotonic()))
+        problems = health.concerns(
+            self.sources.deployment,
+            index,
+            self.sources.store(),
+            self.sources.dead_letters(),
+            self.sources.incidents(),
+            counts=counts or {},
+            contradictions=sum(one.is_contradiction for one in found.value) if found else 0,
+            breaker=self.sources.breaker,
+            max_lag=self.settings.max_lag,
+            now=self.sources.clock(),
+        )
+        return self.page(
+            "home.html",
+            concerns=problems,
+            is_known=index is None or (counts is not None and found is not None),
+            tiles=self.render("_tiles.html", counts=counts),
+            span=span,
+            spans=health.SPANS,
+            history=past.value if past else None,
+            figures=figures,
+            gmp_name=lanes.gmp_name,
+        )
+
+    def _history(self, span: str) -> health.History | None:
+        """What happened lately; None while it is being read, or without an index."""
+        found = self.histories[span].look(self.settings.patience / 3)  # pages wait for other figures too
+        return found.value if found else None
+
+    def _require_span(self, span: str) -> None:
+        if span not in health.SPANS:
+            raise BadLinkError(f"span={span[:40]!r} can't be used; it is one of {', '.join(health.SPANS)}")
+
+    def _read_history(self, span: str) -> health.History | None:
+        index = self.sources.index()
+        return health.history(index, span, self.sources.clock()) if index else None
+
     def messages(self, request: Request) -> Response:
         """The list of messages, as chosen by the link."""
         chosen = read_listing(self.sources, dict(request.query_params))
@@ -225,13 +277,13 @@ class Explorer:
 
     def tiles(self) -> str:
         """What contradicts, and how many messages are in each state."""
-        return self.render("_tiles.html", counts=self._by_status())
+        return self.render("_tiles.html", counts=self._by_status(self.settings.patience))
 
-    def _by_status(self) -> dict[Status, int] | None:
+    def _by_status(self, patience: float) -> dict[Status, int] | None:
         """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
         counts, contradicted, index = (
-            self.counts.look(self.settings.patience),
-            self._contradicted(),
+            self.counts.look(patience),
+            self._contradicted(patience),
             self.sources.index(),
         )
         if counts is None:
@@ -253,7 +305,7 @@ class Explorer:
         if index is None:
             return MessagePage(messages=(), next=None, looked_at=0)
         if wanted.status is Status.DIVERGED:
-            wanted = replace(wanted, among=self._contradicted())
+            wanted = replace(wanted, among=self._contradicted(self.settings.patience))
             if wanted.among is None:
                 return None
         return index.page(wanted, after=after, limit=limit)
@@ -430,18 +482,23 @@ class Explorer:
             _log.warning("actions can't be read", error=str(error))
             return None, "A chain gives no usable answer."  # the error names endpoints
 
-    def gmps(self) -> Response:
-        """How every GMP does."""
+    def gmps(self, span: str) -> Response:
+        """How every GMP does, and how it did."""
+        self._require_span(span)
         index = self.sources.index()
-        health = lanes.gmp_figures(self.sources.deployment, index, self.sources.store()) if index else []
+        found = lanes.gmp_figures(self.sources.deployment, index, self.sources.store()) if index else []
         spending, unknown = self._spent()
         return self.page(
             "gmps.html",
             has_index=index is not None,
-            health=health,
+            health=found,
+            span=span,
+            spans=health.SPANS,
+            history=self._history(span),
+            gmp_name=lanes.gmp_name,
             sample=lanes.SAMPLE,
             figures=figures,
-            paid={gmp.number: spending and lanes.paid_for_gmp(spending, gmp.number) for gmp in health},
+            paid={gmp.number: spending and lanes.paid_for_gmp(spending, gmp.number) for gmp in found},
             unknown=unknown,
         )
 
@@ -577,8 +634,12 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         return {"status": "ok"}
 
     @app.get("/")
-    def home(request: Request) -> Response:
-        return explorer.messages(request)
+    def home(span: str = "24h") -> Response:
+        return explorer.home(span)
+
+    @app.get("/gmps")
+    def gmps(span: str = "24h") -> Response:
+        return explorer.gmps(span)
 
     @app.get("/messages")
     def messages(request: Request) -> Response:
@@ -602,7 +663,6 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
 
     for path, page in {
         "/lanes": explorer.lanes,
-        "/gmps": explorer.gmps,
         "/faults": explorer.faults,
         "/network.json": explorer.network,
     }.items():

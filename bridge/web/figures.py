@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from bridge.protocol.indexed import Traffic
+from bridge.queries.health import History
 from bridge.queries.lanes import GmpFigures, LaneFigures, Paid, gmp_name
 from bridge.web.plots import NARROW, Bar, Row, bars, rows, spread
-from bridge.web.rendering import amount
+from bridge.web.rendering import amount, duration
 
 _BARS = 48
 
@@ -31,6 +34,36 @@ def throughput(lane: LaneFigures) -> Markup:
         for number in range((last - first) // step + 1)
     ]
     return bars(f"Messages created on {lane.name}, one bar for {step} s", values, f"messages in {step} s")
+
+
+def traffic(name: str, history: History, slots: Sequence[Traffic | None]) -> Markup:
+    """Messages over time, those that arrived in another colour than those that did not."""
+    values = [
+        Bar(label, (("bar-a", one.arrived), ("bar-b", one.messages - one.arrived)) if one else ())
+        for label, one in zip(_labels(history), slots, strict=True)
+    ]
+    return bars(f"Messages over time, {name}, one bar for {duration(history.step)}", values, "messages", NARROW)
+
+
+def latency_over_time(
+    name: str, history: History, slots: Sequence[Traffic | None], beside: Iterable[Sequence[Traffic | None]]
+) -> Markup:
+    """Seconds until arrival over time: the median, and above it the 95th percentile; as high as those it stands beside."""
+    values = [
+        Bar(label, (("bar-a", one.p50 or 0), ("bar-b", (one.p95 or 0) - (one.p50 or 0))) if one else ())
+        for label, one in zip(_labels(history), slots, strict=True)
+    ]
+    longest = max((one.p95 or 0 for row in beside for one in row if one), default=0)
+    title = f"95th percentile of seconds to arrival over time, {name}"
+    return bars(title, values, "seconds", NARROW, at_least=longest)
+
+
+def _labels(history: History) -> list[str]:
+    form = "%m-%d" if history.step >= 24 * 3600 else "%m-%d %H:%M"
+    return [
+        time.strftime(form, time.gmtime(history.since + number * history.step))
+        for number in range(len(next(iter([*history.lanes.values(), *history.gmps.values()]), ())))
+    ]
 
 
 def lane_latency(lane: LaneFigures) -> Markup:

@@ -30,10 +30,19 @@ class Bar:
 
 
 def bars(
-    title: str, values: Sequence[Bar], unit: str, width: int = WIDE, lines: Sequence[tuple[str, float]] = ()
+    title: str,
+    values: Sequence[Bar],
+    unit: str,
+    width: int = WIDE,
+    lines: Sequence[tuple[str, float]] = (),
+    *,
+    at_least: float = 0,
 ) -> Markup:
-    """A bar chart that says itself in words to those who can't see it; `lines` are named, at shares of its width."""
-    highest = _round_up(max((bar.height for bar in values), default=0))
+    """A bar chart that says itself in words to those who can't see it; `lines` are named, at shares of its width.
+
+    Charts that stand beside each other can be compared if they are told the same height `at_least`.
+    """
+    highest = _round_up(max([at_least, *(bar.height for bar in values)]))
     step = (width - _LEFT) / max(1, len(values))
     drawn = [_axis(highest, unit, width)]
     for position, bar in enumerate(values):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.domain.dead_letters import DeadLetterLog
@@ -13,6 +13,7 @@ from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.queries.lanes import chain_name
+from bridge.relayer.breaker import BreakerSettings
 from bridge.web.payload import PayloadAbi
 
 _COMMAND = re.compile(r"`(waybill [^`]*)`")
@@ -38,6 +39,10 @@ class Sources:
     action: Callable[[bytes], dict[str, Any] | None] = lambda _id: None
     """One action with its participants, as `bridge.queries.actions.action_value`; None if no coordinator knows it."""
 
+    incidents: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
+    """The tripwire's, as `bridge.queries.incidents.incident_value`; none if it has not run here."""
+
+    breaker: BreakerSettings = field(default_factory=BreakerSettings)
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
 

@@ -14,6 +14,7 @@ for (const [what, width, colorScheme] of [
   test(`nothing runs off the side and nothing is hard to read on any page: ${what}`, async () => {
     const { page, context, observed } = await open("/", { viewport: { width, height: 800 }, colorScheme });
     const pages = {
+      home: "/",
       messages: "/messages",
       message: `/message/${shown.executed}`,
       lanes: "/lanes",

@@ -20,7 +20,7 @@ async function setClosed(closed: boolean): Promise<void> {
 
 
 test("a message appears in the open list by itself, and its page follows it to its execution", async () => {
-  const { page, context, observed } = await open("/");
+  const { page, context, observed } = await open("/messages");
   const { id, fee, receipt } = await send("Hello, beta", ["hyperlane", "wormhole"]);
   await page.locator(`a[href="/message/${id}"]`).click();
   await state(page, "EXECUTED");

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -113,6 +115,34 @@ def test_messages_of_one_second_are_neither_left_out_nor_shown_twice(tmp_path: P
     assert sorted(record.message_id for record in found) == sorted(message.id for message in sent)
 
 
+def test_traffic_counts_each_message_once_in_its_stretch_of_time(
+    browser: IndexBrowser, everything: list[MessageRecord]
+) -> None:
+    since, step, slots = NOW - 360, 120, 2  # what is older or newer is in none
+    found = browser.traffic(since, step, slots)
+    lanes = {(one.lane, one.slot): one for one in found if one.lane is not None}
+    expected: dict[tuple[tuple[int, int], int], list[MessageRecord]] = {}
+    for record in everything:
+        if record.source_time is None or record.destination_chain is None:
+            continue
+        if since <= record.source_time < since + step * slots:
+            key = ((record.source_chain, record.destination_chain), (record.source_time - since) // step)
+            expected.setdefault(key, []).append(record)
+    assert len(expected) > 1
+    assert lanes.keys() == expected.keys()
+    for key, records in expected.items():
+        seconds = sorted(
+            one.executed_time - one.source_time for one in records if one.executed_time and one.source_time
+        )
+        assert (lanes[key].messages, lanes[key].arrived) == (len(records), len(seconds))
+        ranks = [seconds[math.ceil(share * len(seconds)) - 1] if seconds else None for share in (0.5, 0.95)]
+        assert [lanes[key].p50, lanes[key].p95] == ranks
+    taken = Counter(gmp for records in expected.values() for record in records for gmp in record.dispatched)
+    gmps = [one for one in found if one.gmp is not None]
+    assert {gmp: sum(one.messages for one in gmps if one.gmp == gmp) for gmp in taken} == taken
+    assert 0 < sum(one.arrived for one in gmps) < taken.total()
+
+
 def test_a_choice_that_nothing_passes_looks_at_a_bounded_number_and_goes_on(browser: IndexBrowser) -> None:
     page = browser.page(MessageFilter(kind=Kind.REPORT))
     assert (page.messages, page.looked_at) == ((), SCANNED)
@@ -132,6 +162,7 @@ _AFTER = Position(NOW - 100, bytes(32))
         lambda browser: browser.page(MessageFilter(account=(10_007).to_bytes(32, "big")), after=_AFTER),
         lambda browser: browser.message_latencies(*CHAINS, 50),
         lambda browser: browser.gmp_deliveries(50),
+        lambda browser: browser.traffic(NOW - 900, 60, 10),
         lambda browser: browser.gmp_deliveries(50, CHAINS),
         lambda browser: browser.message(bytes(32)),
         lambda browser: browser.events(bytes(32)) or browser.receipts(bytes(32)),

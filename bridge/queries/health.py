@@ -1,0 +1,193 @@
+"""Whether all is well with a network, and what happened on it lately: the same for every face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
+from bridge.domain.store import Store
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.indexed import Index, PausedThing, Traffic
+from bridge.protocol.status import Status
+from bridge.queries.lanes import chain_name, gmp_name, is_late, lane_name
+from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
+
+SPANS: Final[Mapping[str, tuple[int, int]]] = {
+    "1h": (150, 24),
+    "24h": (3_600, 24),
+    "7d": (6 * 3_600, 28),
+    "30d": (24 * 3_600, 30),
+}
+"""How far back a history goes: the length of a stretch of time in seconds, and how many there are."""
+
+_WAITS: Final[Mapping[Status, str]] = {
+    Status.STALLED: "Messages whose quorum is late",
+    Status.EXECUTION_FAILED: "Messages that their recipients refused",
+    Status.UNKNOWN: "Messages of which too little is known, since the index is behind or does not know their creation",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """Something that is not as it should be.
+
+    Attributes:
+        is_bad: whether it needs a person now; else it is to be watched.
+        text: what it is, in a sentence.
+        path: the explorer's page about it.
+        command: says more, or does something about it; None if the page does.
+    """
+
+    is_bad: bool
+    text: str
+    path: str
+    command: str | None = None
+
+
+def concerns(
+    deployment: Deployment,
+    index: Index | None,
+    store: Store | None,
+    dead_letters: DeadLetterLog | None,
+    incidents: Sequence[Mapping[str, Any]],
+    *,
+    counts: Mapping[Status, int],
+    contradictions: int,
+    breaker: BreakerSettings,
+    max_lag: float,
+    now: float,
+) -> list[Concern]:
+    """What is not well, the worst first; none is as it should be.
+
+    Args:
+        deployment: the network.
+        index: None if none has run.
+        store: the relayer's; None if none has run.
+        dead_letters: the log of dead letters; None likewise.
+        incidents: the tripwire's, as `bridge.queries.incidents.incident_value`.
+        counts: messages by state.
+        contradictions: facts that contradict one another.
+        breaker: when breakers trip.
+        max_lag: seconds of block time by which the index may be behind.
+        now: Unix seconds.
+    """
+    found = [
+        *_incidents(incidents, now),
+        *_of_index(deployment, index, max_lag, now),
+        *_of_relayer(deployment, store, dead_letters, breaker, now),
+    ]
+    if contradictions:
+        text = f"Facts that contradict each other: {contradictions}"
+        found.append(Concern(is_bad=True, text=text, path="/faults"))
+    for status, text in _WAITS.items():
+        if counts.get(status):
+            found.append(
+                Concern(is_bad=False, text=f"{text}: {counts[status]}", path=f"/messages?status={status.value}")
+            )
+    return sorted(found, key=lambda one: not one.is_bad)
+
+
+def _incidents(incidents: Sequence[Mapping[str, Any]], now: float) -> list[Concern]:
+    return [
+        Concern(
+            is_bad=True,
+            text=f"The tripwire caught {one['gmp']} lying on {one['chain']}"
+            + ("" if one["state"] == "PAUSED" else ", and it is not paused"),
+            path="/gmps",
+            command=f"waybill incident show {one['id']}",
+        )
+        for one in incidents
+        if one["state"] != "PAUSED" or (one["pausedUntil"] or 0) > now
+    ]
+
+
+def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: float) -> list[Concern]:
+    if index is None:
+        text = "No index has run yet, so that nothing is known of the chains"
+        return [Concern(is_bad=True, text=text, path="/lanes", command="waybill index run")]
+    found = []
+    for chain in index.chains():
+        name = chain_name(deployment, chain.chain_id)
+        if chain.halted is not None:
+            text = f"The index has halted on {name}: nothing newer is known of it"
+            found.append(Concern(is_bad=True, text=text, path="/lanes", command="waybill index status"))
+        elif is_late(chain, max_lag):
+            text = f"The index is {chain.lag_seconds} s behind {name}"
+            found.append(Concern(is_bad=False, text=text, path="/lanes"))
+    for deployed in deployment.chains:
+        for pause in index.pauses(deployed.chain_id):
+            if not pause.begins <= now < pause.ends or pause.thing is PausedThing.CLOCK:
+                continue
+            if pause.thing is PausedThing.GMP:
+                text, path = f"{gmp_name(pause.number)} is paused on {deployed.name}", "/gmps"
+            else:
+                text = f"The lane between {deployed.name} and {chain_name(deployment, pause.number)} is paused on {deployed.name}"
+                path = "/lanes"
+            found.append(Concern(is_bad=False, text=text, path=path))
+    return found
+
+
+def _of_relayer(
+    deployment: Deployment,
+    store: Store | None,
+    dead_letters: DeadLetterLog | None,
+    breaker: BreakerSettings,
+    now: float,
+) -> list[Concern]:
+    found = []
+    waiting = dead_letters.counts().get(LetterStatus.PENDING_REVIEW, 0) if dead_letters else 0
+    if waiting:
+        text = f"Deliveries that were given up and wait for a decision: {waiting}"
+        found.append(Concern(is_bad=True, text=text, path="/dead-letters?status=PENDING_REVIEW"))
+    if store is None:
+        return found
+    for change in store.lanes.held():
+        name = lane_name(deployment, change.lane.source_chain, change.lane.destination_chain)
+        text = f"The relayer holds back {name}: {change.state.value.lower()}"
+        found.append(
+            Concern(is_bad=change.state.value == "HALTED", text=text, path="/lanes", command="waybill lane list")
+        )
+    for (gmp, destination), one in sorted(breakers(store.figures.recent(now - breaker.memory), breaker).items()):
+        if one.state(now) is not BreakerState.CLOSED:
+            text = f"{gmp.label} fails towards {chain_name(deployment, destination)}: its circuit breaker is open"
+            found.append(Concern(is_bad=False, text=text, path="/gmps"))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened lately, in stretches of time of the same length.
+
+    Attributes:
+        since: where the first stretch begins, Unix seconds.
+        step: seconds of each.
+        lanes: by source and destination chain, each stretch's figures; None where there was nothing.
+        gmps: the same by GMP.
+    """
+
+    since: int
+    step: int
+    lanes: Mapping[tuple[int, int], Sequence[Traffic | None]]
+    gmps: Mapping[int, Sequence[Traffic | None]]
+
+
+def history(index: Index, span: str, now: float) -> History:
+    """Traffic and latency of each lane and each GMP.
+
+    Args:
+        index: of the network.
+        span: one of `SPANS`.
+        now: Unix seconds; the stretch that is under way is the last one.
+    """
+    step, slots = SPANS[span]
+    since = (int(now) // step - slots + 1) * step
+    lanes: dict[tuple[int, int], list[Traffic | None]] = {}
+    gmps: dict[int, list[Traffic | None]] = {}
+    for one in index.traffic(since, step, slots):
+        if one.lane is not None:
+            lanes.setdefault(one.lane, [None] * slots)[one.slot] = one
+        elif one.gmp is not None:
+            gmps.setdefault(one.gmp, [None] * slots)[one.slot] = one
+    return History(since=since, step=step, lanes=dict(sorted(lanes.items())), gmps=dict(sorted(gmps.items())))

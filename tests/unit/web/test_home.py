@@ -1,0 +1,134 @@
+"""The first page answers whether all is well; what is not stands there with a way to more."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.protocol.gmps import Gmp
+from bridge.queries.health import SPANS
+from tests.unit.dead_letters.world import DeadLetterService
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import START, executed, gmp_pause_set, received, routed, sent_message
+from tests.unit.web.explorer import World, text_of
+
+INCIDENT = {
+    "id": "31338-2-0a1b",
+    "gmp": "axelar",
+    "chain": "beta",
+    "openedAt": START,
+    "state": "PAUSED",
+    "pausedUntil": START + 50,
+}
+
+
+def home(world: World, **sources: Any) -> str:
+    return world.explorer(**sources).get("/").text
+
+
+def test_a_network_without_a_concern_is_well(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+    body = home(world)
+    assert "Is it well? devnet" in text_of(body)
+    assert "Yes Nothing is stalled" in text_of(body)
+    assert "<title>All is well" in body
+    assert "concerns" not in body
+
+
+def test_without_an_index_nothing_is_called_well(world: World) -> None:
+    said = text_of(home(world, has_stores=False))
+    assert "No index has run yet" in said
+    assert "Nothing is stalled" not in said
+
+
+def test_what_is_not_well_is_named_and_led_to_and_the_worst_is_first(world: World) -> None:
+    world.alpha.mine(routed(sent_message(1, quorum=1)))
+    world.beta.mine(gmp_pause_set(int(Gmp.WORMHOLE), START + 10_000))
+    world.index()
+    lane = Lane(ALPHA, BETA)
+    change = LaneChange(lane=lane, state=LaneState.PAUSED, reason="a look", by="Ann", at=START)
+    world.relayer.lanes.change(change)
+    world.now = START + 20
+    body = home(world, incidents=lambda: [INCIDENT])
+    found = re.findall(
+        r'<li><span class="state (bad|warn)">.*?<a href="([^"]+)">(.*?)</a>(?: <code>(.*?)</code>)?', body
+    )
+    assert [(kind, path) for kind, path, *_ in found] == [("bad", "/gmps"), ("warn", "/gmps"), ("warn", "/lanes")]
+    assert found[0][2:] == ("The tripwire caught axelar lying on beta", "waybill incident show 31338-2-0a1b")
+    assert found[1][2] == "wormhole is paused on beta"
+    assert found[2][2] == "The relayer holds back alpha → beta: paused"
+    assert '<p class="big">No</p>' in body
+
+    for chain in world.chains:
+        chain.mine(time=START + 90)
+    world.index()
+    world.now = START + 101  # the tripwire's pause is over
+    said = text_of(home(world, incidents=lambda: [INCIDENT]))
+    assert "lying" not in said
+    assert "Mostly" in said
+    assert "lying on beta, and it is not paused" in text_of(
+        home(world, incidents=lambda: [INCIDENT | {"state": "NOT_PAUSED"}])
+    )
+
+
+def test_a_stalled_message_is_a_concern_and_so_is_an_index_that_is_behind(world: World) -> None:
+    world.alpha.mine(routed(sent_message(1, quorum=1)))
+    for chain in world.chains:
+        chain.mine(time=START + 140)
+    world.index()
+    world.now = START + 150
+    body = home(world)
+    assert "Messages whose quorum is late: 1" in text_of(body)
+    assert 'href="/messages?status=STALLED"' in body
+    assert "behind" not in body.partition('aria-label="Health"')[2].partition("</section>")[0]
+
+    world.now = START + 300
+    said = text_of(home(world))
+    assert all(f"The index is 160 s behind {name}" in said for name in ("alpha", "beta"))
+    assert "Messages of which too little is known" in said
+
+
+def test_a_dead_letter_that_waits_is_a_concern(world: World) -> None:
+    sent = sent_message()
+    world.alpha.mine(routed(sent, gmps=0b1))
+    world.index()
+    service = DeadLetterService(store=world.relayer)
+    asyncio.run(service.die(sent, error="no gas"))
+    body = home(world, dead_letters=lambda: service.dead_letters)
+    assert "Deliveries that were given up and wait for a decision: 1" in text_of(body)
+    assert 'href="/dead-letters?status=PENDING_REVIEW"' in body
+
+
+@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize("path", ["/", "/gmps"])
+def test_each_lane_and_gmp_has_its_history_beside_the_others(world: World, path: str, span: str) -> None:
+    for nonce, gmps in ((1, 0b10), (2, 0b110)):
+        sent = sent_message(nonce, quorum=1)
+        world.alpha.mine(routed(sent, gmps=gmps))
+        if nonce == 1:
+            world.beta.mine(received(sent, int(Gmp.AXELAR)), executed(sent))
+    world.index()
+    body = world.explorer().get(f"{path}?span={span}").text
+    sections = {
+        name: text_of(content)
+        for name, content in re.findall(r'<section aria-label="([^"]+) over time">(.*?)</section>', body, re.DOTALL)
+    }
+    lanes = {"alpha → beta"} if path == "/" else set()
+    assert sections.keys() == {"axelar", "wormhole", *lanes}
+    assert "2 messages, 1 arrived" in sections["axelar"]
+    assert "1 message, 0 arrived" in sections["wormhole"]
+    assert all("1 arrived" in sections[lane] for lane in lanes)
+
+
+def test_a_span_that_there_is_not_is_refused(world: World) -> None:
+    for path in ("/", "/gmps"):
+        answer = world.explorer().get(f"{path}?span=forever")
+        assert answer.status_code == 400
+        assert "1h, 24h, 7d, 30d" in answer.text
