@@ -33,7 +33,7 @@ help:  ## Show this list
 setup: $(STEPS)  ## Bring in all that Waybill needs
 	@echo "Set-up is complete. Next: make demo"
 
-demo: $(STEPS)  ## Run two chains, route, stall, retry and report (KEEP=1 leaves it running)
+demo: $(STEPS)  ## Run three chains, route, stall, retry, act on all or none, report (KEEP=1 leaves it running)
 	@$(VENV)/waybill demo $(if $(KEEP),--keep)
 
 test: $(STEPS)  ## Run linters, types, layers and every test suite

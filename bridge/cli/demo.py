@@ -18,9 +18,13 @@ from bridge.cli.devnet import FIRST_PORT
 from bridge.cli.extras import require_devnet
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.processes import ProcessFailedError
 from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
+
+_CHAINS = 3
+"""Two with traffic. The third takes part in atomic actions, and falls silent."""
 
 
 def demo(
@@ -31,7 +35,7 @@ def demo(
     ] = FIRST_PORT,
     as_json: options.Json = False,
 ) -> None:
-    """Route messages over three GMPs, stall one, retry, execute, and prove what arrived.
+    """Route messages over three GMPs, stall one, retry, execute, and prove what arrived. Freeze an asset on all chains or none.
 
     Ends with a report that chains and index agree on, also in build/demo/report.json.
 
@@ -62,9 +66,9 @@ def demo(
             await asyncio.Event().wait()
 
     try:
-        found = asyncio.run(devnet.up(home=workspace.root, first_port=port, progress=say))
+        found = asyncio.run(devnet.up(home=workspace.root, chains=_CHAINS, first_port=port, progress=say))
         shutil.rmtree(workspace.state, ignore_errors=True)
-        asyncio.run(demonstrate(found.deployment, folder, say, finished))
+        asyncio.run(demonstrate(found, folder, say, finished))
     except (ProcessFailedError, DisagreementError) as error:
         raise CliError(str(error), next_step=f"look at the logs in {folder}") from error
     finally:
@@ -91,6 +95,8 @@ def _draw(console: Console, report: Report) -> None:
             f"{audit.duplicates_absorbed}: {audit.late_receipts} late, {audit.repeated_deliveries} repeated",
         ],
         ["refused by the recipient, executed later", str(audit.execution_failures_recovered)],
+        *([outcome.text, _said(outcome)] for outcome in report.actions),
+        ["lanes with a heartbeat", f"{len(report.heartbeats)} of {report.lanes}"],
         ["divergences", str(len(report.divergences))],
         ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],
         ["seconds", str(report.seconds)],
@@ -102,3 +108,8 @@ def _draw(console: Console, report: Report) -> None:
     ]
     console.print()
     console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
+
+
+def _said(outcome: ActionOutcome) -> str:
+    states = ", ".join(f"{chain} {'frozen' if frozen else 'not frozen'}" for chain, frozen in outcome.frozen.items())
+    return f"{outcome.action.state.name}: {states}"

@@ -21,7 +21,7 @@ def test_an_interrupted_demonstration_leaves_no_process(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "bridge.cli", "demo"],
-        env=environment | {"WAYBILL_HOME": str(tmp_path), "WAYBILL_PORT": str(free_ports(2)[0])},
+        env=environment | {"WAYBILL_HOME": str(tmp_path), "WAYBILL_PORT": str(free_ports(3)[0])},
         cwd=CHECKOUT,
         stderr=subprocess.PIPE,
         text=True,

@@ -45,7 +45,7 @@ class Terminal:
         self.home = home
         ours = ("WAYBILL_", "MAKE", "MFLAGS")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        chains, _, explorer = free_ports(3)
+        chains, *_, explorer = free_ports(4)
         self.explorer = f"127.0.0.1:{explorer}"
         self._environment = inherited | {
             "WAYBILL_HOME": str(home),
@@ -150,10 +150,16 @@ def check_demonstration(terminal: Terminal, ended: subprocess.CompletedProcess[s
     assert (report["executed_twice"], report["lost"], report["divergences"]) == (0, 0, [])
     retries = report["retries"]
     assert retries["requested"] == retries["sent"] == retries["executed"] > 0
+    ends = [(action["act"], action["state"], action["cause"], action["frozen"]) for action in report["actions"]]
+    frozen = {"beta": True, "gamma": True}
+    assert ends == [("freeze", "COMMITTED", "ALL_PREPARED", frozen), ("unfreeze", "ABORTED", "TIMED_OUT", frozen)]
+    for line in ("freeze gold on beta and gamma", "unfreeze gold on beta and gamma"):
+        assert line in ended.stdout
+    assert len(report["heartbeats"]) == 6, "on each lane of three chains"
     assert report["late_receipts"] >= retries["executed"]
     assert report["repeated_deliveries"] > 0
     assert report["execution_failures_recovered"] > 0
-    assert set(report["per_gmp"]) == {"hyperlane", "axelar", "wormhole"}
+    assert set(report["per_gmp"]) >= {"hyperlane", "axelar", "wormhole"}, "a phase that is retried may go over others"
     assert not processes_of(terminal.home), "the demonstration left processes behind"
 
 

@@ -1,14 +1,17 @@
-"""What others do on a network: an owner who closes an inbox, a stranger who delivers what was delivered."""
+"""What others do on a network: an owner closes an inbox, a stranger delivers what was delivered, a node goes silent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+import psutil
 from eth_account.signers.local import LocalAccount
 from eth_typing import HexStr
 from web3 import AsyncHTTPProvider, AsyncWeb3
 
 from bridge.client import transact
+from bridge.devnet.anvil import ChainStatus
 from bridge.domain.ports import Call, Chain, Log
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -43,6 +46,17 @@ async def deliver_again(
             await transact(chain, stranger, Call(to=str(past["to"]), data=bytes(past["input"])))
     finally:
         await provider.disconnect()
+
+
+@contextmanager
+def silenced(chain: ChainStatus) -> Iterator[None]:
+    """A chain that makes no block and whose node answers nobody, until the block ends."""
+    node = psutil.Process(chain.pid)
+    node.suspend()
+    try:
+        yield
+    finally:
+        node.resume()
 
 
 def _gmp_of(log: Log) -> int | None:

@@ -46,13 +46,18 @@ class Audit:
     executed: int
     executed_twice: int
     lost: int
-    retried: int
-    retried_and_executed: int
+    retries: Mapping[bytes, int]  # by message, of those that were retried
+    retried_and_executed: frozenset[bytes]
     late_receipts: int
     repeated_deliveries: int
     execution_failures_recovered: int
     per_gmp: Mapping[str, Mapping[str, int]]
     latencies_ms: tuple[int, ...]  # ascending; from block to block
+
+    @property
+    def retried(self) -> int:
+        """All retries together."""
+        return sum(self.retries.values())
 
     @property
     def duplicates_absorbed(self) -> int:
@@ -73,8 +78,10 @@ async def audit(deployment: Deployment, chains: Mapping[int, Chain]) -> Audit:
         executed=sum(1 for fact in created if fact.executed),
         executed_twice=sum(1 for fact in found if fact.executed > 1),
         lost=sum(1 for fact in created if not fact.executed),
-        retried=sum(fact.retries for fact in found),
-        retried_and_executed=sum(1 for fact in found if fact.retries and fact.executed),
+        retries={message_id: fact.retries for message_id, fact in facts.items() if fact.retries},
+        retried_and_executed=frozenset(
+            message_id for message_id, fact in facts.items() if fact.retries and fact.executed
+        ),
         late_receipts=sum(len(fact.receipts) - fact.executed_after_receipts for fact in found if fact.executed),
         repeated_deliveries=sum(counts["duplicates"] for counts in per_gmp.values()),
         execution_failures_recovered=sum(1 for fact in found if fact.failures and fact.executed),

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.audit import Audit
+from bridge.domain.actions import ActionState
+from bridge.queries.actions import by_state
 
 
 class DisagreementError(Exception):
@@ -21,22 +24,36 @@ class Report:
     Attributes:
         chains: their names.
         audit: what the chains' logs add up to, and the index too.
-        retries_requested: by the index.
+        stalled: the messages that had to be retried to be executed.
+        requested: the messages of the traffic whose retry the index requested.
+        actions: what became of the atomic actions.
+        heartbeats: lanes whose destination shows one.
         divergences: as the index found them.
         seconds: how long the demonstration took.
     """
 
     chains: Sequence[str]
     audit: Audit
-    retries_requested: int
+    stalled: frozenset[bytes]
+    requested: frozenset[bytes]
+    actions: Sequence[ActionOutcome]
+    heartbeats: Sequence[str]
     divergences: Sequence[Mapping[str, Any]]
     seconds: float
 
     @property
     def retries(self) -> dict[str, int]:
-        """How many were requested, sent and executed."""
-        audit = self.audit
-        return {"requested": self.retries_requested, "sent": audit.retried, "executed": audit.retried_and_executed}
+        """How many of the stalled messages' were requested, sent and executed. What a relayer sends by itself counts not."""
+        return {
+            "requested": len(self.requested),
+            "sent": sum(self.audit.retries.get(message_id, 0) for message_id in self.stalled),
+            "executed": len(self.audit.retried_and_executed & self.stalled),
+        }
+
+    @property
+    def lanes(self) -> int:
+        """How many there are."""
+        return len(self.chains) * (len(self.chains) - 1)
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -47,6 +64,8 @@ class Report:
             "retries": self.retries,
             "duplicates_absorbed": self.audit.duplicates_absorbed,
             "execution_failures_recovered": self.audit.execution_failures_recovered,
+            "actions": [outcome.to_json() for outcome in self.actions],
+            "heartbeats": list(self.heartbeats),
             "divergences": self.divergences,
             "per_gmp": self.audit.per_gmp,
             "latency_ms": percentiles(self.audit),
@@ -54,38 +73,29 @@ class Report:
         }
 
 
-def report_of(audit: Audit, index: Mapping[str, Any], chains: Sequence[str], seconds: float) -> Report:
-    """Puts the report together.
+def require_agreement(audit: Audit, actions: Sequence[ActionOutcome], index: Mapping[str, Any]) -> None:
+    """Does nothing if `waybill report` says the same as the chains.
 
     Args:
         audit: what the chains' logs add up to.
+        actions: what coordinator and participants say.
         index: what `waybill report --json` printed.
-        chains: the chains' names.
-        seconds: how long the demonstration took.
 
     Raises:
         DisagreementError: a number that both know is not the same.
     """
-    from_chains = _comparable(audit)
-    from_index = {name: index[name] for name in from_chains}
+    from_chains = {**_comparable(audit), "actions": by_state(outcome.action.state for outcome in actions)}
     different = [
-        f"{name}: the chains say {from_chains[name]}, the index says {from_index[name]}"
+        f"{name}: the chains say {from_chains[name]}, the report says {index[name]}"
         for name in from_chains
-        if from_chains[name] != from_index[name]
+        if from_chains[name] != index[name]
     ]
     if different:
         raise DisagreementError("chains and index disagree\n" + "\n".join(different))
-    return Report(
-        chains=chains,
-        audit=audit,
-        retries_requested=index["retries_requested"],
-        divergences=index["divergences"],
-        seconds=round(seconds, 1),
-    )
 
 
 def require_a_good_end(report: Report) -> None:
-    """Does nothing if every message was executed once.
+    """Does nothing if every message was executed once, and actions happened everywhere or nowhere.
 
     Raises:
         DisagreementError: one was not, or the index found a divergence.
@@ -96,6 +106,11 @@ def require_a_good_end(report: Report) -> None:
             f"{audit.lost} messages were lost, {audit.executed_twice} executed twice, "
             f"{len(report.divergences)} divergences found"
         )
+    if torn := [outcome for outcome in report.actions if not outcome.happened_everywhere_or_nowhere]:
+        raise DisagreementError(f"actions are done on one chain and not on another: {torn}")
+    ends = [outcome.action.state for outcome in report.actions]
+    if ends != [ActionState.COMMITTED, ActionState.ABORTED]:
+        raise DisagreementError(f"one action should be committed and one aborted; they are {ends}")
 
 
 def _comparable(audit: Audit) -> dict[str, Any]:
@@ -106,7 +121,7 @@ def _comparable(audit: Audit) -> dict[str, Any]:
         "executed_twice": audit.executed_twice,
         "lost": audit.lost,
         "retries_sent": audit.retried,
-        "retries_executed": audit.retried_and_executed,
+        "retries_executed": len(audit.retried_and_executed),
         "late_receipts": audit.late_receipts,
         "duplicates_absorbed": audit.repeated_deliveries,
         "execution_failures_recovered": audit.execution_failures_recovered,

@@ -1,4 +1,4 @@
-"""The demonstration, from two empty chains to a report."""
+"""The demonstration, from three empty chains to a report."""
 
 from __future__ import annotations
 
@@ -14,18 +14,22 @@ from typing import Any
 
 from bridge.client import Client, RefusedError, Sent
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account
+from bridge.devnet.anvil import ChainStatus
 from bridge.devnet.demo import traffic
-from bridge.devnet.demo.adversary import close_inbox, deliver_again
+from bridge.devnet.demo.actions import DemonstratedActions
+from bridge.devnet.demo.adversary import close_inbox, deliver_again, silenced
 from bridge.devnet.demo.audit import Audit, audit
 from bridge.devnet.demo.processes import ProcessFailedError, Service
-from bridge.devnet.demo.report import DisagreementError, Report, report_of, require_a_good_end
+from bridge.devnet.demo.report import DisagreementError, Report, require_a_good_end, require_agreement
+from bridge.devnet.network import Devnet
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.protocol.deployment import Deployment
 
 HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
 """How many messages arrive at once, stall, and are refused; how many deliveries a stranger repeats."""
 
 STALL_AFTER = 10  # seconds
+_RELAYER_SETTINGS = {"WAYBILL_HEARTBEATS": json.dumps({"enabled": True, "interval": 600})}
+"""One on each lane whenever the relayer starts. The report compares sums, and wants chains on which nothing is under way."""
 _PATIENCE = 90  # seconds that any step may take
 _POLL = 0.5  # seconds
 _REPORT = (
@@ -43,9 +47,13 @@ Finished = Callable[[Report], Awaitable[None]]
 class Demonstration:
     """Runs `waybill` as a user would, and looks at the chains itself."""
 
-    def __init__(self, deployment: Deployment, chains: Mapping[int, EvmChain], folder: Path, say: Say) -> None:
-        self._deployment = deployment
+    def __init__(self, network: Devnet, chains: Mapping[int, EvmChain], folder: Path, say: Say) -> None:
+        self._deployment = network.deployment
         self._chains = chains
+        self._actions = DemonstratedActions(self._deployment, chains)
+        self._falls_silent: ChainStatus = network.chains[-1]  # no traffic goes its way
+        self._traffic: set[bytes] = set()
+        self._stalled: frozenset[bytes] = frozenset()
         self._folder = folder
         self._say = say
         self._started = time.monotonic()
@@ -61,18 +69,18 @@ class Demonstration:
         """
         async with AsyncExitStack() as stack:
             index = stack.enter_context(self._index_service())
-            relayer = stack.enter_context(self._service("relayer", "run"))
+            relayer = stack.enter_context(self._relayer_service())
             await self._appoint_retrier()
             await self._healthy([index, relayer])
             relayer.kill()
             stalled_gmp = traffic.STALLED_GMP.label
-            relayer = stack.enter_context(self._service("relayer", "run", "--pause-gmp", stalled_gmp))
+            relayer = stack.enter_context(self._relayer_service("--pause-gmp", stalled_gmp))
             await self._stalling([index, relayer])
             for service in (index, relayer):
                 service.kill()
             self._say("relayer and index killed (SIGKILL) and started again")
             index = stack.enter_context(self._index_service())
-            relayer = stack.enter_context(self._service("relayer", "run"))
+            relayer = stack.enter_context(self._relayer_service())
             await self._waking([index, relayer])
             await self._refused([index, relayer])
             await self._repeated([index, relayer])
@@ -80,20 +88,41 @@ class Demonstration:
             await finished(await self._report([index, relayer]))
 
     async def _healthy(self, services: Sequence[Service]) -> None:
+        freeze = await self._actions.freeze()
         sent = await self._send(traffic.healthy(self._deployment, HEALTHY))
         await self._until(services, "are executed", lambda: self._executed(sent))
         self._say(f"{len(sent)} messages over three GMPs, quorums 1, 2 and 3: executed")
+        await self._until(services, "of an action are executed", lambda: self._actions.is_over(freeze))
+        self._say(f"an atomic action freezes gold on {self._participants}: all prepared, so all committed")
         await self._until(services, "are indexed", self._index_is_there)
 
     async def _stalling(self, services: Sequence[Service]) -> None:
         gmp = traffic.STALLED_GMP.label
         sent = await self._send(traffic.stalling(self._deployment, STALLING))
+        self._stalled = frozenset(item.message.id for item in sent)
         self._say(f"relayer killed (SIGKILL), started again without {gmp}: {len(sent)} messages wait for {gmp}")
-        expected = {f"0x{item.message.id.hex()}" for item in sent}
-        await self._until(services, "are found stalled", lambda: self._requested(expected))
+        await asyncio.gather(self._retried(services, sent), self._aborted(services))
+
+    async def _retried(self, services: Sequence[Service], sent: Sequence[Sent]) -> None:
+        await self._until(services, "are found stalled", self._requested)
         self._say(f"the index finds exactly those {len(sent)} stalled, and asks for their retries")
         await self._until(services, "are executed", lambda: self._executed(sent))
         self._say(f"all {len(sent)} retried over another GMP and executed")
+
+    async def _aborted(self, services: Sequence[Service]) -> None:
+        silent = self._falls_silent
+        with silenced(silent):
+            unfreeze = await self._actions.unfreeze_hastily()
+            await self._until(
+                services,
+                "of an action that can't be prepared are given up",
+                lambda: self._actions.is_aborting(unfreeze),
+            )
+            self._say(
+                f"{silent.name} is down (SIGSTOP): an atomic action to unfreeze gold is aborted after two retries"
+            )
+        await self._until(services, "of an action are executed", lambda: self._actions.is_over(unfreeze))
+        self._say(f"{silent.name} is back: gold is still frozen on {self._participants}")
 
     async def _waking(self, services: Sequence[Service]) -> None:
         gmp = traffic.STALLED_GMP.label
@@ -143,15 +172,32 @@ class Demonstration:
             for service in services:
                 service.check()
             try:
-                found = report_of(await self._audit(), self._index(), names, time.monotonic() - self._started)
+                return await self._agreed_report(names)
             except DisagreementError:
-                # The index is a moment behind the chains; it has to come to the same sums by itself.
+                # The index is a moment behind the chains, and a heartbeat may be under way: both come to an end.
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_POLL)
-                continue
-            require_a_good_end(found)
-            return found
+
+    async def _agreed_report(self, names: Sequence[str]) -> Report:
+        audit, actions, index = await self._audit(), await self._actions.outcomes(), self._index()
+        require_agreement(audit, actions, index)
+        found = Report(
+            chains=names,
+            audit=audit,
+            stalled=self._stalled,
+            requested=self._requested_in(index),
+            actions=actions,
+            heartbeats=[beat["lane"] for beat in self._waybill("sync", "heartbeats")],
+            divergences=index["divergences"],
+            seconds=round(time.monotonic() - self._started, 1),
+        )
+        require_a_good_end(found)
+        return found
+
+    @property
+    def _participants(self) -> str:
+        return " and ".join(chain.name for chain in self._deployment.chains[1:])
 
     async def _appoint_retrier(self) -> None:
         relayer = account(RELAYER_KEY).address
@@ -165,7 +211,9 @@ class Demonstration:
         )
 
     async def _send(self, planned: Sequence[traffic.Planned]) -> list[Sent]:
-        return await traffic.send(self._deployment, self._chains, self._dapps, planned)
+        sent = await traffic.send(self._deployment, self._chains, self._dapps, planned)
+        self._traffic |= {item.message.id for item in sent}
+        return sent
 
     async def _until(self, services: Iterable[Service], what: str, reached: Callable[[], Awaitable[bool]]) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -180,11 +228,16 @@ class Demonstration:
         client = Client(self._deployment, self._chains)
         return all([(await client.progress(item.message)).executed for item in sent])
 
-    async def _requested(self, expected: set[str]) -> bool:
-        requested = set(self._index()["retries_requested_for"])
-        if requested - expected:
-            raise DisagreementError(f"the index asks to retry {sorted(requested - expected)}, which did not stall")
-        return requested == expected
+    async def _requested(self) -> bool:
+        requested = self._requested_in(self._index())
+        if wrong := [f"0x{message_id.hex()}" for message_id in requested - self._stalled]:
+            raise DisagreementError(f"the index asks to retry {sorted(wrong)}, which did not stall")
+        return requested == self._stalled
+
+    def _requested_in(self, index: Mapping[str, Any]) -> frozenset[bytes]:
+        """The messages of the traffic whose retry the index has requested; those of actions may stall as well."""
+        requested = {bytes.fromhex(name.removeprefix("0x")) for name in index["retries_requested_for"]}
+        return frozenset(requested & self._traffic)
 
     async def _index_is_there(self) -> bool:
         return self._run(*_REPORT).returncode == 0
@@ -209,16 +262,19 @@ class Demonstration:
     def _index_service(self) -> Service:
         return self._service("index", "run", "--stall-after", str(STALL_AFTER))
 
-    def _service(self, *arguments: str) -> Service:
-        return Service(list(arguments), self._folder / f"{arguments[0]}.log")
+    def _relayer_service(self, *options: str) -> Service:
+        return self._service("relayer", "run", *options, settings=_RELAYER_SETTINGS)
+
+    def _service(self, *arguments: str, settings: Mapping[str, str] | None = None) -> Service:
+        return Service(list(arguments), self._folder / f"{arguments[0]}.log", settings)
 
 
-async def demonstrate(deployment: Deployment, folder: Path, say: Say, finished: Finished) -> None:
+async def demonstrate(network: Devnet, folder: Path, say: Say, finished: Finished) -> None:
     """Runs the demonstration on a fresh network; its processes run until `finished` returns.
 
     Raises:
         ProcessFailedError: a process that should run ended.
         DisagreementError: something did not become what it must.
     """
-    async with open_chains(deployment) as chains:
-        await Demonstration(deployment, chains, folder, say).run(finished)
+    async with open_chains(network.deployment) as chains:
+        await Demonstration(network, chains, folder, say).run(finished)

@@ -1,0 +1,106 @@
+"""The demonstration's atomic actions: one that every chain prepares, and one during which a chain is down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
+from bridge.domain.actions import Action, ActionState, Decision, Window
+from bridge.evm.actions import ActionReader, Coordinator
+from bridge.evm.chain import EvmChain
+from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
+
+_HASTY: Final = Window(prepare_ttl=300, decision_ttl=60, max_retries=2, max_backoff=4, lock_ttl=368)
+"""A participant is asked three times, and silent after 12 s. Its PREPARE lives on until its chain is back."""
+
+_ACTS: Final = {FREEZE: "freeze", UNFREEZE: "unfreeze"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionOutcome:
+    """What became of an action, as the chains say.
+
+    Attributes:
+        act: what it was to do to the asset.
+        action: with what its participants say.
+        frozen: whether the asset is frozen, by the name of a participant's chain.
+    """
+
+    act: int
+    action: Action
+    frozen: Mapping[str, bool]
+
+    @property
+    def text(self) -> str:
+        """What it was to do, and where."""
+        return f"{_ACTS[self.act]} gold on {' and '.join(self.frozen)}"
+
+    @property
+    def happened_everywhere_or_nowhere(self) -> bool:
+        """Whether the action is over, every participant bears it out, and the asset is on each chain as was decided.
+
+        The asset was movable on each chain before, so after ABORT it is as if the action had not been.
+        """
+        is_done = self.action.state is ActionState.COMMITTED
+        wanted = (self.act == FREEZE) is is_done
+        return self.action.agrees and all(frozen is wanted for frozen in self.frozen.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "action_id": self.action.name,
+            "act": _ACTS[self.act],
+            "state": self.action.state.name,
+            "cause": self.action.cause.name,
+            "frozen": dict(self.frozen),
+        }
+
+
+class DemonstratedActions:
+    """Begins actions on the example asset, and looks at coordinator and participants itself."""
+
+    def __init__(self, deployment: Deployment, chains: Mapping[int, EvmChain]) -> None:
+        """The coordinator is on the first chain, a participant on each other."""
+        home, *others = deployment.chains
+        self._deployment = deployment
+        self._chains = chains
+        self._others = others
+        self._coordinator = Coordinator(home.chain_id, home.examples[COORDINATOR_EXAMPLE])
+        self._reader = ActionReader(deployment, chains, [self._coordinator])
+        self._acts: list[int] = []  # by number, from 1
+
+    async def freeze(self) -> int:
+        """Begins to freeze the asset everywhere; returns the action's number."""
+        return await self._begin(FREEZE, None)
+
+    async def unfreeze_hastily(self) -> int:
+        """Begins to unfreeze it everywhere, within a short window; returns the action's number."""
+        return await self._begin(UNFREEZE, _HASTY)
+
+    async def is_aborting(self, number: int) -> bool:
+        """Whether ABORT is decided. No participant is asked."""
+        action = await self._reader.at(self._coordinator, number)
+        return action is not None and action.decision is Decision.ABORT
+
+    async def is_over(self, number: int) -> bool:
+        """Whether every participant has confirmed the decision. None of them is asked."""
+        action = await self._reader.at(self._coordinator, number)
+        return action is not None and action.state.is_over
+
+    async def outcomes(self) -> list[ActionOutcome]:
+        """What became of each action, in their order."""
+        frozen = {there.name: await is_frozen(self._chains, there) for there in self._others}
+        found = []
+        for number, act in enumerate(self._acts, start=1):
+            action = await self._reader.at(self._coordinator, number)
+            assert action is not None, "a devnet's chain is never reorganised"
+            action = await self._reader.with_participants(action)
+            found.append(ActionOutcome(act=act, action=action, frozen=frozen))
+        return found
+
+    async def _begin(self, act: int, window: Window | None) -> int:
+        await begin(self._deployment, self._chains, [Change(chain, act) for chain in self._others], window=window)
+        self._acts.append(act)
+        return len(self._acts)
