@@ -53,6 +53,11 @@ class Package:
     names: dict[str, str] = field(default_factory=dict)
     """Contract names by file name or, where a package has several versions of a contract, by path."""
 
+    def name_of(self, contract: str) -> str:
+        """The contract's name, which its artifact's file has too."""
+        file_name = contract.rsplit("/", 1)[-1]
+        return self.names.get(contract) or self.names.get(file_name, file_name)
+
     @property
     def specifier(self) -> str:
         """The package as npm names it."""
@@ -165,11 +170,7 @@ def download(package: Package, folder: Path) -> Path:
 def read_artifacts(package: Package, files: PackageFiles) -> dict[str, Artifact]:
     """Read the contracts asked for, by their names."""
     read = READERS[package.layout]
-    file_names = {contract: contract.rsplit("/", 1)[-1] for contract in package.contracts}
-    return {
-        package.names.get(contract) or package.names.get(file_name, file_name): read(files, package.folder, contract)
-        for contract, file_name in file_names.items()
-    }
+    return {package.name_of(contract): read(files, package.folder, contract) for contract in package.contracts}
 
 
 def unpack(package: Package, archive: Path, target: Path) -> None:

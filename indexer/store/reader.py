@@ -196,9 +196,11 @@ class IndexReader:
         return self._divergences(DIVERGENCES_OF_MESSAGE, id=message_id)
 
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
+        def place(one: DivergenceRecord) -> tuple[str, bytes, int, int, str]:
+            return one.kind, one.message_id or b"", one.source_chain or 0, one.destination_chain or 0, one.evidence
+
         # Sorted here: a message can show one kind twice, and databases order text by locales of their own.
-        records = [_divergence(row) for row in self._rows(found, **arguments)]
-        return sorted(records, key=lambda one: (one.kind, one.message_id or b"", one.evidence))
+        return sorted((_divergence(row) for row in self._rows(found, **arguments)), key=place)
 
     def quarantined(self, *, limit: int = 1_000) -> list[QuarantinedLog]:
         """Logs that carry one of Waybill's events but can't be right, with the reason."""

@@ -128,8 +128,7 @@ def test_contracts_left_out_of_the_pins_are_removed(package: Package, tmp_path: 
 def test_set_up_unpacked_every_pinned_contract() -> None:
     for package in pinned_packages():
         for contract in package.contracts:
-            file_name = contract.rsplit("/", 1)[-1]
-            artifact = read(GMP_ARTIFACTS / package.gmp / f"{package.names.get(file_name, file_name)}.json")
+            artifact = read(GMP_ARTIFACTS / package.gmp / f"{package.name_of(contract)}.json")
             assert str(artifact["source"]).startswith(f"{package.specifier}/")
             assert artifact["abi"]
             assert len(bytes.fromhex(str(artifact["bytecode"])[2:])) > 100
