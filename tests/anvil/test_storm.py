@@ -44,6 +44,7 @@ EXPLAINED = {
     "endpoint fails": "a node did not answer, or not sensibly",
     "nonce taken by another signer": "a node was behind",
     "transaction refused": "a node was behind, and knew of another state",
+    "sender's choice can't be read, delivery put off": "a node did not answer, or not sensibly",
     "circuit breaker opened: its messages wait": "deliveries over one GMP failed in a row",
 }
 """Warnings that this weather accounts for; any other warning or error fails the test."""
