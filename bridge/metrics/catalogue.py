@@ -142,8 +142,8 @@ METRICS: Final = (
         _COUNTER,
         ("chain",),
         "Did a message leave that the relayer can't deliver?",
-        "Dispatches of which the router of the source and the GMP do not both tell, again for each time that the chain is read. "
-        "The log names each with its transaction.",
+        "Dispatches that only the router or only the GMP tells of. Each is counted again when its block is read again. "
+        "The log names its transaction.",
     ),
     Metric(
         "waybill_ttl_violations_total",

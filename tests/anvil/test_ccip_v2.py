@@ -113,7 +113,7 @@ async def test_what_another_failed_to_execute_is_executed_again_with_more_gas(wo
     adapter = world.adapter(Gmp.CCIP)
     attestation = await adapter.attest(dispatch)
     public = CcipExecutions(world.deployment, world.chains)
-    # Somebody hands in what no verifier signed: a failure that the off-ramp notes, and no revert.
+    # With a spoilt signature the off-ramp records a failure, and does not revert.
     resolvers, results = decode_results(attestation)
     spoilt = [result[:-1] + bytes([result[-1] ^ 1]) for result in results]
     data = OFF_RAMP_V2.encode("execute", message.packed, resolvers, spoilt, 0)

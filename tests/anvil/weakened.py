@@ -314,7 +314,7 @@ def foreign_adapter(end: End) -> None:
 
 
 class Weakened(NamedTuple):
-    """A configuration that somebody weakened by hand.
+    """A configuration with one weakness.
 
     Attributes:
         change: does it.
