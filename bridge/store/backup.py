@@ -100,7 +100,7 @@ def _copy_file(source: Path, target: Path) -> None:
     if not source.exists():
         raise StoreError(f"there is no store {source}: has a relayer run yet?")
     with (
-        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reading,
+        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as reading,
         closing(sqlite3.connect(target)) as writing,
     ):
         reading.backup(writing)
@@ -163,7 +163,7 @@ def _checked(path: Path) -> Copied:
     Raises:
         StoreError: it is damaged.
     """
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file:
         problems = _problems(file)
         if problems:
             raise StoreError(f"{path} is damaged: {'; '.join(problems[:3])}")

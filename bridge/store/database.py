@@ -211,6 +211,8 @@ def sqlite_file(url: URL) -> Path | None:
 def table_names(url: URL) -> frozenset[str]:
     """The tables of a database, which is not changed; none if it is new.
 
+    SQLite first rolls back what a killed process left half written: it can't read the file before.
+
     Raises:
         StoreError: it is no database, or one in SQLite that belongs to another program.
         StoreBusyError: it does not answer.
@@ -221,7 +223,7 @@ def table_names(url: URL) -> frozenset[str]:
         if path is None or not path.exists():
             return frozenset()
         engine = create_engine(
-            "sqlite://", creator=lambda: sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True), poolclass=NullPool
+            "sqlite://", creator=lambda: sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True), poolclass=NullPool
         )
     else:
         engine = _engine(url)

@@ -80,6 +80,14 @@ def test_what_is_restored_is_what_was_backed_up_whichever_the_databases_are(
     restored.close()
 
 
+def test_a_path_may_have_characters_that_mean_something_in_an_address(tmp_path: Path) -> None:
+    folder = tmp_path / "50% of #1"
+    folder.mkdir()
+    SqlStore(f"sqlite:///{folder}/bridge.db").close()
+    back_up(f"sqlite:///{folder}/bridge.db", folder / "copy #2.db")
+    assert (folder / "copy #2.db").exists()
+
+
 def test_a_backup_is_of_one_moment_while_others_write(url: str, tmp_path: Path) -> None:
     store, other = SqlStore(url), SqlStore(url)
     store.observations.record(observed_range(message(1)))

@@ -37,6 +37,29 @@ def pragma(database: Database, name: str) -> object:
         return connection.execute(text(f"PRAGMA {name}")).scalar()
 
 
+def test_a_store_opens_after_a_kill_in_the_middle_of_a_write_with_a_rollback_journal(path: Path) -> None:
+    """SQLite has such a journal while it makes a new file and turns on its write-ahead log."""
+    living = path.with_name("living.db")
+    SqlStore(sqlite(living)).close()
+    with closing(sqlite3.connect(living, isolation_level=None)) as writer:
+        for statement in (
+            "PRAGMA journal_mode = DELETE",
+            "PRAGMA cache_size = 1",
+            "BEGIN",
+            "CREATE TABLE half (written)",
+        ):
+            writer.execute(statement)
+        writer.executemany("INSERT INTO half VALUES (zeroblob(4096))", [()] * 100)
+        for suffix in ("", "-journal"):  # as a kill leaves them
+            path.with_name(path.name + suffix).write_bytes(living.with_name(living.name + suffix).read_bytes())
+    store = SqlStore(sqlite(path))
+    store.observations.record(observed_range(message()))
+    assert len(store.outbox.entries(message().id)) == 1
+    store.close()
+    with closing(sqlite3.connect(path)) as file:
+        assert not file.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall()
+
+
 @pytest.mark.requirement("OBX-70")
 def test_every_commit_is_on_disk_before_it_returns(path: Path) -> None:
     database = Database(sqlite(path))
