@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
@@ -73,6 +74,7 @@ def export_columns() -> list[str]:
     ]
 
 
+@lru_cache(maxsize=10_000)  # a checksum takes as long as the rest of a row, and few accounts send most messages
 def account_text(word: bytes | None) -> str | None:
     """A 32-byte word as an address, where it is one."""
     if word is None:

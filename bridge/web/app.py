@@ -72,8 +72,8 @@ _ACTIONS_KEPT: Final = 200
 
 _ROWS: Final = 50
 _EXPORTED: Final = 1_000
-_EXPORT_PART: Final = 250
-_EXPORT_PARTS: Final = 20
+_EXPORT_PART: Final = 500
+_EXPORT_PARTS: Final = 10
 """Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
@@ -103,7 +103,7 @@ class ExplorerSettings:
     streams: int = 200  # of everybody
     poll_interval: float = 1.0  # seconds between two looks at the stores for live updates
     max_lag: float = 120.0  # seconds of block time behind which pages say that the index is behind
-    patience: float = 0.15
+    patience: float = 0.1
     """Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
 
 

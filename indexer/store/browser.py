@@ -22,6 +22,7 @@ from bridge.protocol.status import Status
 from indexer.store.effective_status import effective_status
 from indexer.store.reader import IndexReader, Row, message_of
 from indexer.store.tables import SEEN
+from indexer.store.traffic import history_of, width_for
 
 SCANNED: Final = 500
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
@@ -190,20 +191,12 @@ class IndexBrowser(IndexReader):
 
         Args:
             since: where the first stretch of time begins, Unix seconds.
-            step: how long each is, in seconds.
+            step: how long each is, in seconds; both are multiples of 150, or of an hour, or of a day.
             slots: how many there are.
         """
-        times = {"since": since, "until": since + step * slots, "step": step}
-        lanes = self._rows(_traffic("source_chain, destination_chain", "executed_time", "messages m", ""), **times)
-        gmps = self._rows(
-            _traffic(
-                "gmp",
-                "r.received_time",
-                "messages m join receipts r on r.message_id = m.message_id",
-                "r.dispatches > 0",
-            ),
-            **times,
-        )
+        times = {"since": since, "until": since + step * slots, "step": step, "width": width_for(since, step)}
+        lanes = self._rows(history_of("source_chain, destination_chain", "gmp = 0"), **times)
+        gmps = self._rows(history_of("gmp", "gmp > 0"), **times)
         figures = ("slot", "messages", "arrived", "p50", "p95")
         return [
             *(
@@ -220,29 +213,6 @@ class IndexBrowser(IndexReader):
         rows = self._rows("select * from lane_checks order by chain_id, direction, other_chain")
         names = [field.name for field in fields(LaneCheckRecord)]
         return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
-
-
-def _traffic(group: str, arrival: str, tables: str, condition: str) -> str:
-    """Messages by group and stretch of time, with percentiles of nearest rank of how long they took."""
-    seen = SEEN.replace("source_time", "m.source_time").replace("received_time", "m.received_time")
-    return f"""
-        with timed as (
-          select {group}, (m.source_time - :since) / :step as slot, {arrival} - m.source_time as seconds
-          from {tables}
-          where {seen} >= :since and {seen} < :until and m.source_time is not null and m.destination_chain is not null
-            {f"and {condition}" if condition else ""}
-        ), ranked as (
-          select t.*, count(seconds) over (partition by {group}, slot) as arrived,
-            row_number() over (
-              partition by {group}, slot order by case when seconds is null then 1 else 0 end, seconds
-            ) as place
-          from timed t
-        )
-        select {group}, slot, count(*) as messages, max(arrived) as arrived,
-          max(case when place = (arrived * 50 + 99) / 100 then seconds end) as p50,
-          max(case when place = (arrived * 95 + 99) / 100 then seconds end) as p95
-        from ranked group by {group}, slot order by {group}, slot
-    """
 
 
 def _is_of_time(message: MessageRecord, wanted: MessageFilter) -> bool:

@@ -27,7 +27,7 @@ from bridge.protocol import retry_requests as format_
 from bridge.protocol.message import Kind
 from indexer.model import schemas
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 
 
 class Uint64(TypeDecorator[int]):
@@ -149,6 +149,26 @@ for _name, _columns in {
     Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
 receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
+
+traffic: Final = Table(
+    "traffic",  # how many messages were created when, and how long they took; `store/traffic.py` keeps it
+    metadata,
+    *(
+        Column(name, BigInteger, primary_key=True, autoincrement=False)
+        for name in (
+            "width",  # seconds of the stretch of time
+            "since",  # where it begins, Unix seconds
+            "source_chain",
+            "destination_chain",
+            "gmp",  # 0: the message itself
+            "seconds",  # from the creation until it was executed, or this GMP had delivered it
+        )
+    ),
+    Column("messages", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+_empty = traffic.c.messages == 0
+Index("traffic_empty", traffic.c.since, sqlite_where=_empty, postgresql_where=_empty)
 
 pauses: Final = _table("pauses", schemas.PAUSES, ("chain_id", "other_chain", "kind", "begins"))
 

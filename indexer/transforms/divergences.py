@@ -136,7 +136,8 @@ RULES_OF_ONE: Final = (
     Rule("OUTCOME_DIFFERS", "m.contradicted", _REPORT),
     Rule(
         "OUTCOME_DIFFERS",
-        """m.outcome is not null and not m.contradicted and m.status in ('EXECUTED', 'EXPIRED', 'CANCELLED')
+        # Without `coalesce` SQLite would go through all executed messages instead of those few that were reported.
+        """m.outcome is not null and not m.contradicted and coalesce(m.status, '') in ('EXECUTED', 'EXPIRED', 'CANCELLED')
         and m.status <> case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else '' end""",
         _REPORT,
     ),

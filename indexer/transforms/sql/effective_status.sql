@@ -1,9 +1,10 @@
 -- Messages with what time adds to their status. A message is STALLED only if its destination was read to beyond the
 -- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. The clock stands still
 -- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane. Receipts count
--- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were. A receipt or an end
--- without a creation on a source that was read past it is DIVERGED, but for an end that honest routers let anybody make. So is an outcome reported to the source that a
--- destination which was read past the report does not show. Until it was read so far, the report counts.
+-- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were; a message with fewer
+-- receipts than any rule asks for is not looked up. A receipt or an end without a creation on a source that was read past it is
+-- DIVERGED, but for an end that honest routers let anybody make. So is an outcome reported to the source that a destination
+-- which was read past the report does not show. Until it was read so far, the report counts.
 select
   m.*,
   m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused as deadline,
@@ -20,11 +21,13 @@ select
     when m.ttl > 0 and d.block_time > m.sent_at + m.ttl and d.block_time > m.sent_at + m.ttl + $clock_paused then 'EXPIRED'
     when m.status in ('EXECUTION_FAILED', 'EXECUTION_DEFERRED') and (
       d.block_time < m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused
-      or coalesce($counted, m.receipts) >= coalesce($needed, m.quorum)
+      or $received_count >= case when m.asked_quorum < m.quorum then m.asked_quorum else m.quorum end
+        and coalesce($counted, m.receipts) >= coalesce($needed, m.quorum)
     ) then m.status
     when :now - d.block_time > :max_lag or :now - s.block_time > :max_lag then 'UNKNOWN'
     when m.cancellation_id is not null or d.block_time < m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused then m.status
-    when coalesce($counted, m.receipts) >= coalesce($needed, m.quorum) then m.status
+    when $received_count >= case when m.asked_quorum < m.quorum then m.asked_quorum else m.quorum end
+      and coalesce($counted, m.receipts) >= coalesce($needed, m.quorum) then m.status
     else 'STALLED'
   end as effective_status
 from $messages m

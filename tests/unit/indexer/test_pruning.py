@@ -21,15 +21,18 @@ from indexer.model import schemas
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexFolder, IndexSettings
 from indexer.model.storage_location import StorageLocation
+from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.records import Report
 from indexer.store.store import Store
+from indexer.store.traffic import tally_all
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (
     START,
     SimulatedChain,
     absorbed,
     apply,
+    contents,
     executed,
     failed,
     forget_ended,
@@ -105,6 +108,23 @@ def test_no_figure_of_the_report_changes_when_the_store_lets_go_of_what_ended(wo
     assert (later.messages, later.late_receipts) == (before.messages, before.late_receipts + 1)
     assert maintain(world.store, world.lake, settings, LATE + 1).pruned == 1
     assert world.report() == later
+
+
+def test_histories_are_of_the_messages_that_the_store_has(world: World) -> None:
+    def tallied() -> object:
+        return contents(world.store, tables.traffic)
+
+    settings = IndexSettings(folder=IndexFolder(path=world.folder), keep_ended=0)
+    every = tallied()
+    assert maintain(world.store, world.lake, settings, LATE, least_files=2).pruned
+    kept = tallied()
+    world.beta.mine(received(SENT[2], 2), time=LATE)
+    world.index()  # which brings one back
+    back = tallied()
+    assert len({str(one) for one in (every, kept, back)}) == 3
+    with world.store.engine.begin() as connection:
+        tally_all(connection)
+    assert tallied() == back
 
 
 def test_the_tables_are_made_only_when_something_is_let_go_of_that_they_lack(world: World) -> None:

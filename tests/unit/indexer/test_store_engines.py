@@ -117,6 +117,7 @@ class Pair:
                 [index.receipts(one) for one in ids],
                 [index.events(one) for one in ids],
                 index.chains(),
+                index.traffic(START // 150 * 150, 150, 10),
                 index.duplicates(),
                 index.quarantined(),
                 index.divergences(),
