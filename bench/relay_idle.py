@@ -44,7 +44,7 @@ def measure(folder: Path) -> Idle:
 async def _count(devnet: Devnet, folder: Path) -> Idle:
     alpha, *others = devnet.deployment.chains
     proxy = FaultProxy(alpha.rpc_urls[0], 0, 0.0)
-    settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{folder}/idle.db")
+    settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{folder}/idle.db", payments={"required": False})
     async with proxy.serving() as url:
         through = (alpha.model_copy(update={"rpc_urls": (url,)}), *others)
         async with open_relayer(

@@ -36,6 +36,7 @@ CONTRACTS = (
     *sorted(path.stem for path in (SOURCES / "adapters").glob("*Adapter.sol") if path.stem != "BaseAdapter"),
     "Inbox",
     "BoundedMulticall",
+    "RelayerVault",
     "AtomicCoordinator",
     "AtomicParticipant",
     "AtomicAssets",

@@ -23,6 +23,7 @@ _COMMANDS: Final = (
     "message",
     "action",
     "relayer",
+    "vault",
     "index",
     "lane",
     "gmp",

@@ -15,13 +15,16 @@ from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, Sent
+from bridge.client.vault import VaultClient
 from bridge.domain.ports import TransientError
+from bridge.domain.spending import ether
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
-from bridge.queries.explain import Explanation
+from bridge.queries.explain import Explanation, Stage
 from bridge.service.connections import connected
 
 _LOOK_SECONDS = 1.0
+_TOP_UP_PERCENT = 125  # of what is missing; what is not spent comes back
 
 
 def fund(
@@ -40,6 +43,64 @@ def fund(
         return sent_value(await client.fund(found.message))
 
     act_on(message, network, key, act, "funded over", as_json=as_json)
+
+
+def top_up(
+    message: options.MessageId,
+    *,
+    gmp: Annotated[
+        str | None,
+        typer.Option(
+            help="The GMP whose delivery is paid for. Each that waits as UNPAID, if not given.", show_default=False
+        ),
+    ] = None,
+    wei: Annotated[
+        int | None,
+        typer.Option(help="How much, on its source. What is missing and a quarter more, if not given.", min=1),
+    ] = None,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Pay the relayer for a message's delivery. Anyone may; what is not spent can be fetched with `waybill vault refund`.
+
+    Example: waybill message top-up 0x…
+    """
+    named = None if gmp is None else options.gmps(gmp)
+    workspace, message_id = Workspace.of(network), options.message_id(message)
+    account = workspace.account(key)
+
+    async def run() -> list[dict[str, Any]]:
+        found = await look_up(workspace, message_id)
+        source = found.deployment.chain(found.message.source_chain)
+        async with connected(found.deployment, workspace.settings(), [source.chain_id]) as chains:
+            vault, paid = VaultClient(source, chains[source.chain_id], account), []
+            for one, amount in (await _owed(vault, found, named, wei)).items():
+                receipt = await vault.pay(message_id, int(one), found.message.destination_chain, amount)
+                paid.append({"gmp": one.label, "wei": amount, "transaction": bytes(receipt["transactionHash"])})
+        return paid
+
+    paid = asyncio.run(run())
+    lines = "\n".join(f"paid {ether(one['wei'])} for its delivery over {one['gmp']}" for one in paid)
+    result({"messageId": message_id, "paid": paid}, as_json=as_json, render=_printer(lines))
+    progress(f"next: waybill message watch 0x{message_id.hex()}")
+
+
+async def _owed(vault: VaultClient, found: Found, named: tuple[Gmp, ...] | None, wei: int | None) -> Mapping[Gmp, int]:
+    """What to pay for each GMP, in wei of the source: what is missing, or all of a delivery, and more in case prices rise."""
+    message = found.message
+    unpaid = {Gmp(one.gmp): one.missing for one in found.explanation.gmps if one.stage is Stage.UNPAID}
+    if not (named or unpaid):
+        raise CliError(
+            "the relayer whose store is here waits for no payment for it",
+            next_step=f"waybill message top-up 0x{message.id.hex()} --gmp NAME pays what a delivery costs",
+        )
+    owed = {}
+    for gmp in named or unpaid:
+        missing = unpaid.get(gmp)
+        asked = await (vault.missing(message.destination_chain, missing) if missing else vault.quote(message, gmp))
+        owed[gmp] = wei or asked * _TOP_UP_PERCENT // 100
+    return owed
 
 
 def cancel(

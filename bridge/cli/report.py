@@ -18,13 +18,14 @@ from bridge.cli import options, table_engine
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index, open_relayer_store
-from bridge.cli.output import escaped, facts, progress, table
+from bridge.cli.output import CliError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
+from bridge.domain.spending import ether
 from bridge.evm.actions import ActionReader
 from bridge.queries.actions import by_state
-from bridge.queries.lanes import chain_name, gmp_name
+from bridge.queries.lanes import chain_name, gmp_name, lane_name
 from bridge.queries.messages import divergence_value
 from bridge.service.connections import connected
 
@@ -46,6 +47,10 @@ def report(
         bool,
         typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
     ] = False,
+    economics: Annotated[
+        bool,
+        typer.Option("--economics", help="Only what senders paid the relayer and what it spent, per lane and GMP."),
+    ] = False,
     engine: table_engine.Engine = table_engine.EngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
@@ -66,6 +71,9 @@ def report(
     from indexer.sources.chain import costs_of
 
     workspace = Workspace.of(network)
+    if economics:
+        _report_economics(workspace, as_json=as_json)
+        return
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
     with open_index(workspace) as index, table_engine.opened(engine, master, explain=explain) as by:
         found = make_report(
@@ -88,6 +96,47 @@ def report(
     fresh.answer(
         value, as_json=as_json, render=lambda console: _draw(console, found, chain, actions), failures=failures
     )
+
+
+def _report_economics(workspace: Workspace, *, as_json: bool) -> None:
+    """Prints what the relayer's store says of payments and costs."""
+    with open_relayer_store(workspace) as store:
+        if store is None:
+            raise CliError(
+                f"no relayer of network {workspace.network!r} has its store here", next_step="waybill relayer run"
+            )
+        found = store.payments.economies()
+    deployment = workspace.deployment()
+    value: list[dict[str, Any]] = [
+        {
+            "lane": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain),
+            "gmp": _WITHOUT_GMP.get(one.gmp) or gmp_name(one.gmp or 0),
+            "paid": one.paid,
+            "earned": one.earned,
+            "refunded": one.refunded,
+            "spent": [
+                {"chain": chain_name(deployment, chain_id), "payer": payer or "operator", "wei": wei}
+                for (chain_id, payer), wei in sorted(one.spent.items())
+            ],
+        }
+        for one in found
+    ]
+    rows = [
+        [
+            *(row["lane"], row["gmp"], ether(row["paid"]), ether(row["earned"]), ether(row["refunded"])),
+            "; ".join(f"{ether(cost['wei'])} on {cost['chain']} by {cost['payer']}" for cost in row["spent"]),
+        ]
+        for row in value
+    ]
+    drawn = table("Economics", ["lane", "GMP", "paid", "earned", "fetched back", "spent"], rows)
+    result(
+        {"economics": value},
+        as_json=as_json,
+        render=lambda console: console.print(drawn if rows else "nothing was paid or spent"),
+    )
+
+
+_WITHOUT_GMP = {None: "retries", 0: "executions"}
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:

@@ -293,6 +293,7 @@ async def _describe(
         verification=described(planned) or None,
         parameters=contracts.parameters.address,
         multicall=contracts.multicall.address,
+        vault=contracts.vault.address if contracts.vault else None,
         examples={name: own.address for name, own in contracts.examples.items()},
     )
 

@@ -25,6 +25,7 @@ from bridge.gmps.verification import Step
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, explain_revert
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.vault import VAULT
 
 CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 """Creates contracts at addresses that their code determines; it is on nearly every chain, at this address."""
@@ -35,6 +36,7 @@ _SALT: Final = keccak(text="waybill 1")  # another salt makes a second set of co
 _GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
 _ALL_GMPS: Final = 0xFFFF
 _PARAMETERS: Final = contract("numberOf(bytes32) returns (uint64)", "set(uint64,bytes32[],uint256[])")
+_PAID_ADAPTER: Final = contract("vault() returns (address)", "setVault(address)")
 _NOBODY: Final = "0x" + "00" * 20
 
 
@@ -79,6 +81,7 @@ class ChainContracts:
     adapters: dict[Gmp, OwnContract]
     parameters: OwnContract
     multicall: OwnContract
+    vault: OwnContract | None
     examples: dict[str, OwnContract]
 
     @classmethod
@@ -99,6 +102,9 @@ class ChainContracts:
             adapters=adapters,
             parameters=OwnContract("parameters", Artifact.load("Parameters"), encode(kinds, values)),
             multicall=OwnContract("multicall", Artifact.load("BoundedMulticall"), b""),
+            vault=OwnContract("vault", Artifact.load("RelayerVault"), encode(["address"], [router.address]))
+            if plan.payments
+            else None,
             examples=_examples(router.address, plan.owner) if plan.examples else {},
         )
 
@@ -108,6 +114,8 @@ class ChainContracts:
         yield from self.adapters.values()
         yield self.parameters
         yield self.multicall
+        if self.vault is not None:
+            yield self.vault
         yield from self.examples.values()
 
 
@@ -176,7 +184,7 @@ class _Here:
                 yield Transaction(f"{gmp.label} registered", contracts.router.address, call)
         for creation in creations.values():
             yield creation
-        for step in (self._parameters_set, self._connected, self._verified, self._appointed):
+        for step in (self._parameters_set, self._connected, self._verified, self._appointed, self._priced):
             async for transaction in step():
                 yield transaction
 
@@ -264,6 +272,30 @@ class _Here:
             account = getattr(self.plan, role)
             if account is not None and await self._read(router, ROUTER, role) in (None, _NOBODY):
                 yield Transaction(role, router, ROUTER.encode(f"set{role.capitalize()}", account))
+
+    async def _priced(self) -> AsyncIterator[Transaction]:
+        """Has senders pay through the vault. What the owner has decided since stays."""
+        payments, vault = self.plan.payments, self.contracts.vault
+        if payments is None or vault is None:
+            return
+        for role in ("operator", "oracle"):
+            if await self._read(vault.address, VAULT, role) in (None, _NOBODY):
+                data = VAULT.encode(f"set{role.capitalize()}", getattr(payments, role))
+                yield Transaction(f"vault's {role}", vault.address, data)
+        here = self.planned
+        for there in (chain for chain in self.plan.chains if chain is not here):
+            known = await self._read(vault.address, VAULT, "priceLimitsOf", there.chain_id)
+            if known is None or not any(known):
+                limits = VAULT.encode("setPriceLimits", there.chain_id, payments.limits(here.name, there.name))
+                yield Transaction(f"price limits for {there.name}", vault.address, limits)
+            price = await self._read(vault.address, VAULT, "priceOf", there.chain_id)
+            if price is None or not any(price):
+                first = VAULT.encode("setPrice", there.chain_id, *payments.price(here.name, there.name))
+                yield Transaction(f"price for {there.name}", vault.address, first)
+        adapter = self.contracts.adapters.get(Gmp.WORMHOLE)  # the one GMP without an executor of its own
+        if adapter is not None and await self._read(adapter.address, _PAID_ADAPTER, "vault") in (None, _NOBODY):
+            data = _PAID_ADAPTER.encode("setVault", vault.address)
+            yield Transaction("wormhole paid through the vault", adapter.address, data)
 
     async def _read(self, address: str, of: Contract, function: str, *arguments: Any) -> Any:
         """What a view function of one of our contracts returns; None if the contract is not there yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from bridge.domain.payments import VaultEvent
 from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message, decode_envelope
@@ -86,6 +87,7 @@ class ObservedRange:
     messages: tuple[ObservedMessage, ...] = ()
     attempts: tuple[ObservedAttempt, ...] = ()
     dispatches: tuple[NumberedDispatch, ...] = ()
+    vault_events: tuple[VaultEvent, ...] = ()
     observed_at: float
 
 

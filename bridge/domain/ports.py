@@ -276,6 +276,9 @@ class Adapter(Protocol):
         `logs` are all that were watched in a range of blocks, in order, so that one event can lean on another.
         """
 
+    def delivery_gas(self, envelope: bytes) -> int:
+        """The gas that a delivery's transaction is given: it follows from what the message declares, and from nothing else."""
+
     async def attest(self, dispatch: Dispatch) -> bytes:
         """The proof for a delivery; see `Attester.attest`."""
 

@@ -15,6 +15,7 @@ from bridge.domain.jobs import Jobs
 from bridge.domain.lanes import Lanes
 from bridge.domain.observations import Observations
 from bridge.domain.outbox import Outbox
+from bridge.domain.payments import Payments
 from bridge.domain.retries import Retries
 from bridge.domain.spending import Spending
 from bridge.domain.transactions import TransactionLedger
@@ -62,6 +63,10 @@ class Store(Protocol):
     @property
     def spending(self) -> Spending:
         """What was spent, for whom, and what waits since a bound has no room for it."""
+
+    @property
+    def payments(self) -> Payments:
+        """What was paid for deliveries."""
 
     @property
     def letter_head(self) -> HeadMemory:

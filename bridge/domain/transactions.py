@@ -6,7 +6,7 @@ ends used: by its call, by a no-op in its place, or by a transaction that was si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol
@@ -28,6 +28,8 @@ from bridge.domain.spending import (
     TotalKeys,
     gwei_of,
 )
+
+_TRANSACTION_BYTES: Final = 200  # of a transaction beside its call's data: signature, fees, addresses
 
 
 class SlotState(StrEnum):
@@ -318,11 +320,17 @@ class SpendCheck:
         price: wei per gas that will be signed for.
         bounds: what has to have room.
         refusals: by transaction_key, what was refused; filled by `admitted`.
+        spent_for: by transaction_key, what was admitted is paid for and who pays; filled by `admitted`.
     """
 
     price: int = 0
     bounds: SpendBounds = UNBOUNDED
     refusals: dict[str, Refusal] = field(default_factory=dict)
+    spent_for: dict[str, SpentFor | None] = field(default_factory=dict)
+
+    def keys(self, requests: Iterable[SlotRequest], chain_id: int, now: float) -> list[TotalKey]:
+        """The totals that decide about requests."""
+        return [key for one in requests for key in self.bounds.keys(one.spent_for, chain_id, now)]
 
     def admitted(
         self,
@@ -349,14 +357,16 @@ class SpendCheck:
             batches, spent, refused = pack(list(wanted.values())), dict(totals), len(self.refusals)
             for batch in batches:
                 for part in batch.parts:
-                    who = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
+                    asked = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
+                    wei = self.cost(batch, part) + self.data_fee(batch, part, chain_id)
+                    who = self.bounds.payer(asked, chain_id, spent, wei=wei, now=now)
                     keys = TotalKeys.of(chain_id, who, now)
-                    wei = self.cost(batch, part)
                     executes = part.transaction_key.startswith(EXECUTION_KEYS)
                     refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now, executes=executes)
                     if refusal is not None:
                         self.refusals[part.transaction_key] = refusal
                         continue
+                    self.spent_for[part.transaction_key] = who
                     for key in keys.all:
                         spent[key] = spent.get(key, NOTHING).plus(gwei_of(wei), int(executes))
             if len(self.refusals) == refused:
@@ -368,6 +378,12 @@ class SpendCheck:
     def cost(self, batch: CallBatch, part: BatchedCall) -> int:
         """What one part of a transaction may cost, in wei; what is shared has no value."""
         return part.gas * self.price + batch.call.value
+
+    def data_fee(self, batch: CallBatch, part: BatchedCall, chain_id: int) -> int:
+        """What a rollup asks for the part's data beside its gas, in wei; of what is shared, by its part of the gas."""
+        whole = sum(one.gas for one in batch.parts)
+        fee = self.bounds.payments.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
+        return fee * part.gas // whole + 1 if fee and whole else 0
 
 
 class ForbiddenSlotTransitionError(Exception):

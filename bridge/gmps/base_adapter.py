@@ -42,6 +42,9 @@ class GmpContracts(FileSection, ABC):
     VERIFICATION: ClassVar[type[Verification] | None] = None
     """What an application may choose of the GMP's verification; None: nothing."""
 
+    HAS_EXECUTOR: ClassVar[bool] = True
+    """Whether senders pay an executor of the GMP's, which delivers."""
+
     VERIFIED_BY: ClassVar[str]
     """Who verifies by default."""
 
@@ -137,6 +140,13 @@ class BaseAdapter(DeploymentReader, ABC):
         """See `Adapter.dispatches`."""
         source = self._deployment.chain(chain_id)
         return list(self._dispatches(source, logs)) if self.gmp in source.gmp_numbers else []
+
+    def delivery_gas(self, envelope: bytes) -> int:
+        """See `Adapter.delivery_gas`."""
+        needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope)
+        limit = decode_envelope(envelope).message.gas_limit
+        # Each of the five calls down to the recipient keeps a 64th of its gas: (64/63)^5 < 1.09.
+        return min(needed + limit * 109 // 100, MAX_DELIVERY_GAS)
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
@@ -275,10 +285,7 @@ class BaseAdapter(DeploymentReader, ABC):
 
         An estimate would be too low: the router takes a delivery with little gas too, and defers the execution.
         """
-        needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope)
-        limit = decode_envelope(envelope).message.gas_limit
-        # Each of the five calls down to the recipient keeps a 64th of its gas: (64/63)^5 < 1.09.
-        return replace(call, gas=min(needed + limit * 109 // 100, MAX_DELIVERY_GAS))
+        return replace(call, gas=self.delivery_gas(envelope))
 
 
 def read_event(log: Log, emitter: str, topic: bytes, types: Sequence[str], *, indexed: int) -> tuple[Any, ...] | None:

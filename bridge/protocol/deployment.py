@@ -94,6 +94,7 @@ class ChainDeployment(FileSection):
     gmps: dict[str, GmpSection]  # by the GMP's name
     verification: dict[str, str] | None = None  # who vouches for each GMP's messages, in words
     parameters: Address | None = None  # what governance sets: thresholds, operators
+    vault: Address | None = None  # what senders pay a relayer through
     multicall: Address | None = None  # through which relayers let deliveries share a transaction
     examples: dict[str, Address] = {}
 

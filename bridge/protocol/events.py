@@ -300,6 +300,26 @@ class EventSignature:
             unindexed=tuple((name, kind) for name, kind, is_indexed in inputs if not is_indexed),
         )
 
+    def values(self, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
+        """The values of a log with this event's topic, by field.
+
+        Raises:
+            EventDecodingError: topics or data do not fit it.
+        """
+        if len(topics) != len(self.indexed) + 1:
+            raise EventDecodingError(f"{self.name} has {len(self.indexed) + 1} topics, this log {len(topics)}")
+        try:
+            values = {
+                name: decode([kind], bytes(topic))[0]
+                for (name, kind), topic in zip(self.indexed, topics[1:], strict=True)
+            }
+            names = [name for name, _ in self.unindexed]
+            kinds = [kind for _, kind in self.unindexed]
+            values.update(zip(names, decode(kinds, bytes(data)), strict=True))
+        except UNDECODABLE as error:
+            raise EventDecodingError(f"{self.name}: {error}") from error
+        return values
+
 
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
@@ -329,16 +349,4 @@ def decode_event(topics: Sequence[bytes], data: bytes) -> Event | None:
     signature = SIGNATURES.get(bytes(topics[0])) if topics else None
     if signature is None:
         return None
-    if len(topics) != len(signature.indexed) + 1:
-        raise EventDecodingError(f"{signature.name} has {len(signature.indexed) + 1} topics, this log {len(topics)}")
-    try:
-        values = {
-            name: decode([kind], bytes(topic))[0]
-            for (name, kind), topic in zip(signature.indexed, topics[1:], strict=True)
-        }
-        kinds = [kind for _, kind in signature.unindexed]
-        names = [name for name, _ in signature.unindexed]
-        values.update(zip(names, decode(kinds, bytes(data)), strict=True))
-    except UNDECODABLE as error:
-        raise EventDecodingError(f"{signature.name}: {error}") from error
-    return _RECORDS[signature.name](**values)
+    return _RECORDS[signature.name](**signature.values(topics, data))

@@ -56,6 +56,7 @@ class Circumstances:
         destination_paused_until: the same on its destination.
         has_letter: whether there is a dead letter of it to decide about.
         replaced_by: of an ORPHANED message, the one that came back instead.
+        is_unpaid: whether the relayer waits until somebody pays for it.
         expiry: when its time to live ends on its destination; None if it lives for ever, or nobody has computed that.
     """
 
@@ -68,6 +69,7 @@ class Circumstances:
     destination_paused_until: int | None = None
     has_letter: bool = False
     replaced_by: bytes | None = None
+    is_unpaid: bool = False
     expiry: Expiry | None = None
 
 
@@ -220,11 +222,12 @@ def _open(standing: Standing, acts: set[Act], name: str) -> str:
         return f"{_EXECUTE.get(status, 'execute it, its quorum is reached')}: `waybill message execute {name}`"
     if standing.has_quorum:
         return _once_open(circumstances.destination_paused_until, "execute it")
+    if circumstances.is_unpaid and status is not Status.DEAD:
+        return f"pay for its delivery: `waybill message top-up {name}`"
     if status is Status.DEAD and circumstances.has_letter:
         return f"decide about its dead letter: `waybill dlq show {name}`"
-    if status in (Status.STALLED, Status.DEAD):
-        return _stalled(standing, acts, name)
-    return _WHEN_NOTHING_ELSE[status].format(id=name)
+    is_stuck = status in (Status.STALLED, Status.DEAD)
+    return _stalled(standing, acts, name) if is_stuck else _WHEN_NOTHING_ELSE[status].format(id=name)
 
 
 def _unfunded(standing: Standing, acts: set[Act], name: str) -> str:

@@ -10,7 +10,7 @@ from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
-from bridge.domain.spending import Held
+from bridge.domain.spending import Bound, Held
 from bridge.domain.store import Store
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.gmps import Gmp
@@ -39,6 +39,7 @@ class Stage(StrEnum):
     ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's proof
     DELIVERING = "DELIVERING"
     DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
+    UNPAID = "UNPAID"  # nobody has paid for its delivery
     HELD = "HELD"  # a bound on what the relayer spends has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
@@ -56,6 +57,7 @@ class GmpProgress:
     setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
+    missing: int | None = None  # wei of the destination that are to be paid before the relayer goes on
     letter: str | None  # the id of its dead letter
     receipt: ReceiptRecord | None  # what the index knows of it
 
@@ -281,7 +283,13 @@ def explain(
         refusal=refusal,
         execution=pending,
     )
-    standing = Standing(status=status, kind=message.kind, has_quorum=has_quorum, circumstances=circumstances)
+    is_unpaid = any(one.bound is Bound.PAYMENT for one in kept.held)
+    standing = Standing(
+        status=status,
+        kind=message.kind,
+        has_quorum=has_quorum,
+        circumstances=replace(circumstances, is_unpaid=is_unpaid),
+    )
     parts = [
         _reason(message, said, now),
         *([spent] if spent and status is Status.DEAD else []),
@@ -462,25 +470,32 @@ def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
     waiting = newest is not None and newest.state is OutboxState.PENDING
     taken = sorted({event.attempt or 0 for event in kept.events if (event.gmps or 0) >> (gmp - 1) & 1})
     refused = receipt is not None and receipt.dispatch_failures > 0 and not taken
+    held = None if newest is None or received else _held(newest, kept.held)
     return GmpProgress(
         gmp=gmp,
-        stage=Stage.RECEIVED if received else _stage(newest, kept.held, refused=refused),
+        stage=Stage.RECEIVED if received else _stage(newest, held, refused=refused),
         attempts=tuple(taken or [entry.attempt_number for entry in entries]),
         tries=sum(entry.failed_tries for entry in entries),
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
+        missing=held.missing if held else None,
         letter=newest.event_id if newest and newest.event_id in kept.dead_letters else None,
         receipt=receipt,
     )
 
 
-def _stage(entry: OutboxEntry | None, held: Sequence[Held], *, refused: bool) -> Stage:
+def _held(entry: OutboxEntry, held: Sequence[Held]) -> Held | None:
+    """Why an entry waits for room, if it does."""
+    is_open = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED)
+    return next((one for one in held if one.subject == entry.event_id), None) if is_open else None
+
+
+def _stage(entry: OutboxEntry | None, held: Held | None, *, refused: bool) -> Stage:
     if entry is None:
         return Stage.REFUSED if refused else Stage.DISPATCHED
-    is_open = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED)
-    if is_open and any(one.subject == entry.event_id for one in held):
-        return Stage.HELD
+    if held is not None:
+        return Stage.UNPAID if held.bound is Bound.PAYMENT else Stage.HELD
     match entry.state:
         case OutboxState.DEAD:
             return Stage.DEAD
@@ -594,6 +609,8 @@ def _silence(progress: GmpProgress, now: float) -> str:
         case Stage.DEAD:
             tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
             return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
+        case Stage.UNPAID:
+            return f"took it, and waits as UNPAID: {_error(progress)}"
         case Stage.HELD:
             wait = max(0, round((progress.next_try_at or now) - now))
             return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"

@@ -51,8 +51,9 @@ from bridge.domain.ports import (
 )
 from bridge.domain.relay_policy import RelayPolicy
 from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, next_try
-from bridge.domain.spending import SpendHeldError, SpentFor
+from bridge.domain.spending import UNPAID, SpendHeldError, SpentFor
 from bridge.domain.supervision import Wakeup
+from bridge.domain.ttl_cache import AsyncCached
 from bridge.evm.account import NonceLostError
 from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
 from bridge.evm.sender import Sending
@@ -70,6 +71,8 @@ _log = structlog.get_logger(__name__)
 
 
 CHOICE_PAUSE: Final = 5.0  # seconds until a source is asked again what a sender chose
+
+_PRICE_LASTS: Final = 2.0  # seconds; the sender asks again before it signs
 
 MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
 
@@ -140,6 +143,8 @@ class Deliveries:
         self._policies = policies
         self._clock = clock
         self._random = random
+        self._destination = RouterReader(chain, router)
+        self._prices = AsyncCached(self._max_price, lasts=_PRICE_LASTS, clock=clock.now)
         self._settings = settings
         self._gmps = settings.claimable & adapters.keys()
         self.wakeup = Wakeup()
@@ -308,7 +313,15 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
-        self._gate.admit(_message_of(entry), self._chain.chain_id)
+        try:
+            await self._admit(entry)
+        except SpendHeldError as error:
+            # Another relayer, such as the GMP's own, may have delivered what this one waits to be paid for.
+            if error.refusal.bound in UNPAID and await self._destination.has_received(
+                dispatch.message_id, dispatch.gmp
+            ):
+                return await self._proof(dispatch, claim, None)
+            raise
         atomicity, timeouts = self._settings.atomicity[entry.kind], self._settings.phases_of(entry.lane, entry.kind)
         async with _timed(Phase.ATTEST, atomicity, timeouts):
             attestation = await _attested(adapter, dispatch)
@@ -318,6 +331,23 @@ class Deliveries:
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
                 await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
+
+    async def _admit(self, entry: OutboxEntry) -> None:
+        """Asks the gate before anything is asked of others, with what the delivery may cost.
+
+        Raises:
+            SpendHeldError: nothing more is paid for it now.
+        """
+        message, gmp, wei = _message_of(entry), entry.dispatch.gmp, 0
+        if self._gate.payments.required:
+            gas = self._adapters[gmp].delivery_gas(entry.dispatch.envelope)
+            data = self._gate.payments.data_fee(self._chain.chain_id, len(entry.dispatch.envelope))
+            wei = gas * (await self._prices.look()).value + data
+        self._gate.admit(message, self._chain.chain_id, gmp=int(gmp), wei=wei, since=entry.created_at)
+
+    async def _max_price(self) -> int:
+        """Wei per gas that a transaction may offer now."""
+        return (await self._chain.fees(None)).max_fee
 
     async def _until_it_can_pay(self) -> None:
         """Returns once fees are within the limit; one of the deliveries that wait asks for all of them."""
@@ -363,7 +393,10 @@ class Deliveries:
         self._acknowledgements.commit_before_sending(claim)
         fence = None if self._acknowledgements.is_committed(claim) else claim
         # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
-        may_share, spent_for = call.by_anyone and entry.failed_tries == 0, SpentFor.of(_message_of(entry))
+        may_share, spent_for = (
+            call.by_anyone and entry.failed_tries == 0,
+            SpentFor.of(_message_of(entry), int(entry.dispatch.gmp)),
+        )
         try:
             return await self._sender.send(entry.event_id, call, fence, may_share=may_share, spent_for=spent_for)
         except StaleClaimError:
@@ -423,7 +456,7 @@ class Deliveries:
             return False
         then = replace(message, ttl=max(1, message.ttl - math.ceil(delay)))
         try:
-            return await RouterReader(self._chain, self._router).is_expired(message.source_chain, then)
+            return await self._destination.is_expired(message.source_chain, then)
         except (TransientError, CallRevertedError):  # nobody says that it is over
             return False
 

@@ -11,7 +11,7 @@ import structlog
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
 from bridge.domain.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import Refusal, SpendHeldError, SpentFor
+from bridge.domain.spending import EXECUTION, Refusal, SpendHeldError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
 from bridge.evm.routers import RouterReader, Trial, Verdict, readers_of
@@ -164,7 +164,7 @@ class Execution:
         if spent:
             self._reschedule(context, job, *_told_by(spent[-1]))
             return
-        refusal = self._gate.refusal(message, job.lane.destination_chain, executes=True)
+        refusal = self._gate.refusal(message, job.lane.destination_chain, gmp=EXECUTION)
         if refusal is not None:
             self._hold(context, job, message, refusal)
             return
@@ -185,7 +185,7 @@ class Execution:
     async def _send(self, context: JobContext[ExecutionJob], message: Message, sender: Sending, call: Call) -> None:
         job = context.job
         try:
-            receipt = await sender.send(job.transaction_key, call, spent_for=SpentFor.of(message))
+            receipt = await sender.send(job.transaction_key, call, spent_for=SpentFor.of(message, EXECUTION))
         except SpendHeldError as error:
             self._hold(context, job, message, error.refusal)
         except CallRevertedError as error:  # something changed since the trial; nothing was sent

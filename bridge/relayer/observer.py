@@ -16,11 +16,13 @@ from bridge.domain.finality import FinalityRule
 from bridge.domain.guarantee import AssetClass, ttl_violation
 from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, Observations, ObservedMessage, ObservedRange
 from bridge.domain.outbox import Outbox, event_id_of
+from bridge.domain.payments import VaultAct
 from bridge.domain.ports import Adapter, Block, CallRevertedError, Chain, Clock, Log, TransientError, Watch, read_view
 from bridge.domain.supervision import Wakeup
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.vault import PAYMENT_TOPICS
 from bridge.relayer.log_parser import ROUTER_TOPICS, Findings, contradiction, interpret
 
 _log = structlog.get_logger(__name__)
@@ -60,6 +62,7 @@ class Observer:
         completeness: Completeness,
         ttl_violations: TtlViolations,
         found: Callable[[int], None],
+        vault: str | None = None,
     ) -> None:
         """Looks for the messages of one router.
 
@@ -75,11 +78,13 @@ class Observer:
             capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
             completeness: says when something was left out, so that the chain is read again.
             ttl_violations: is shown every new message.
-            found: is told the destination of every new outbox entry.
+            found: is told the destination of every new outbox entry, and of every payment.
+            vault: the contract that senders pay; None if the chain has none.
         """
         self._chain = chain
         self._router = router
-        self._watching = Watching(chain.chain_id, router, adapters)
+        self._vault = vault
+        self._watching = Watching(chain.chain_id, router, adapters, vault)
         self._observations = observations
         self._clock = clock
         self._start_block = start_block
@@ -247,7 +252,7 @@ class Observer:
         before, logs = fetched.last, fetched.logs
         if (logs or early is None) and not await self._agrees(logs, before, cursor):
             return False
-        findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters)
+        findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters, vault=self._vault)
         contradictions = await self._contradictions(logs, findings.transactions)
         if (contradictions or findings.unmatched) and self._doubted != BlockRef.of(before):
             self._doubted = BlockRef.of(before)  # a node that lacks logs may have them the next time
@@ -332,6 +337,7 @@ class Observer:
                 ),
                 attempts=findings.attempts,
                 dispatches=findings.dispatches,
+                vault_events=findings.vault_events,
                 observed_at=now,
             )
         )
@@ -350,7 +356,8 @@ class Observer:
             one.dispatch.message_id: decode_envelope(one.dispatch.envelope).message for one in fresh
         }.values():
             self.ttl_violations.look_at(message)
-        for destination in {numbered.dispatch.destination_chain for numbered in fresh}:
+        paid_on = {event.destination_chain for event in findings.vault_events if event.act is VaultAct.PAID}
+        for destination in paid_on | {numbered.dispatch.destination_chain for numbered in fresh}:
             self._found(destination)
 
 
@@ -382,12 +389,13 @@ class BlockTime:
 
 
 class Watching:
-    """The contracts and topics of one router, and of the GMPs that its messages may take."""
+    """The contracts and topics of one router, of the GMPs that its messages may take, and of what senders pay."""
 
-    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter]) -> None:
+    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter], vault: str | None = None) -> None:
         self.adapters: list[tuple[Adapter, Watch]] = [(adapter, adapter.watch(chain_id)) for adapter in adapters]
-        self.addresses = sorted({router, *(a for _, watch in self.adapters for a in watch.addresses)})
-        self.topics = sorted({*ROUTER_TOPICS, *(t for _, watch in self.adapters for t in watch.topics)})
+        vaults, payments = ((vault,), PAYMENT_TOPICS) if vault else ((), ())
+        self.addresses = sorted({router, *vaults, *(a for _, watch in self.adapters for a in watch.addresses)})
+        self.topics = sorted({*ROUTER_TOPICS, *payments, *(t for _, watch in self.adapters for t in watch.topics)})
         text = "\n".join([*(address.lower() for address in self.addresses), *(topic.hex() for topic in self.topics)])
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # another one for other contracts or topics
 

@@ -33,6 +33,7 @@ from bridge.relayer.spending import SpendGate
 _log = structlog.get_logger(__name__)
 
 _RETENTION_EVERY = 600.0  # seconds
+_EXPIRY_EVERY = 60.0
 _FORGOTTEN_AT_ONCE = 200  # entries
 
 
@@ -63,6 +64,7 @@ class Relayer:
         """
         self._settings = settings
         self._outbox = store.outbox
+        self._payments = store.payments
         self._clock = clock
         self.counting = ProcessCounters(store.counters)
         self.counting.sources.append(self._counts)
@@ -125,6 +127,7 @@ class Relayer:
             ttl_violations=TtlViolations(self._settings.asset_classes),
             completeness=completeness,
             found=self._wake,
+            vault=deployed.vault,
         )
 
     def _confirmation(self, deployed: ChainDeployment, chains: Mapping[int, Chain], store: Store) -> Confirmation:
@@ -169,6 +172,7 @@ class Relayer:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
                 group.create_task(run_forever("counters", self.counting.write, every=COUNTING_EVERY))
+                group.create_task(run_forever("expire payments", self._expire_payments, every=_EXPIRY_EVERY))
                 if self._settings.retention is not None:
                     group.create_task(run_forever("retention", self._forget, every=_RETENTION_EVERY))
         finally:
@@ -202,6 +206,10 @@ class Relayer:
         assert self._settings.retention is not None
         before = self._clock.now() - self._settings.retention
         return self._outbox.forget(before, _FORGOTTEN_AT_ONCE) == _FORGOTTEN_AT_ONCE
+
+    async def _expire_payments(self) -> bool:
+        """Takes payments out of account before their payers can fetch them."""
+        return self._payments.expire(self._clock.now()) > 0
 
     def _wake(self, destination: int) -> None:
         if destination in self.deliveries:

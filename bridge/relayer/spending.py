@@ -1,7 +1,9 @@
 """The spending gate: asked before anything is paid for, on every path that pays.
 
-It asks whether the filters allow the message, and whether the bounds have room. The sender asks the bounds once more, with the
-exact cost, in the transaction of the store that reserves the nonce: so no restart and no second worker spends beyond them.
+It asks whether the filters allow the message, whether somebody has paid, and whether the bounds have room. The sender asks the
+last two once more, with the exact cost, in the transaction of the store that reserves the nonce: so no restart and no second
+worker spends beyond them. What a delivery costs is its declared gas at the highest price: what a recipient does in a trial says
+nothing about what it does in a transaction.
 What is refused waits, and is looked at again; nothing is lost.
 """
 
@@ -14,10 +16,13 @@ import structlog
 from bridge.domain.ports import Clock
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.domain.spending import (
+    EXECUTION,
     NOTHING,
     UNBOUNDED,
+    UNPAID,
     Bound,
     Held,
+    PaymentPolicy,
     Refusal,
     SpendBounds,
     SpendHeldError,
@@ -31,6 +36,7 @@ _log = structlog.get_logger(__name__)
 
 _SHORTEST: Final = 5.0  # seconds until what waits is looked at again; longer the longer it has waited
 _LONGEST: Final = 300.0
+_LONGEST_UNPAID: Final = 3_600.0  # a payment has it looked at at once
 _WHY_FILTERED: Final = (
     "the settings have this relayer leave messages of its sender or lane alone"
     " (allow_senders, deny_senders, allow_chains, deny_chains)"
@@ -61,22 +67,38 @@ class SpendGate:
         self._accepts = accepts
         self._bounds = bounds
 
-    def refusal(self, message: Message, chain_id: int, *, executes: bool = False) -> Refusal | None:
+    def refusal(
+        self,
+        message: Message,
+        chain_id: int,
+        *,
+        gmp: int | None = None,
+        wei: int = 0,
+        since: float = 0,
+    ) -> Refusal | None:
         """Why nothing more is paid for a message on a chain now; None if there is room left.
 
         Args:
             message: which one.
             chain_id: where it would be paid.
-            executes: whether for its execution: then those that failed count, as for deliveries of what failed before.
+            gmp: by which GMP it is delivered; or `EXECUTION`: then executions that failed count, as for deliveries of what
+                failed before; None: by the operator's decision.
+            wei: what it may cost; 0: not known yet.
+            since: when a delivery was observed (Unix seconds).
         """
         if not self._accepts.allows(message):
             return Refusal(Bound.FILTERS, _WHY_FILTERED)
         if self._bounds == UNBOUNDED:
             return None
-        now, who = self._clock.now(), SpentFor.of(message)
+        now, executes = self._clock.now(), gmp == EXECUTION
+        waits = self._bounds.payments.waits_for_executor(gmp, since, now)
+        if waits is not None:
+            return waits
+        asked = SpentFor.of(message, gmp)
+        totals = self._spending.totals(self._bounds.keys(asked, chain_id, now))
+        who = self._bounds.payer(asked, chain_id, totals, wei=wei, now=now) or asked
         keys = TotalKeys.of(chain_id, who, now)
-        totals = self._spending.totals(keys.all)
-        refusal = self._bounds.refusal(who, keys, totals, wei=0, now=now, executes=executes)
+        refusal = self._bounds.refusal(who, keys, totals, wei=wei, now=now, executes=executes)
         has_failed = keys.message is not None and totals.get(keys.message, NOTHING).failures > 0
         if refusal is None and not executes and has_failed:
             # Its recipient has refused it: each further delivery executes it once more. It needs none, and the last failure
@@ -84,15 +106,20 @@ class SpendGate:
             return self._bounds.failed(keys, totals, now=now, spared=1)
         return refusal
 
-    def admit(self, message: Message, chain_id: int, *, executes: bool = False) -> None:
+    def admit(self, message: Message, chain_id: int, *, gmp: int | None = None, wei: int = 0, since: float = 0) -> None:
         """Refuses what there is no room for; see `refusal`.
 
         Raises:
             SpendHeldError: nothing more is paid for it now.
         """
-        refusal = self.refusal(message, chain_id, executes=executes)
+        refusal = self.refusal(message, chain_id, gmp=gmp, wei=wei, since=since)
         if refusal is not None:
             raise SpendHeldError(refusal)
+
+    @property
+    def payments(self) -> PaymentPolicy:
+        """Who pays."""
+        return self._bounds.payments
 
     def failures(self, message: Message) -> int:
         """How many executions of a message have failed in a transaction."""
@@ -108,10 +135,12 @@ class SpendGate:
             refusal: why.
         """
         now, who = self._clock.now(), SpentFor.of(message)
-        since = self._spending.hold(Held(subject, who.message_id, who.lane, refusal.bound, refusal.why, now, now))
+        held = Held(subject, who.message_id, who.lane, refusal.bound, refusal.why, now, now, refusal.missing)
+        since = self._spending.hold(held)
         if since == now:
             _log.warning("not paid for now", subject=subject, bound=refusal.bound.value, reason=refusal.why)
-        wait = min(max(now - since, _SHORTEST), _LONGEST)
+        longest = _LONGEST_UNPAID if refusal.bound in UNPAID else _LONGEST
+        wait = min(max(now - since, _SHORTEST), longest)
         return now + wait if refusal.until is None else min(now + wait, max(refusal.until, now + _SHORTEST))
 
     def release(self, subject: str) -> None:

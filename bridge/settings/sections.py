@@ -213,6 +213,30 @@ class SpendingTable(Section):
         )
 
 
+class PaymentsTable(Section):
+    """Whether senders must pay for deliveries, and whom."""
+
+    required: bool = Field(default=True, description="whether somebody must have paid (devnet: no)")
+    plays_executor: bool = Field(
+        default=False, description="whether this relayer is the GMPs' own executor, whom senders pay (devnet: yes)"
+    )
+    executor_grace: float = Field(
+        default=3_600.0, ge=0, description="how long the GMPs' own executors are given before this relayer steps in"
+    )
+    data_fees: dict[str, Wei] = Field(
+        default={},
+        description="by chain, wei that a byte of a transaction costs beside its gas: a rollup's fee for data",
+    )
+
+
+class SponsorTable(Section):
+    """Somebody who pays for some senders' messages."""
+
+    name: str = Field(pattern=r"^[a-z0-9-]+$", description="what reports call it")
+    senders: Addresses = Field(min_length=1, description="whose messages")
+    wei_per_day: Wei = Field(gt=0, description="what they may cost on each chain per day (UTC)")
+
+
 class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""
 

@@ -11,7 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from bridge.domain.lanes import Lane
 from bridge.domain.spending import (
+    GWEI,
     NOTHING,
+    OURSELVES,
     Bound,
     Held,
     LaneSpent,
@@ -22,9 +24,12 @@ from bridge.domain.spending import (
     gwei_of,
     lane_of,
 )
-from bridge.domain.transactions import CallBatch, Slot, SlotRequest, SpendCheck, costs_of, failures_of
+from bridge.domain.transactions import CallBatch, Slot, SpendCheck, costs_of, failures_of
 from bridge.store.database import Database
 from bridge.store.tables import spending, spending_held, spending_totals
+
+SPENDING: Final = "spending"
+"""What must not be checked twice at once."""
 
 _AT_ONCE: Final = 500  # totals asked for in one query
 _OF_SLOTS = (
@@ -65,10 +70,11 @@ class SqlSpending:
             "why": held.why,
             "since": held.since,
             "at": held.at,
+            "missing_gwei": None if held.missing is None else gwei_of(held.missing),
         }
         known = select(spending_held.c.since).where(spending_held.c.subject == held.subject)
         with self._database.transaction() as connection:
-            changed = {name: row[name] for name in ("bound", "why", "at")}
+            changed = {name: row[name] for name in ("bound", "why", "at", "missing_gwei")}
             connection.execute(_upsert(connection, spending_held, row, ["subject"], changed))
             return float(connection.execute(known).scalar_one())
 
@@ -89,6 +95,7 @@ class SqlSpending:
                 why=row["why"],
                 since=row["since"],
                 at=row["at"],
+                missing=None if row["missing_gwei"] is None else row["missing_gwei"] * GWEI,
             )
             for row in self._database.read(query)
         ]
@@ -112,25 +119,20 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
     return found
 
 
-def reserved(
-    connection: Connection,
-    given: Sequence[tuple[Slot, CallBatch]],
-    requests: Mapping[str, SlotRequest],
-    check: SpendCheck,
-) -> None:
-    """Notes what new slots may cost; `requests` are by transaction_key."""
+def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
+    """Notes what new slots may cost, for whom, and who pays."""
     rows, added = [], defaultdict[TotalKey, Total](Total)
     for slot, batch in given:
         for position, part in enumerate(batch.parts):
-            request = requests.get(part.transaction_key)
-            who = None if request is None else request.spent_for
-            gwei = gwei_of(check.cost(batch, part))
-            rows.append(_row(slot, position, who, gwei))
+            who = check.spent_for.get(part.transaction_key)
+            data = gwei_of(check.data_fee(batch, part, slot.chain_id))
+            gwei = gwei_of(check.cost(batch, part)) + data
+            rows.append(_row(slot, position, who, gwei, data))
             for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
                 added[key] = added[key].plus(gwei, failures_of(slot, who))
     if rows:
         connection.execute(insert(spending), rows)
-        _add(connection, added)
+        add_to_totals(connection, added)
 
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
@@ -142,7 +144,7 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
     for row in connection.execute(_OF_SLOTS, {"slot_ids": list(by_id)}).mappings().all():
         slot, costs = by_id[row["slot_id"]]
         who = _spent_for(row)
-        gwei, failures = gwei_of(costs[row["position"]]), failures_of(slot, who)
+        gwei, failures = gwei_of(costs[row["position"]]) + row["data_gwei"], failures_of(slot, who)
         if (gwei, failures) == (row["gwei"], row["failures"]):
             continue
         key = {"slot": row["slot_id"], "place": row["position"]}
@@ -151,17 +153,17 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
             added[total] = added[total].plus(gwei - row["gwei"], failures - row["failures"])
     if changes:
         connection.execute(_CHANGE, changes)
-        _add(connection, added)
+        add_to_totals(connection, added)
 
 
 def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
-    """What each transaction_key of a slot is paid for, and what it costs, in gwei."""
+    """What each transaction_key of a slot is paid for, and what its gas and value cost, in gwei."""
     found = connection.execute(_OF_SLOTS, {"slot_ids": [slot_id]}).mappings()
-    return [(_spent_for(row), row["gwei"]) for row in found]
+    return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
 
 
-def _add(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
-    """In one order, so that two transactions never wait for each other."""
+def add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
+    """Changes totals by differences, in one order, so that two transactions never wait for each other."""
     table = spending_totals.c
     for key in sorted(added):
         if added[key] != NOTHING:
@@ -178,7 +180,7 @@ def _upsert(
     return into(table).values(**values).on_conflict_do_update(index_elements=list(keys), set_=dict(changed))
 
 
-def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int) -> dict[str, Any]:
+def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int, data_gwei: int) -> dict[str, Any]:
     return {
         "slot_id": slot.slot_id,
         "position": position,
@@ -188,7 +190,10 @@ def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int) -> dict[str
         "sender": who and who.sender,
         "source_chain": who and who.lane.source_chain,
         "destination_chain": who and who.lane.destination_chain,
+        "gmp": who and who.gmp,
+        "payer": who.payer if who else OURSELVES,
         "gwei": gwei,
+        "data_gwei": data_gwei,
         "failures": failures_of(slot, who),
     }
 
@@ -196,4 +201,5 @@ def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int) -> dict[str
 def _spent_for(row: Any) -> SpentFor | None:
     if row["message_id"] is None:
         return None
-    return SpentFor(row["message_id"], row["sender"], Lane(row["source_chain"], row["destination_chain"]))
+    lane = Lane(row["source_chain"], row["destination_chain"])
+    return SpentFor(row["message_id"], row["sender"], lane, row["gmp"], row["payer"])

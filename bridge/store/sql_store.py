@@ -15,6 +15,7 @@ from bridge.store.jobs import SqlJobs
 from bridge.store.lanes import SqlLanes
 from bridge.store.observations import SqlObservations
 from bridge.store.outbox import SqlOutbox
+from bridge.store.payments import SqlPayments
 from bridge.store.retries import SqlRetries
 from bridge.store.spending import SqlSpending
 from bridge.store.streams import SqlStreams
@@ -44,6 +45,7 @@ class SqlStore:
         self.letter_head = SqlHead(self._database)
         self.finality_records = SqlFinalityRecords(self._database)
         self.spending = SqlSpending(self._database)
+        self.payments = SqlPayments(self._database)
         self.streams = SqlStreams(self._database)
 
     def close(self) -> None:

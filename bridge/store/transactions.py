@@ -14,7 +14,7 @@ from bridge.domain.figures import Counted, outcome_of
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Claim
 from bridge.domain.ports import Call, Fees
-from bridge.domain.spending import UNBOUNDED, SpendBounds, TotalKeys
+from bridge.domain.spending import UNBOUNDED, SpendBounds
 from bridge.domain.transactions import (
     OPEN_STATES,
     SENT_STATES,
@@ -33,10 +33,9 @@ from bridge.domain.transactions import (
 )
 from bridge.store.counters import add_counts
 from bridge.store.database import Database
-from bridge.store.spending import reserved, settle, spent_for, totals_of
+from bridge.store.spending import SPENDING, reserved, settle, spent_for, totals_of
 from bridge.store.tables import outbox, signed_versions, slot_parts, slots
 
-_SPENDING = "spending"  # what must not be checked twice at once
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
 _IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
 _THESE = slots.c.slot_id.in_(bindparam("slot_ids", expanding=True))
@@ -103,14 +102,13 @@ class SqlTransactionLedger:
                 one.transaction_key: one for one, is_good in pairs if is_good and one.transaction_key not in known
             }
             if wanted:  # what accounts of one chain commit to at the same moment counts together
-                self._database.exclude(connection, _SPENDING)
-            keys = [key for one in wanted.values() for key in TotalKeys.of(chain_id, one.spent_for, now).all]
-            totals = totals_of(connection, keys)
+                self._database.exclude(connection, SPENDING)
+            totals = totals_of(connection, check.keys(wanted.values(), chain_id, now))
             batches = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
             numbered = enumerate(batches, first)
             blanks = [Slot.reserved(chain_id, account, nonce, batch, now) for nonce, batch in numbered]
             fresh = _new_slots(connection, blanks)
-            reserved(connection, list(zip(fresh, batches, strict=True)), wanted, check)
+            reserved(connection, list(zip(fresh, batches, strict=True)), check)
             for slot in fresh:
                 known.update(dict.fromkeys(slot.transaction_keys, slot))
         return [
@@ -125,13 +123,13 @@ class SqlTransactionLedger:
             if existing:
                 return existing[0]
             (slot,) = _new_slots(connection, [Slot.reserved(chain_id, account, nonce, None, now)])
-            reserved(connection, [(slot, CallBatch.closing(nonce))], {}, SpendCheck())
+            reserved(connection, [(slot, CallBatch.closing(nonce))], SpendCheck())
             return slot
 
     def sign(
         self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
     ) -> bool:
-        with self._database.transaction(exclusive=_SPENDING) as connection:
+        with self._database.transaction(exclusive=SPENDING) as connection:
             slot = _locked_slot(connection, slot_id)
             latest = slot.latest and slot.latest.hash
             if latest != replaces or not (slot.is_open or slot.state is SlotState.USED_EXTERNALLY):

@@ -27,6 +27,7 @@ class WormholeContracts(GmpContracts):
 
     GMP = Gmp.WORMHOLE
     ADAPTER = "WormholeAdapter"
+    HAS_EXECUTOR = False
     NUMBER_OF = ("wormholeIdOf", "uint16")
     VERIFIED_BY = "13 of Wormhole's 19 guardians, whom no application chooses"
 

@@ -108,6 +108,9 @@ class Clock:
         await asyncio.sleep(seconds)
 
 
+_GAS: Final = 60_000
+
+
 class OneMore:
     """A GMP whose delivery adds one to a count, and whose receipt is that count."""
 
@@ -125,6 +128,10 @@ class OneMore:
         """See `Adapter.dispatches`."""
         return []
 
+    def delivery_gas(self, envelope: bytes) -> int:
+        """See `Adapter.delivery_gas`."""
+        return _GAS
+
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
         return b""
@@ -134,7 +141,7 @@ class OneMore:
         count = count_of(self._history.name, int(dispatch.evidence["index"]))
         if int.from_bytes(await self.chain.call(Call(to=COUNTER, data=count)), "big") > 0:
             return None
-        return Call(to=COUNTER, data=count + b"+", gas=60_000, by_anyone=True)
+        return Call(to=COUNTER, data=count + b"+", gas=_GAS, by_anyone=True)
 
 
 def live(history: History, number: int) -> None:

@@ -10,6 +10,7 @@ from tests.support.memory_store.jobs import MemoryJobs
 from tests.support.memory_store.lanes import MemoryLanes
 from tests.support.memory_store.observations import MemoryObservations
 from tests.support.memory_store.outbox import MemoryOutbox
+from tests.support.memory_store.payments import MemoryPayments
 from tests.support.memory_store.retries import MemoryRetries
 from tests.support.memory_store.spending import MemorySpending
 from tests.support.memory_store.transactions import MemoryTransactionLedger
@@ -28,7 +29,8 @@ class MemoryStore:
         self.outbox = outbox
         transactions = MemoryTransactionLedger(outbox, self.spending, self.counters)
         self.transactions = transactions
-        self.observations = MemoryObservations(outbox, transactions)
+        self.payments = MemoryPayments(self.spending, outbox, self.jobs)
+        self.observations = MemoryObservations(outbox, transactions, self.payments)
         self.jobs.look_up_in(self.observations)
         self.observations.when_rewound(self.jobs.take_back)
         self.retries = MemoryRetries(self.jobs)

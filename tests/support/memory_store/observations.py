@@ -18,15 +18,17 @@ from bridge.domain.observations import (
 )
 from bridge.domain.outbox import OutboxEntry, event_id_of
 from tests.support.memory_store.outbox import MemoryOutbox
+from tests.support.memory_store.payments import MemoryPayments
 from tests.support.memory_store.transactions import MemoryTransactionLedger
 
 
 class MemoryObservations:
     """See `bridge.domain.observations.Observations`."""
 
-    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger) -> None:
+    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger, payments: MemoryPayments) -> None:
         self._outbox = outbox
         self._transactions = transactions
+        self._payments = payments
         self._genesis: dict[int, bytes] = {}
         self._cursors: dict[int, Cursor] = {}
         self._messages: dict[bytes, ObservedMessage] = {}  # in the order of their appearance
@@ -70,6 +72,7 @@ class MemoryObservations:
                 self._messages[message.message_id] = replace(known, created_in=message.created_in)
         for attempt in observed.attempts:
             self._attempts[attempt.message_id, attempt.attempt] = attempt
+        self._payments.record(observed.vault_events, observed.observed_at)
         put = (self._put(numbered, observed.observed_at) for numbered in observed.dispatches)
         return {event_id for event_id in put if event_id is not None}
 
@@ -85,6 +88,7 @@ class MemoryObservations:
                 orphaned += 1
         unconfirmed = self._outbox.unconfirm(chain_id, last_good)
         self._transactions.unfinalise(chain_id, last_good)
+        self._payments.rewind(chain_id, last_good)
         for then in self._when_rewound:
             then(chain_id, last_good, now)
         self._attempts = {

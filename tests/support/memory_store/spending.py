@@ -14,7 +14,9 @@ class MemorySpending:
 
     def __init__(self) -> None:
         self._totals: dict[TotalKey, Total] = {}
-        self._costs: dict[int, list[tuple[SpentFor | None, int, int]]] = {}  # by slot: for whom, gwei, failures
+        self._costs: dict[int, list[tuple[SpentFor | None, int, int, int]]] = {}
+        """By slot: for whom, gwei, those for data, failures."""
+        self._chains: dict[int, int] = {}  # by slot
         self._held: dict[str, Held] = {}
 
     def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
@@ -42,10 +44,21 @@ class MemorySpending:
         """Whether something waits; for the outbox."""
         return subject in self._held
 
-    def reserved(self, slot: Slot, parts: Sequence[tuple[SpentFor | None, int]]) -> None:
-        """Notes what a new slot may cost, in wei, and for whom; for the nonce ledger."""
-        self._costs[slot.slot_id] = [(who, 0, 0) for who, _ in parts]
-        self._change(slot, [wei for _, wei in parts])
+    def add(self, keys: Sequence[TotalKey], gwei: int) -> None:
+        """Changes totals by that much."""
+        for key in keys:
+            self._totals[key] = self._totals.get(key, NOTHING).plus(gwei)
+
+    def costs(self) -> list[tuple[SpentFor | None, int, int]]:
+        """Whom every transaction is paid for, on which chain, and its gwei."""
+        chains = self._chains
+        return [(who, chains[slot_id], gwei) for slot_id, parts in self._costs.items() for who, gwei, _, _ in parts]
+
+    def reserved(self, slot: Slot, parts: Sequence[tuple[SpentFor | None, int, int]]) -> None:
+        """Notes what a new slot may cost, in wei and for data in gwei, and for whom; for the nonce ledger."""
+        self._chains[slot.slot_id] = slot.chain_id
+        self._costs[slot.slot_id] = [(who, 0, data, 0) for who, _, data in parts]
+        self._change(slot, [wei for _, wei, _ in parts])
 
     def settle(self, slot: Slot) -> None:
         """Notes what a slot costs by now; for the nonce ledger."""
@@ -54,15 +67,15 @@ class MemorySpending:
             self._change(slot, costs)
 
     def spent_for(self, slot_id: int) -> list[tuple[SpentFor | None, int]]:
-        """What each transaction_key of a slot is paid for, and what it costs, in gwei; for the nonce ledger."""
-        return [(who, gwei) for who, gwei, _ in self._costs[slot_id]]
+        """What each transaction_key of a slot is paid for, and what its gas and value cost, in gwei; for the nonce ledger."""
+        return [(who, gwei - data) for who, gwei, data, _ in self._costs[slot_id]]
 
     def _change(self, slot: Slot, costs: Sequence[int]) -> None:
         changed = []
-        for (who, gwei, failed), wei in zip(self._costs[slot.slot_id], costs, strict=True):
-            failures = failures_of(slot, who)
+        for (who, gwei, data, failed), wei in zip(self._costs[slot.slot_id], costs, strict=True):
+            failures, now = failures_of(slot, who), gwei_of(wei) + data
             for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
                 known = self._totals.get(key, NOTHING)
-                self._totals[key] = known.plus(gwei_of(wei) - gwei, failures - failed)
-            changed.append((who, gwei_of(wei), failures))
+                self._totals[key] = known.plus(now - gwei, failures - failed)
+            changed.append((who, now, data, failures))
         self._costs[slot.slot_id] = changed

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bridge.domain.figures import Counted, outcome_of
 from bridge.domain.observations import BlockRef
-from bridge.domain.spending import UNBOUNDED, SpendBounds, TotalKeys
+from bridge.domain.spending import UNBOUNDED, SpendBounds, gwei_of
 from bridge.domain.transactions import (
     SENT_STATES,
     CallBatch,
@@ -57,15 +57,14 @@ class MemoryTransactionLedger:
         }
         pairs = zip(requests, good, strict=True)
         wanted = {one.transaction_key: one for one, is_good in pairs if is_good and one.transaction_key not in known}
-        keys = [key for one in wanted.values() for key in TotalKeys.of(chain_id, one.spent_for, now).all]
-        totals = self._spending.totals(keys)
+        totals = self._spending.totals(check.keys(wanted.values(), chain_id, now))
         batches = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
         for nonce, batch in enumerate(batches, first):
             slot = self._new(chain_id, account, nonce, batch, now)
             costs = []
             for part in batch.parts:
-                asked = wanted.get(part.transaction_key)
-                costs.append((asked.spent_for if asked else None, check.cost(batch, part)))
+                data = gwei_of(check.data_fee(batch, part, chain_id))
+                costs.append((check.spent_for.get(part.transaction_key), check.cost(batch, part), data))
             self._spending.reserved(slot, costs)
             known.update(dict.fromkeys(slot.transaction_keys, slot))
         return [
@@ -77,7 +76,7 @@ class MemoryTransactionLedger:
             if slot.nonce == nonce:
                 return slot
         slot = self._new(chain_id, account, nonce, None, now)
-        self._spending.reserved(slot, [(None, 0)])
+        self._spending.reserved(slot, [(None, 0, 0)])
         return slot
 
     def sign(

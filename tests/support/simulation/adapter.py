@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Log, TransientError, TransportUsedError, Watch
 from bridge.evm.routers import RouterReader
@@ -18,6 +19,8 @@ from tests.support.simulation.contracts import (
     gmp_address,
     proof_of,
 )
+
+DELIVERY_GAS: Final = 200_000
 
 
 class SimulatedAdapter:
@@ -60,6 +63,10 @@ class SimulatedAdapter:
             )
         return found
 
+    def delivery_gas(self, envelope: bytes) -> int:
+        """See `Adapter.delivery_gas`."""
+        return DELIVERY_GAS
+
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
         if self._gmp in self._down:
@@ -84,5 +91,5 @@ class SimulatedAdapter:
 
     def _call(self, action: bytes, dispatch: Dispatch, attestation: bytes) -> Call:
         return Call(
-            to=gmp_address(self._gmp), data=action + attestation + dispatch.envelope, gas=200_000, by_anyone=True
+            to=gmp_address(self._gmp), data=action + attestation + dispatch.envelope, gas=DELIVERY_GAS, by_anyone=True
         )

@@ -103,6 +103,7 @@ class PoweredStore:
         self.figures: Any = Powered(store.figures, power)
         self.counters: Any = Powered(store.counters, power)
         self.spending: Any = Powered(store.spending, power)
+        self.payments: Any = Powered(store.payments, power)
 
     def close(self) -> None:
         """Closes the store."""

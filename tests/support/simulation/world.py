@@ -18,6 +18,7 @@ from tests.support.simulation.contracts import (
     MULTICALL_ADDRESS,
     RECIPIENT,
     ROUTER_ADDRESS,
+    VAULT_ADDRESS,
     Emitted,
     State,
     create_message,
@@ -222,4 +223,5 @@ def _deployed(chain_id: int) -> ChainDeployment:
         adapters={},
         gmps={},
         multicall=MULTICALL_ADDRESS,
+        vault=VAULT_ADDRESS,
     )

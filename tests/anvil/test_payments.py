@@ -1,0 +1,104 @@
+"""Who pays, on real chains: a route that pays the vault is delivered, what nobody has paid for waits until somebody does."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.client import Client, RouteRequest, Sent
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.evm.chain import EvmChain
+from bridge.protocol.gmps import Gmp
+from bridge.store import open_store
+from tests.anvil.command import Waybill, new_home
+from tests.anvil.relayers import process, until
+from tests.anvil.rpc import rpc
+from tests.anvil.traffic import DAPP
+
+PUBLIC = {"WAYBILL_PAYMENTS": '{"required": true, "plays_executor": false, "executor_grace": 0}'}
+"""As on a public network, but that the GMPs' executors are given no time."""
+
+
+@pytest.mark.timeout(300)  # nine commands, each in a process of its own
+async def test_what_is_paid_for_is_delivered_and_the_rest_waits_for_a_top_up(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    home, waybill = new_home(devnet, tmp_path), Waybill(tmp_path)
+    client = Client(devnet.deployment, chains, DAPP)
+    paid, unpaid = [await _sent(client, devnet, gmp) for gmp in (Gmp.WORMHOLE, Gmp.HYPERLANE)]
+    assert paid.fee > unpaid.fee, "the route over Wormhole pays the vault, too"
+    names = [f"0x{sent.message.id.hex()}" for sent in (paid, unpaid)]
+
+    async def explained(name: str) -> dict[str, Any]:
+        ended = await asyncio.to_thread(waybill, "message", "explain", name, "--json", **PUBLIC)
+        assert ended.code == 4, ended.err
+        value: dict[str, Any] = ended.value
+        return value
+
+    with process(home, tmp_path / "relayer.log", **PUBLIC) as relayer:
+        await relayer.is_at_work()
+        _mine(devnet)
+        await until(lambda: relayer.says("not paid for now"), "the relayer waits for a payment")
+        await _until_executed(client, paid)
+        value = await explained(names[1])
+        assert [one["stage"] for one in value["gmps"]] == ["UNPAID"]
+        assert value["next"] == f"pay for its delivery: `waybill message top-up {names[1]}`"
+        assert "is missing" in str(value["reason"])
+        assert not (await client.progress(unpaid.message)).executed
+
+        topped = await asyncio.to_thread(waybill.json, "message", "top-up", names[1], "--key", DAPP_KEY, **PUBLIC)
+        assert [one["gmp"] for one in topped["paid"]] == ["hyperlane"]
+        _mine(devnet)
+        await _until_executed(client, unpaid)
+        await until(lambda: relayer.log.count('"delivered"') >= 2, "both are delivered")
+        _mine(devnet)
+
+        async def charged() -> int:
+            arguments = ("vault", "collect", "alpha", "--key", RELAYER_KEY)
+            value = await asyncio.to_thread(waybill.json, *arguments, **PUBLIC)
+            return int(value["charges"])
+
+        charges = await charged()
+        while charges < 2:
+            charges += await charged()
+        _mine(devnet)
+        with closing(open_store(f"sqlite:///{home}/.waybill/devnet/bridge.db")) as store:
+            await until(
+                lambda: all(one.earned for one in store.payments.accounts()), "the relayer has seen the charges"
+            )
+    economics = waybill.json("report", "--economics", **PUBLIC)["economics"]
+    by_gmp = {one["gmp"]: one for one in economics}
+    for gmp in ("wormhole", "hyperlane"):
+        assert 0 < by_gmp[gmp]["earned"] <= by_gmp[gmp]["paid"]
+        assert by_gmp[gmp]["spent"][0]["payer"] == "vault"
+    (vault,) = (one for one in waybill.json("vault", "show")["vaults"] if one["chain"] == "alpha")
+    assert vault["earned"] > 0
+    sent = waybill.json("vault", "withdraw", "alpha", "--to", DAPP.address, "--key", RELAYER_KEY)
+    assert sent["wei"] == vault["earned"]
+
+
+def _mine(devnet: Devnet) -> None:
+    """What is in blocks becomes final."""
+    for chain in devnet.deployment.chains:
+        rpc(chain.rpc_urls[0], "anvil_mine", "0x4")
+
+
+async def _sent(client: Client, devnet: Devnet, gmp: Gmp) -> Sent:
+    request = RouteRequest(
+        destination="beta",
+        recipient=devnet.deployment.chain("beta").examples["inbox"],
+        payload=gmp.label.encode(),
+        gmps=(gmp,),
+    )
+    return await client.route("alpha", request)
+
+
+async def _until_executed(client: Client, sent: Sent) -> None:
+    async with asyncio.timeout(60):
+        while not (await client.progress(sent.message)).executed:
+            await asyncio.sleep(0.2)
