@@ -358,8 +358,8 @@ class Index(Protocol):
     def gmp_deliveries(self, limit: int, lane: tuple[int, int] | None = None) -> list[GmpDelivery]:
         """What GMPs did for the newest messages of a lane (source and destination chain), or of all."""
 
-    def traffic(self, since: int, step: int, slots: int) -> list[Traffic]:
-        """What happened on each lane and over each GMP in so many stretches of `step` seconds from `since` on.
+    def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
+        """What happened on each lane, or on one, and over each GMP in so many stretches of `step` seconds from `since` on.
 
         Both are multiples of 150 s, of an hour or of a day.
         """

@@ -173,19 +173,20 @@ class History:
     gmps: Mapping[int, Sequence[Traffic | None]]
 
 
-def history(index: Index, span: str, now: float) -> History:
+def history(index: Index, span: str, now: float, lane: tuple[int, int] | None = None) -> History:
     """Traffic and latency of each lane and each GMP.
 
     Args:
         index: of the network.
         span: one of `SPANS`.
         now: Unix seconds; the stretch that is under way is the last one.
+        lane: source and destination chain, for the history of that lane alone.
     """
     step, slots = SPANS[span]
     since = (int(now) // step - slots + 1) * step
     lanes: dict[tuple[int, int], list[Traffic | None]] = {}
     gmps: dict[int, list[Traffic | None]] = {}
-    for one in index.traffic(since, step, slots):
+    for one in index.traffic(since, step, slots, lane):
         if one.lane is not None:
             lanes.setdefault(one.lane, [None] * slots)[one.slot] = one
         elif one.gmp is not None:

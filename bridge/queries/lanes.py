@@ -280,9 +280,12 @@ def lane_figures(
     return found
 
 
-def gmp_figures(deployment: Deployment, index: Index, store: Store | None) -> list[GmpFigures]:
-    """Every GMP that is deployed, or has carried one of the newest messages."""
-    carried, queue = index.gmp_deliveries(SAMPLE), _queue(store)
+def gmp_figures(
+    deployment: Deployment, index: Index, store: Store | None, lane: Ends | None = None
+) -> list[GmpFigures]:
+    """Every GMP that is deployed, or has carried one of the newest messages, of all lanes or of one."""
+    carried = index.gmp_deliveries(SAMPLE, lane)
+    queue = [one for one in _queue(store) if lane in (None, (one.source_chain, one.destination_chain))]
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     numbers = sorted({item.gmp for item in carried} | {int(gmp) for gmp in deployed})
     return [_gmp_figures(number, [item for item in carried if item.gmp == number], queue) for number in numbers]

@@ -141,11 +141,12 @@ class Explorer:
             span: Cached(partial(self._read_history, span), lasts=_HISTORY_LASTS, oldest=_OLDEST, clock=clock)
             for span in health.SPANS
         }
-        self.trusts = {
-            f"{one.name}:{other.name}": Cached(
-                partial(sources.trust, f"{one.name}:{other.name}"), lasts=_TRUST_LASTS, clock=clock
-            )
+        self.ends = {
+            f"{one.name}:{other.name}": (one.chain_id, other.chain_id)
             for one, other in permutations(sources.deployment.chains, 2)
+        }
+        self.trusts = {
+            lane: Cached(partial(sources.trust, lane), lasts=_TRUST_LASTS, clock=clock) for lane in self.ends
         }
         self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
         self._one_action: OrderedDict[bytes, Cached[dict[str, Any] | None]] = OrderedDict()
@@ -256,9 +257,9 @@ class Explorer:
         if span not in health.SPANS:
             raise BadLinkError(f"span={span[:40]!r} can't be used; it is one of {', '.join(health.SPANS)}")
 
-    def _read_history(self, span: str) -> health.History | None:
+    def _read_history(self, span: str, lane: lanes.Ends | None = None) -> health.History | None:
         index = self.sources.index()
-        return health.history(index, span, self.sources.clock()) if index else None
+        return health.history(index, span, self.sources.clock(), lane) if index else None
 
     def messages(self, request: Request) -> Response:
         """The list of messages, as chosen by the link."""
@@ -482,11 +483,13 @@ class Explorer:
             _log.warning("actions can't be read", error=str(error))
             return None, "A chain gives no usable answer."  # the error names endpoints
 
-    def gmps(self, span: str) -> Response:
-        """How every GMP does, and how it did."""
+    def gmps(self, span: str, lane: str) -> Response:
+        """How every GMP does, and how it did, on all lanes or on one such as ``alpha:beta``."""
         self._require_span(span)
-        index = self.sources.index()
-        found = lanes.gmp_figures(self.sources.deployment, index, self.sources.store()) if index else []
+        if lane and lane not in self.ends:
+            raise BadLinkError(f"lane={lane[:100]!r} can't be used; it is one of {', '.join(self.ends)}")
+        index, chosen = self.sources.index(), self.ends.get(lane)
+        found = lanes.gmp_figures(self.sources.deployment, index, self.sources.store(), chosen) if index else []
         spending, unknown = self._spent()
         return self.page(
             "gmps.html",
@@ -494,11 +497,14 @@ class Explorer:
             health=found,
             span=span,
             spans=health.SPANS,
-            history=self._history(span),
+            lane=lane,
+            lanes={name: lanes.lane_name(self.sources.deployment, *ends) for name, ends in self.ends.items()},
+            history=self._read_history(span, chosen) if chosen else self._history(span),
             gmp_name=lanes.gmp_name,
             sample=lanes.SAMPLE,
             figures=figures,
-            paid={gmp.number: spending and lanes.paid_for_gmp(spending, gmp.number) for gmp in found},
+            # What was paid is known of all lanes together.
+            paid={gmp.number: spending and not lane and lanes.paid_for_gmp(spending, gmp.number) for gmp in found},
             unknown=unknown,
         )
 
@@ -638,8 +644,8 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         return explorer.home(span)
 
     @app.get("/gmps")
-    def gmps(span: str = "24h") -> Response:
-        return explorer.gmps(span)
+    def gmps(span: str = "24h", lane: str = "") -> Response:
+        return explorer.gmps(span, lane)
 
     @app.get("/messages")
     def messages(request: Request) -> Response:

@@ -186,17 +186,20 @@ class IndexBrowser(IndexReader):
         )
         return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
 
-    def traffic(self, since: int, step: int, slots: int) -> list[Traffic]:
+    def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
         """What happened on each lane and over each GMP.
 
         Args:
             since: where the first stretch of time begins, Unix seconds.
             step: how long each is, in seconds; both are multiples of 150, or of an hour, or of a day.
             slots: how many there are.
+            lane: source and destination chain; None for all lanes.
         """
         times = {"since": since, "until": since + step * slots, "step": step, "width": width_for(since, step)}
-        lanes = self._rows(history_of("source_chain, destination_chain", "gmp = 0"), **times)
-        gmps = self._rows(history_of("gmp", "gmp > 0"), **times)
+        times |= dict(zip(("source_chain", "destination_chain"), lane or (0, 0), strict=True))
+        chosen = f" and {_LANE[0]}" if lane else ""
+        lanes = self._rows(history_of("source_chain, destination_chain", f"gmp = 0{chosen}"), **times)
+        gmps = self._rows(history_of("gmp", f"gmp > 0{chosen}"), **times)
         figures = ("slot", "messages", "arrived", "p50", "p95")
         return [
             *(

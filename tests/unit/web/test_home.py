@@ -127,6 +127,22 @@ def test_each_lane_and_gmp_has_its_history_beside_the_others(world: World, path:
     assert all("1 arrived" in sections[lane] for lane in lanes)
 
 
+def test_the_gmps_of_one_lane_are_compared_without_those_of_the_others(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent, gmps=0b110))
+    world.beta.mine(received(sent, int(Gmp.AXELAR)), executed(sent))
+    world.index()
+    explorer = world.explorer()
+    there, back = (text_of(explorer.get(f"/gmps?span=1h&lane={lane}").text) for lane in ("alpha:beta", "beta:alpha"))
+    assert "messages of alpha → beta" in there
+    assert "1 message, 1 arrived" in there
+    assert "No GMP took a message in this time." in back
+    assert "1 message, 1 arrived" not in back
+    refused = explorer.get("/gmps?lane=alpha:gamma")
+    assert refused.status_code == 400
+    assert "it is one of alpha:beta, beta:alpha" in text_of(refused.text)
+
+
 def test_a_span_that_there_is_not_is_refused(world: World) -> None:
     for path in ("/", "/gmps"):
         answer = world.explorer().get(f"{path}?span=forever")
