@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from bridge.cli import options
+from bridge.cli.decider import print_batches
 from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.deploy import deploy as deploy_network
 from bridge.deploy.deploy import deploy_by_safe, preview
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.preview import ChainPreview
-from bridge.deploy.safe import Batch
 
 
 def deploy(
@@ -62,7 +62,7 @@ def deploy(
         by_safe = deploy_by_safe(described, safe, target, progress, accept_single_verifier=accept_single_verifier)
         done = asyncio.run(by_safe)
         if isinstance(done, list):
-            _print_batches(done, as_json=as_json)
+            print_batches(done, then="type the same command again", as_json=as_json)
             return
     else:
         if key is None:
@@ -107,35 +107,6 @@ def _print_preview(chains: list[ChainPreview], *, as_json: bool) -> None:
     rows += [[chain.name, "all", "", f"{chain.gas:,}", _ether(chain.cost)] for chain in chains]
     drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
     result(value, as_json=as_json, render=lambda console: console.print(drawn))
-
-
-def _print_batches(batches: list[Batch], *, as_json: bool) -> None:
-    value = [
-        {
-            "chain": batch.chain,
-            "file": str(batch.file),
-            "transactions": [one.transaction.name for one in batch.estimates],
-            "gas": batch.gas,
-            "nonce": batch.signed.nonce,
-            "safeTxHash": f"0x{batch.signed.hash.hex()}",
-            "domainHash": f"0x{batch.signed.domain_hash.hex()}",
-            "messageHash": f"0x{batch.signed.message_hash.hex()}",
-        }
-        for batch in batches
-    ]
-    lines = [
-        f"{batch.file}: {batch.gas:,} gas, nonce {batch.signed.nonce}:"
-        f" {', '.join(one.transaction.name for one in batch.estimates)}\n"
-        f"  Safe transaction hash 0x{batch.signed.hash.hex()}\n"
-        f"  domain hash           0x{batch.signed.domain_hash.hex()}\n"
-        f"  message hash          0x{batch.signed.message_hash.hex()}"
-        for batch in batches
-    ]
-    lines.append(
-        "next: import each file in the Safe's transaction builder, in this order; compare the hashes before you sign; once all"
-        " are executed, type the same command again"
-    )
-    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False, soft_wrap=True))
 
 
 def _ether(wei: int) -> str:

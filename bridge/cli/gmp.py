@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bridge.cli import options
+from bridge.cli.decider import Decider, print_batches, with_decider
 from bridge.cli.output import CliError, ExitCode, UsageError, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.devnet.accounts import DEPLOYER_KEY
+from bridge.deploy.safe import Batch, make_batches, save
+from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError, read_view
-from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
+from bridge.evm.signing import Signer
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.deployment import ChainDeployment, DeploymentError
 from bridge.protocol.gmps import Gmp
@@ -25,6 +25,7 @@ from bridge.tripwire.pauser import RefusedPauseError, send
 app = typer.Typer(help="Pause a GMP by hand, and end its pause.", no_args_is_help=True)
 
 _GAS = 600_000
+_ROLES = "waybill trust LANE names the roles"
 
 GmpName = Annotated[str, typer.Argument(help="The GMP, such as axelar.", metavar="GMP")]
 Chains = Annotated[
@@ -33,22 +34,10 @@ Chains = Annotated[
         "--chains", help="Only on these chains, separated by commas; else on each that has it.", show_default=False
     ),
 ]
-Keystore = Annotated[
-    Path | None, typer.Option("--keystore", help="A version 3 keystore file, in place of --key.", show_default=False)
-]
-PasswordFile = Annotated[
-    Path | None, typer.Option("--password-file", help="With the keystore's password.", show_default=False)
-]
-SignerUrl = Annotated[
-    str | None,
-    typer.Option("--signer-url", help="A remote signer's JSON-RPC, in place of --key.", show_default=False),
-]
-SignerAddress = Annotated[
-    str | None, typer.Option("--signer-address", help="The remote signer's account.", show_default=False)
-]
 
 
 @app.command()
+@with_decider
 def pause(
     gmp: GmpName,
     *,
@@ -56,40 +45,32 @@ def pause(
     hours: Annotated[
         float, typer.Option("--for", help="Hours; the router allows 168 at most, and a tripwire 6.", min=0.01)
     ] = 6,
-    key: options.Key = None,
-    keystore: Keystore = None,
-    password_file: PasswordFile = None,
-    signer_url: SignerUrl = None,
-    signer_address: SignerAddress = None,
+    decider: Decider,
     network: options.Network = DEVNET,
     config: options.Config = None,
     as_json: options.Json = False,
 ) -> None:
     """Pause a GMP as guardian, tripwire or owner: nothing is sent or taken over it, and its receipts do not count.
 
-    The GMP speaks again when the pause ends. Ends with 1 if a chain refused.
+    The GMP speaks again when the pause ends. Ends with 1 if a chain refused. The hours count from now, also for a Safe.
 
     Example: waybill gmp pause axelar --chains beta --for 6
     """
-    signer = _Signing(key, keystore, password_file, signer_url, signer_address).signer(network)
 
     def call(here: ChainDeployment, number: Gmp, time: int) -> Call:
         data = ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
         return Call(to=here.router, data=data, gas=_GAS)
 
-    _act(gmp, chains, signer, call, workspace=Workspace.of(network, config), as_json=as_json)
+    _act("pause", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
 
 
 @app.command()
+@with_decider
 def resume(
     gmp: GmpName,
     *,
     chains: Chains = None,
-    key: options.Key = None,
-    keystore: Keystore = None,
-    password_file: PasswordFile = None,
-    signer_url: SignerUrl = None,
-    signer_address: SignerAddress = None,
+    decider: Decider,
     network: options.Network = DEVNET,
     config: options.Config = None,
     as_json: options.Json = False,
@@ -100,55 +81,24 @@ def resume(
 
     Example: waybill gmp resume axelar
     """
-    signer = _Signing(key, keystore, password_file, signer_url, signer_address).signer(network)
 
     def call(here: ChainDeployment, number: Gmp, _time: int) -> Call:
         return Call(to=here.router, data=ROUTER.encode("endGmpPause", int(number)), gas=_GAS)
 
-    _act(gmp, chains, signer, call, workspace=Workspace.of(network, config), as_json=as_json)
-
-
-@dataclass(frozen=True, slots=True)
-class _Signing:
-    """What the options say about the account to sign with."""
-
-    key: str | None
-    keystore: Path | None
-    password_file: Path | None
-    signer_url: str | None
-    signer_address: str | None
-
-    def signer(self, network: str) -> Signer:
-        """The account; on the devnet the routers' owner by default.
-
-        Raises:
-            UsageError: none is named, or only half of one.
-            InvalidKeyError: the key is none, or can't be opened.
-        """
-        if self.keystore is not None:
-            if self.password_file is None:
-                raise UsageError("--keystore needs --password-file, the file that holds its password")
-            return keystore_signer(self.keystore, self.password_file)
-        if self.signer_url is not None:
-            if self.signer_address is None:
-                raise UsageError("--signer-url needs --signer-address, the account that it signs for")
-            return RemoteSigner(self.signer_url, self.signer_address)
-        if self.key is None and network != DEVNET:
-            next_step = "set WAYBILL_KEY, or give --key, --keystore or --signer-url"
-            raise UsageError("no key to sign with", next_step=next_step)
-        return LocalSigner.from_key(self.key or DEPLOYER_KEY)
+    _act("resume", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
 
 
 def _act(
+    what: str,
     name: str,
     chains: str | None,
-    signer: Signer,
+    decider: Decider,
     call: Callable[[ChainDeployment, Gmp, int], Call],
     *,
     workspace: Workspace,
     as_json: bool,
 ) -> None:
-    """Makes the call on each chain; one that refuses does not keep the others waiting."""
+    """Makes the call on each chain, or writes it for a Safe. One that refuses does not keep the others waiting."""
     (gmp,) = options.gmps(name)
     deployment = workspace.deployment()
     try:
@@ -158,9 +108,30 @@ def _act(
     wanted = [one for one in named if gmp in one.gmp_numbers]
     if not wanted:
         raise UsageError(f"{gmp.label} has no adapter on {', '.join(one.name for one in named)}")
+    ids = {one.chain_id for one in wanted}
+    if decider.safe is not None:
+        safe, folder = decider.safe, workspace.deployments_file.with_suffix(f".{what}-{gmp.label}.safe")
+
+        async def write() -> list[Batch]:
+            batches = []
+            async with connected(deployment, workspace.settings(), ids) as opened:
+                for one in wanted:
+                    chain = opened[one.chain_id]
+                    made = call(one, gmp, (await chain.head()).timestamp)
+                    transaction = Transaction(f"{what} {gmp.label}", made.to, made.data)
+                    batches += await make_batches(one.name, [transaction], chain, safe, folder)
+            save(batches, folder)
+            return batches
+
+        try:
+            written = asyncio.run(write())
+        except DeployError as error:
+            raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
+        print_batches(written, then=f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}", as_json=as_json)
+        return
+    signer = decider.signer(workspace.network)
 
     async def work() -> list[dict[str, Any]]:
-        ids = {one.chain_id for one in wanted}
         async with connected(deployment, workspace.settings(), ids) as opened:
             return await asyncio.gather(*(_on(opened[one.chain_id], one, gmp, signer, call) for one in wanted))
 
@@ -173,9 +144,7 @@ def _act(
         render=lambda console: console.print(table(None, columns, [[str(cell) for cell in row] for row in rows])),
     )
     if failed := [row["chain"] for row in value if row["error"]]:
-        raise CliError(
-            f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step="waybill trust LANE names the roles"
-        )
+        raise CliError(f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step=_ROLES)
 
 
 async def _on(

@@ -144,7 +144,7 @@ async def deploy_by_safe(
             batches = [
                 batch
                 for work, chain in zip(works, chains, strict=True)
-                for batch in await make_batches(work, chain, plan.owner, folder)
+                for batch in await make_batches(work.planned.name, work.missing, chain, plan.owner, folder)
             ]
             save(batches, folder)
             _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})

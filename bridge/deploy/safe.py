@@ -1,4 +1,4 @@
-"""A deployment by a Safe: batches that the Safe's own app imports, and the hashes that its owners compare before they sign."""
+"""What a Safe does: batches that the Safe's own app imports, and the hashes that its owners compare before they sign."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eth_utils import keccak
 
 from bridge.deploy.preview import Estimate, simulated
 from bridge.deploy.sending import MOST_GAS
-from bridge.deploy.transactions import ChainWork, DeployError
+from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import CallRevertedError, UnansweredError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import contract
@@ -82,23 +82,25 @@ class Batch:
         return sum(estimate.gas for estimate in self.estimates)
 
 
-async def make_batches(work: ChainWork, chain: EvmChain, safe: str, folder: Path) -> list[Batch]:
-    """What one chain lacks as batches, each small enough for one transaction. Batches are executed in their order.
+async def make_batches(
+    name: str, transactions: Sequence[Transaction], chain: EvmChain, safe: str, folder: Path
+) -> list[Batch]:
+    """Transactions as batches, each small enough for one transaction. Batches are executed in their order.
 
     Args:
-        work: what is missing.
+        name: of the chain.
+        transactions: what the Safe is to do there.
         chain: where.
-        safe: the owner.
+        safe: which has the role that they take.
         folder: where the files will be.
 
     Raises:
         DeployError: there is no Safe of a known version, or a transaction would be refused.
     """
-    name = work.planned.name
-    if not work.missing:
+    if not transactions:
         return []
     version, nonce = await _look_at(name, chain, safe)
-    parts = list(_split(await simulated(name, chain, safe, work.missing)))
+    parts = list(_split(await simulated(name, chain, safe, transactions)))
     multi_send = MULTI_SEND_CALL_ONLY[version]
     if any(len(part) > 1 for part in parts) and not await chain.code(multi_send):
         raise DeployError(f"chain {name!r} has no MultiSendCallOnly of Safe {version} at {multi_send}")

@@ -20,11 +20,13 @@ from bridge.deploy.artifacts import CHECKOUT, Artifact
 from bridge.deploy.safe import MULTI_SEND_CALL_ONLY, checksum
 from bridge.deploy.transactions import DeployError
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import ANVIL_KEYS, account
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.devnet.artifacts import Artifact as GmpArtifact
-from bridge.domain.ports import Call
+from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER, contract
+from bridge.protocol.gmps import Gmp
+from tests.anvil.command import new_home
 from tests.anvil.rpc import rpc
 from tests.anvil.test_deploying import FACTORY, OWNER_KEY, heads, plan, read
 from tests.anvil.traffic import DAPP, transact
@@ -141,6 +143,40 @@ async def test_the_batches_deploy_through_the_real_safe_and_then_nothing_is_miss
         assert before == "0x", "the block from which it is read is older than the router"
     again = await asyncio.to_thread(waybill, *words)
     assert json.loads(again.out)["changed"] is False
+
+
+async def test_a_safe_that_is_guardian_pauses_a_gmp_and_ends_the_pause(
+    devnet: Devnet,
+    chains: dict[int, EvmChain],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (safe,) = {await safe_on(chain) for chain in chains.values()}
+    monkeypatch.setenv("WAYBILL_HOME", str(new_home(devnet, tmp_path)))
+    waybill = Command(monkeypatch, capsys)
+    by_name = {chain.name: chain for chain in devnet.deployment.chains}
+
+    refused = await asyncio.to_thread(waybill, "gmp", "pause", "axelar", "--chains", "beta", "--safe", safe)
+    assert refused.code == 1
+    assert "chain 'beta' would refuse 'pause axelar'" in refused.err
+    assert "NotGuardian" in refused.err
+    assert "waybill trust" in refused.err
+    for chain in by_name.values():
+        call = Call(to=chain.router, data=ROUTER.encode("setGuardian", safe))
+        assert (await transact(chains[chain.chain_id], account(DEPLOYER_KEY), call)).succeeded
+
+    for words, is_paused in (("pause", "axelar", "--for", "5"), True), (("resume", "axelar"), False):
+        shown = await asyncio.to_thread(waybill, "gmp", *words, "--safe", safe, "--json")
+        assert shown.code == 0, shown.err
+        batches = json.loads(shown.out)
+        assert [batch["chain"] for batch in batches] == ["alpha", "beta"]
+        for batch in batches:
+            here = by_name[batch["chain"]]
+            text = await asyncio.to_thread(Path(batch["file"]).read_text)
+            await execute(chains[here.chain_id], safe, text, batch)
+            until = await read_view(chains[here.chain_id], ROUTER, here.router, "gmpPausedUntil", int(Gmp.AXELAR))
+            assert (until > (await chains[here.chain_id].head()).timestamp) is is_paused
 
 
 async def test_who_is_no_safe_or_not_the_owner_is_refused(devnet: Devnet, tmp_path: Path) -> None:
