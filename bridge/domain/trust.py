@@ -202,6 +202,7 @@ class Account:
     delay: int = 0  # seconds, of a timelock
     threshold: int = 0  # of a Safe
     signers: tuple[str, ...] = ()  # of a Safe
+    modules: tuple[str, ...] = ()  # of a Safe: contracts that act for it without its signers
     owner: Account | None = None  # of a contract that has one
 
     @property
@@ -210,7 +211,7 @@ class Account:
         if self.kind is AccountKind.NOBODY or self.is_delayed:
             return None
         if self.kind is AccountKind.SAFE:
-            return at_least(self.threshold, self.signers)
+            return any_of([at_least(self.threshold, self.signers), *self.modules])
         return self.owner.at_once if self.owner else self.address
 
     @property
@@ -226,7 +227,7 @@ class Account:
         if self.kind is AccountKind.TIMELOCK:
             value["delay"] = self.delay
         if self.kind is AccountKind.SAFE:
-            value |= {"threshold": self.threshold, "signers": list(self.signers)}
+            value |= {"threshold": self.threshold, "signers": list(self.signers), "modules": list(self.modules)}
         return value | ({"owner": self.owner.to_value()} if self.owner else {})
 
 

@@ -259,8 +259,17 @@ async def _read_direction(
         await chain.account(await ask(function)) for function in ("owner", "guardian", "revoker", "tripwire")
     ]
     adapters = await asyncio.gather(*(_read_adapter(inspectors, source, destination, gmp, peer) for gmp in enabled))
-    proxies = [await chain.proxy_admin_of("router", router)]
-    proxies += [await chain.proxy_admin_of(f"adapter for {gmp_name(one.gmp)}", one.address) for one in adapters]
+    # The source's contracts say what was sent: who replaces their code forges as well.
+    sides = [
+        *((inspectors[end.chain_id], "router", end.router) for end in (destination, source)),
+        *((chain, f"adapter for {gmp_name(one.gmp)}", one.address) for one in adapters),
+        *(
+            (inspectors[source.chain_id], f"adapter for {gmp_name(one.gmp)}", one.source_adapter)
+            for one in adapters
+            if int(one.source_adapter, 16)
+        ),
+    ]
+    proxies = await asyncio.gather(*(inspector.proxy_admin_of(name, address) for inspector, name, address in sides))
     owns = await chain.control(
         "router", router, "owner", owner.address, "sets adapters, peers, floors and roles", forges=True
     )
@@ -442,7 +451,7 @@ def _of_gmp(one: GmpAssessment, source: ChainDeployment) -> Iterator[Finding]:
     serious, trust = Severity.SERIOUS, one.trust
     if isinstance(trust, NotRead):
         text = f"nobody knows whom it trusts, so it counts as one operator: {trust.reason}"
-        yield Finding("NOT_READ", Severity.NOTICE, text, one.name)
+        yield Finding("NOT_READ", serious, text, one.name)
         return
     least = one.verifiers.least
     if least is not None and least <= 1:
@@ -496,7 +505,8 @@ def _described(account: Account) -> str:
         case AccountKind.KEY:
             return f"key {account.address}"
         case AccountKind.SAFE:
-            return f"Safe {account.address}, {account.threshold} of {len(account.signers)}"
+            modules = f", and modules {', '.join(account.modules)}" if account.modules else ""
+            return f"Safe {account.address}, {account.threshold} of {len(account.signers)}{modules}"
         case AccountKind.TIMELOCK:
             return f"timelock {account.address}, {account.delay} s"
     behind = f", owned by {_described(account.owner)}" if account.owner else ""

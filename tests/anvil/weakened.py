@@ -32,6 +32,7 @@ NOBODY: Final = "0x" + "00" * 20
 NONE: Final = 255  # LayerZero: no DVN, instead of the default's number
 NO_CONFIRMATIONS: Final = 2**64 - 1
 ULN: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
+BEACON_SLOT: Final = "0xa3f0ad74e5423aebfd80d3ef4346578335a9a72aeaee59ff6cb3582b35133d50"
 ADMIN_SLOT: Final = "0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103"
 
 OWNABLE: Final = contract("transferOwnership(address)", "acceptOwnership()")
@@ -47,6 +48,11 @@ ROUTING: Final = contract("initialize(address,uint32[],address[])")
 AGGREGATION: Final = contract("deploy(address[],uint8) returns (address)")
 MAILBOX: Final = contract("setDefaultIsm(address)", "defaultIsm() returns (address)")
 
+SAFE: Final = contract(
+    "setup(address[],uint256,address,bytes,address,address,uint256,address)",
+    "createProxyWithNonce(address,bytes,uint256)",
+    "enableModule(address)",
+)
 CCIP = contract(
     "getOffRamps() returns ((uint64,address)[])",
     "getSourceChainConfig(uint64) returns ((address,bool,bytes[],address[],address[]))",
@@ -313,6 +319,60 @@ def foreign_adapter(end: End) -> None:
     end.decide("replaceAdapter", int(Gmp.HYPERLANE), address)
 
 
+def optional_dvns(end: End) -> None:
+    ordered = sorted(end.dvns, key=lambda one: int(one, 16))
+    uln = encode([ULN], [(1, NONE, len(ordered), 1, [], ordered)])
+    call = ENDPOINT.encode("setConfig", end.layerzero_app, end.library, [(end.remote_eid, 2, uln)])
+    end.by(end.timelock, end.gmp("layerzero", "endpoint"), call)
+
+
+def delegate_is_a_key(end: End) -> None:
+    end.by(end.timelock, end.layerzero_app, ADAPTER.encode("setDelegate", KEY))
+
+
+def validator_twice(end: End) -> None:
+    one, other = VALIDATORS[0].address, VALIDATORS[1].address
+    end.plant(end.multisig([one, one, other], 2))
+
+
+def ism_of_another_kind(end: End) -> None:
+    end.plant(end.gmp("axelar", "gateway"))
+
+
+def tripwire_is_guardian(end: End) -> None:
+    end.decide("setTripwire", GUARDIAN)
+
+
+def short_timelock(end: End) -> None:
+    document = json.loads(TIMELOCK.read_text())
+    artifact = Artifact(
+        "TimelockController", document["abi"], bytes.fromhex(document["bytecode"][2:]), Contract(document["abi"])
+    )
+    hour = end.create(artifact, 3600, [KEY], [KEY], NOBODY)
+    end.hand_over(end.here.router, hour, from_owner=end.timelock, accepts=True)
+
+
+def safe_with_a_module(end: End) -> None:
+    """Two of three sign, and a module acts without them."""
+    singleton, factory = (
+        end.create(Artifact.load("safe", "Safe")),
+        end.create(Artifact.load("safe", "SafeProxyFactory")),
+    )
+    owners = [signer("safe", index).address for index in range(3)]
+    setup = SAFE.encode("setup", owners, 2, NOBODY, b"", NOBODY, NOBODY, 0, NOBODY)
+    made = end.by(DEPLOYER, factory, SAFE.encode("createProxyWithNonce", singleton, setup, 1))
+    safe = to_checksum_address(made["logs"][-1]["topics"][1][-40:])
+    end.hand_over(end.gmp("axelar", "gateway"), safe, from_owner=end.timelock, accepts=False)
+    end.by(safe, safe, SAFE.encode("enableModule", KEY))
+
+
+def adapter_with_a_beacon(end: End) -> None:
+    beacon = end.create(Artifact.load("hyperlane", "DomainRoutingIsm"))
+    end.by(DEPLOYER, beacon, ROUTING.encode("initialize", KEY, [], []))  # any contract that KEY owns
+    adapter = end.here.adapter(Gmp.HYPERLANE)
+    rpc(end.url, "anvil_setStorageAt", adapter, BEACON_SLOT, f"0x{beacon[2:].lower():0>64}")
+
+
 class Weakened(NamedTuple):
     """A configuration with one weakness.
 
@@ -321,12 +381,14 @@ class Weakened(NamedTuple):
         codes: of all findings, with the GMP of each.
         grade: of the direction afterwards.
         least: operators that suffice to forge a message.
+        back: findings of the other direction, whose source is changed too.
     """
 
     change: Callable[[End], None]
     codes: set[tuple[str, str]]
     grade: str
     least: int
+    back: frozenset[tuple[str, str]] = frozenset()
 
 
 WEAKENED: Final[list[Weakened]] = [
@@ -349,11 +411,26 @@ WEAKENED: Final[list[Weakened]] = [
     Weakened(no_timelock, {("OWNER_WITHOUT_TIMELOCK", ""), ("ONE_OPERATOR", "")}, "F", 1),
     Weakened(off_ramps_by_a_key, {("CONTROLLED_BY_ONE", "ccip")}, "C", 3),
     Weakened(gateway_by_a_key, {("CONTROLLED_BY_ONE", "axelar")}, "C", 3),
-    Weakened(proxied_router, {("ONE_OPERATOR", "")}, "F", 1),
+    Weakened(proxied_router, {("ONE_OPERATOR", "")}, "F", 1, frozenset({("ONE_OPERATOR", "")})),
     Weakened(
         foreign_adapter,
         {("ADAPTER_DIFFERS", "hyperlane"), ("REMOTE_DIFFERS", "hyperlane"), ("DEFAULTS", "hyperlane")},
         "F",
         4,
+        frozenset({("REMOTE_DIFFERS", "hyperlane")}),
+    ),
+    Weakened(optional_dvns, {("SINGLE_VERIFIER", "layerzero")}, "C", 3),
+    Weakened(delegate_is_a_key, {("CONTROLLED_BY_ONE", "layerzero")}, "C", 3),
+    Weakened(validator_twice, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
+    Weakened(ism_of_another_kind, {("NOT_READ", "hyperlane")}, "C", 3),
+    Weakened(tripwire_is_guardian, {("TRIPWIRE_SHARED", "")}, "C", 4),
+    Weakened(short_timelock, {("OWNER_WITHOUT_TIMELOCK", ""), ("ONE_OPERATOR", "")}, "F", 1),
+    Weakened(safe_with_a_module, {("CONTROLLED_BY_ONE", "axelar")}, "C", 3),
+    Weakened(
+        adapter_with_a_beacon,
+        {("ONE_OPERATOR", ""), ("UPGRADEABLE", "hyperlane")},
+        "F",
+        1,
+        frozenset({("ONE_OPERATOR", "")}),
     ),
 ]
