@@ -3,6 +3,8 @@
 Forgeries are made on real anvil chains with blocks of 2 s, through endpoints of which a tenth of the answers fail. A forgery
 counts from the moment at which chain data alone prove it: the destination's block with the receipt is there, and the source's
 final block covers it. `p99_blocks` counts the destination's blocks from then on, up to the one with the pause; 1 is the next.
+The destination's blocks come half a block after the source's, so that the next one is 1 s away. How long the pause takes to
+reach the destination's pool is printed too: with any other distance, that decides whether it is in the next block.
 Configurations are weakened by hand on another devnet, as in `tests/anvil/weakened.py`: one counts as found if its findings are
 all that is wrong. Honest messages are sent in the simulated world of `tests/support/simulation/tripwire.py`.
 """
@@ -18,28 +20,28 @@ import multiprocessing
 import os
 import tempfile
 import time
+from collections import Counter, defaultdict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from aiohttp import ClientSession
 from eth_utils import keccak
 
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DEPLOYER_KEY, TRIPWIRE_KEY, account
+from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
-from bridge.service.tripwire_service import open_tripwire
-from bridge.settings import Settings
 from tests.anvil.devnets import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.forgery import forgery, message_from
+from tests.anvil.running_tripwire import watching
 from tests.anvil.weakened import WEAKENED, Network
 from tests.support.simulation.time import run_in_virtual_time
-from tests.support.simulation.tripwire import Outcome, honest_history
+from tests.support.simulation.tripwire import FAULTS, honest_history
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULT: Final = ROOT / "build" / "bench" / "trust.json"
@@ -52,6 +54,11 @@ SKEW: Final = 1  # seconds
 PAUSE: Final = 60  # seconds: the shortest, so that the router's allowance lasts for all forgeries
 PATIENCE: Final = 60.0  # seconds for one forgery
 MESSAGES_OF_A_WORLD: Final = 1_000
+HONEST: Final = ROOT / "build" / "bench" / "trust-honest.jsonl"
+MEMORY: Final = Path("/dev/shm")  # noqa: S108  # a thousand histories write much that nobody keeps
+SHARES: Final = (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0))
+
+T = TypeVar("T", int, float)
 
 
 @dataclass(slots=True)
@@ -103,8 +110,9 @@ class Forgery:
     """One lie, and how long it took."""
 
     paused: bool
-    blocks: int | None  # of the destination, from the proof to the pause
-    seconds: float | None
+    blocks: int | None = None  # of the destination, from the proof to the pause
+    seconds: float | None = None
+    to_pool: float | None = None  # seconds from the proof until a node of the destination had the pause
 
 
 class Bench:
@@ -115,11 +123,33 @@ class Bench:
         self._source = Rpc(session, self.source.rpc_urls[0])
         self._destination = Rpc(session, self.destination.rpc_urls[0])
         self.sources, self.destinations = Heads(), Heads()
+        self._pooled: dict[
+            str, tuple[int, float]
+        ] = {}  # by transaction: the GMP that it pauses, and when it was first seen
         self._nonces = count(10**6)
+        self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def follow(self) -> None:
-        """Notes both chains' blocks until it is cancelled."""
-        await asyncio.gather(follow(self._source, self.sources), follow(self._destination, self.destinations))
+        """Notes both chains' blocks, and pauses that wait for one, until it is cancelled."""
+        await asyncio.gather(
+            follow(self._source, self.sources), follow(self._destination, self.destinations), self._follow_pool()
+        )
+
+    async def _follow_pool(self) -> None:
+        selector = f"0x{ROUTER.selector('pauseGmp').hex()}"
+        while True:
+            content = await self._destination("txpool_content")
+            for transactions in (*content["pending"].values(), *content["queued"].values()):
+                for one in transactions.values():
+                    if one["input"].startswith(selector) and one["hash"] not in self._pooled:
+                        self._pooled[one["hash"]] = int(one["input"][10:74], 16), time.monotonic()
+            await asyncio.sleep(0.05)
+
+    async def set_apart(self) -> None:
+        """Has the destination's blocks come half a block after the source's."""
+        await self._source("evm_setIntervalMining", BLOCK)
+        await asyncio.sleep(BLOCK / 2)
+        await self._destination("evm_setIntervalMining", BLOCK)
 
     async def lie(self, gmp: Gmp) -> Forgery:
         """Has the GMP's adapter hand over what nobody sent, and waits for the pause; ends it as the owner would."""
@@ -129,14 +159,16 @@ class Bench:
         assert receipt["status"] == "0x1", f"the lie over {gmp.label} was refused"
         block = int(receipt["blockNumber"], 16)
         deadline = time.monotonic() + PATIENCE
-        while not (paused := await self._paused_in(gmp, block)):
+        while (paused := await self._paused_in(gmp, block)) is None or paused not in self.destinations.seen:
             if time.monotonic() > deadline:
-                return Forgery(paused=False, blocks=None, seconds=None)
+                return Forgery(paused=False)
             await asyncio.sleep(0.1)
-        proven = self._proven_at(block)
-        after = sorted(at for number, at in self.destinations.seen.items() if number <= paused and at > proven)
+        proven, seen = self._proven_at(block), self.destinations.seen
+        after = sorted(at for number, at in seen.items() if number <= paused and at > proven)
         await self._transact(account(DEPLOYER_KEY).address, ROUTER.encode("endGmpPause", int(gmp)))
-        return Forgery(paused=True, blocks=len(after), seconds=after[-1] - proven if after else 0.0)
+        pooled = (at for one, at in self._pooled.values() if one == gmp and at > seen[block])
+        sent = min([*pooled, seen[paused]])
+        return Forgery(True, len(after), after[-1] - proven if after else 0.0, max(0.0, sent - proven))
 
     def _proven_at(self, block: int) -> float:
         """When the data of both chains first proved the lie, Unix seconds."""
@@ -157,14 +189,20 @@ class Bench:
 
     async def _transact(self, sender: str, data: bytes) -> dict[str, Any]:
         rpc = self._destination
-        await rpc("anvil_setBalance", sender, hex(10**20))
-        await rpc("anvil_impersonateAccount", sender)
-        fields = {"from": sender, "to": self.destination.router, "data": f"0x{data.hex()}", "gas": hex(3_000_000)}
-        sent = await rpc("eth_sendTransaction", fields)
+        async with self._sending[sender]:  # a node gives the same nonce to two transactions at once
+            sent = await self._send(sender, data)
         while (receipt := await rpc("eth_getTransactionReceipt", sent)) is None:  # noqa: ASYNC110  # a chain tells nobody
             await asyncio.sleep(0.05)
         found: dict[str, Any] = receipt
         return found
+
+    async def _send(self, sender: str, data: bytes) -> str:
+        rpc = self._destination
+        await rpc("anvil_setBalance", sender, hex(10**20))
+        await rpc("anvil_impersonateAccount", sender)
+        fields = {"from": sender, "to": self.destination.router, "data": f"0x{data.hex()}", "gas": hex(3_000_000)}
+        sent: str = await rpc("eth_sendTransaction", fields)
+        return sent
 
 
 async def forge(devnet: Devnet, file: Path, wanted: int) -> list[Forgery]:
@@ -174,22 +212,20 @@ async def forge(devnet: Devnet, file: Path, wanted: int) -> list[Forgery]:
         for chain in devnet.deployment.chains:
             proxies = [FaultProxy(chain.rpc_urls[0], seed, FAILING) for seed in range(ENDPOINTS)]
             endpoints[chain.name] = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]
-        table = {
-            "key": TRIPWIRE_KEY,
-            "agreement": AGREEMENT,
-            "endpoints": endpoints,
-            "pause": PAUSE,
-            "max_clock_skew": SKEW,
-            "poll_interval": 0.2,
-        }
-        settings = Settings.load(None, {"tripwire": table})
-        tripwire = await stack.enter_async_context(open_tripwire(devnet.deployment, settings, file, is_dry_run=False))
+        running = watching(
+            devnet.deployment,
+            file,
+            agreement=AGREEMENT,
+            endpoints=endpoints,
+            pause=PAUSE,
+            max_clock_skew=SKEW,
+        )
+        await stack.enter_async_context(running)
         session = await stack.enter_async_context(ClientSession())
         bench = Bench(devnet, session)
-        tasks = [asyncio.create_task(tripwire.run()), asyncio.create_task(bench.follow())]
+        await bench.set_apart()
+        following = asyncio.create_task(bench.follow())
         try:
-            while len(tripwire.read_at) < len(devnet.deployment.chains):  # noqa: ASYNC110  # the first reading
-                await asyncio.sleep(0.2)
             gmps = sorted(bench.destination.gmp_numbers)
             done: list[Forgery] = []
             while len(done) < wanted:
@@ -201,9 +237,8 @@ async def forge(devnet: Devnet, file: Path, wanted: int) -> list[Forgery]:
                 print(f"{len(done)} forgeries, {sum(one.paused for one in done)} paused", flush=True)
             return done
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
 
 async def _later(bench: Bench, gmp: Gmp, seconds: float) -> Forgery:
@@ -218,27 +253,43 @@ def _be_silent() -> None:
     )
 
 
-def play_honest(seed: int, messages: int = MESSAGES_OF_A_WORLD) -> Outcome:
-    """One world without a lie."""
+def play_honest(seed: int) -> dict[str, Any]:
+    """One world without a lie: its figures, for JSON."""
     _be_silent()
-    with tempfile.TemporaryDirectory() as folder:
-        before, _ = run_in_virtual_time(honest_history(seed, Path(folder) / "tripwire.db", messages=messages))
-    return before
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        history = honest_history(seed, Path(folder) / "tripwire.db", messages=MESSAGES_OF_A_WORLD)
+        before, _ = run_in_virtual_time(history)
+    return {
+        "seed": seed,
+        "honest": before.honest,
+        "receipts": before.receipts,
+        "pauses": before.pauses + len(before.incidents),
+        "faults": dict(before.faults),
+    }
 
 
-def honest(messages: int) -> list[Outcome]:
-    """So many honest messages, in as many worlds as it takes."""
-    outcomes: list[Outcome] = []
-    sent = 0
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count() or 1, maxtasksperchild=4) as pool:
-        for outcome in pool.imap_unordered(play_honest, range(math.ceil(messages / MESSAGES_OF_A_WORLD))):
-            outcomes.append(outcome)
-            sent += outcome.honest
-            print(f"{sent} honest messages, {sum(one.pauses for one in outcomes)} false pauses", flush=True)
-    return outcomes
+def honest(messages: int, processes: int) -> list[dict[str, Any]]:
+    """So many honest messages, in as many worlds as it takes. What an interrupted run has done is not done again."""
+    folders = ("bridge/tripwire", "bridge/evm", "bridge/rpc", "tests/support/simulation")
+    code = sorted(file for folder in folders for file in (ROOT / folder).glob("*.py"))
+    fingerprint = keccak(b"".join(file.read_bytes() for file in code)).hex()[:16]
+    HONEST.parent.mkdir(parents=True, exist_ok=True)
+    lines = HONEST.read_text().splitlines() if HONEST.exists() else []
+    done = [one for one in map(json.loads, lines) if one["code"] == fingerprint]
+    known, sent = {one["seed"] for one in done}, sum(one["honest"] for one in done)
+    seeds = [seed for seed in range(math.ceil(messages / MESSAGES_OF_A_WORLD)) if seed not in known]
+    pool = multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=4)
+    with pool, HONEST.open("a") as file:
+        for outcome in pool.imap_unordered(play_honest, seeds):
+            done.append(outcome)
+            file.write(json.dumps(outcome | {"code": fingerprint}) + "\n")
+            file.flush()
+            sent += outcome["honest"]
+            print(f"{sent} honest messages, {sum(one['pauses'] for one in done)} false pauses", flush=True)
+    return done
 
 
-def percentile(values: list[int], share: float) -> int | None:
+def percentile(values: list[T], share: float) -> T | None:
     """The value that this share of them does not exceed."""
     return sorted(values)[math.ceil(share * len(values)) - 1] if values else None
 
@@ -265,6 +316,9 @@ def main() -> None:
     parser.add_argument("--forgeries", type=int, default=200, help="on real chains (default: %(default)s)")
     parser.add_argument("--no-weakened", action="store_true", help="weaken no configuration")
     parser.add_argument("--messages", type=int, default=100_000, help="honest ones (default: %(default)s)")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="for honest messages (default: %(default)s)"
+    )
     chosen = parser.parse_args()
     _be_silent()
     figures: dict[str, Any] = dict.fromkeys(
@@ -292,17 +346,25 @@ def main() -> None:
             "p50_blocks": percentile(blocks, 0.5),
             "p99_blocks": percentile(blocks, 0.99),
         }
-        if seconds:
-            print(f"seconds from proof to pause: median {seconds[len(seconds) // 2]:.2f}, most {seconds[-1]:.2f}")
+        to_pool = sorted(one.to_pool for one in lies if one.to_pool is not None)
+        for name, values in (("pause", seconds), ("the destination's pool", to_pool)):
+            shares = (
+                ", ".join(f"{name} {percentile(values, share):.2f}" for name, share in SHARES) if values else "none"
+            )
+            print(f"seconds from proof to {name}: {shares}")
+        print(f"paused in so many blocks: {dict(sorted(Counter(blocks).items()))}")
     if not chosen.no_weakened:
         figures["weak_configs"], figures["found"] = weaken()
     if chosen.messages:
-        outcomes = honest(chosen.messages)
+        outcomes = honest(chosen.messages, chosen.processes)
         figures |= {
-            "honest_messages": sum(one.honest for one in outcomes),
-            "false_pauses": sum(one.pauses for one in outcomes),
+            "honest_messages": sum(one["honest"] for one in outcomes),
+            "false_pauses": sum(one["pauses"] for one in outcomes),
         }
-        print(f"reorgs {sum(one.reorgs for one in outcomes)}, restarts {sum(one.restarts for one in outcomes)}")
+        faults = sum((Counter(one["faults"]) for one in outcomes), Counter())
+        for name in FAULTS:
+            print(f"{name:34} {faults[name]}")
+        assert all(faults[name] for name in FAULTS), "a fault never happened: send more messages"
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(figures, indent=2) + "\n")
     for name, value in figures.items():

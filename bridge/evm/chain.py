@@ -164,38 +164,52 @@ class EvmChain:
         """See `Chain.logs`. A range that the node finds too large is asked for in halves."""
         if first > last or not addresses or not topics:
             return []
-        criteria = {
-            "fromBlock": hex(first),
-            "toBlock": hex(last),
-            "address": list(addresses),
-            "topics": [[_hex(topic) for topic in topics]],
-        }
-        wanted, emitters = set(topics), {address.lower() for address in addresses}
-
-        def decoder(answer: Any) -> list[Log]:
-            found = to_logs(answer)
-            for log in found:
-                if not (
-                    first <= log.block_number <= last
-                    and log.address.lower() in emitters
-                    and log.topics
-                    and log.topics[0] in wanted
-                ):
-                    raise ValueError(
-                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not asked for"
-                    )
-            return found
-
-        what = f"an answer with logs of blocks {first} to {last}"
-        request = Request("eth_getLogs", (criteria,))
+        what, span = f"blocks {first} to {last}", {"fromBlock": hex(first), "toBlock": hex(last)}
         try:
-            logs: list[Log] = await self._endpoints.agreed(_sum_of_logs, request, decoder_of(what, decoder))
+            return await self._logs(what, span, addresses, topics, lambda log: first <= log.block_number <= last)
         except RpcError as error:
             if not isinstance(error, RangeTooLargeError) or first == last:
                 raise as_port_error(error) from error
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
             return lower + await self.logs(middle + 1, last, addresses, topics)
+
+    async def logs_of(self, block_hash: bytes, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
+        """As `logs`, of one block. An endpoint that does not have the block says so, where of a range it would say nothing.
+
+        Raises:
+            TransientError: the endpoints do not answer, do not agree, or do not have the block.
+        """
+        what, span = f"block {_hex(block_hash)}", {"blockHash": _hex(block_hash)}
+        try:
+            return await self._logs(what, span, addresses, topics, lambda log: log.block_hash == block_hash)
+        except RpcError as error:
+            raise as_port_error(error) from error
+
+    async def _logs(
+        self,
+        what: str,
+        span: Mapping[str, str],
+        addresses: Sequence[str],
+        topics: Sequence[bytes],
+        is_within: Callable[[Log], bool],
+    ) -> list[Log]:
+        criteria = {**span, "address": list(addresses), "topics": [[_hex(topic) for topic in topics]]}
+        wanted, emitters = set(topics), {address.lower() for address in addresses}
+
+        def decoder(answer: Any) -> list[Log]:
+            found = to_logs(answer)
+            for log in found:
+                if not (is_within(log) and log.address.lower() in emitters and log.topics and log.topics[0] in wanted):
+                    raise ValueError(
+                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not asked for"
+                    )
+            return found
+
+        request = Request("eth_getLogs", (criteria,))
+        logs: list[Log] = await self._endpoints.agreed(
+            _sum_of_logs, request, decoder_of(f"an answer with logs of {what}", decoder)
+        )
         return logs
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:

@@ -14,6 +14,7 @@ import structlog
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
 from bridge.rpc.answers import (
+    CHANGING,
     BatchRefusedError,
     Request,
     RpcError,
@@ -42,6 +43,7 @@ _log = structlog.get_logger(__name__)
 _HEADERS: Final = {"Content-Type": "application/json"}
 
 _TURNS: Final = 5
+_TRIES: Final = 3  # how often an endpoint is asked the same, where the policy hedges
 
 
 class Exchange(Protocol):
@@ -263,21 +265,43 @@ class Endpoints:
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
     ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
-        """What each sound endpoint answers until enough of them agree, errors included; and why others do not."""
+        """What each sound endpoint answers until enough of them agree, errors included; and why others do not.
+
+        Where the policy hedges, who fails or is slow is asked again: what two of three say must not wait for a time-out.
+        """
         loop = asyncio.get_running_loop()
-        asked = {loop.create_task(self._opinion(one, request, read)): one for one in self._exchanges}
+        asked: dict[asyncio.Task[Any], Endpoint] = {}
         answers: dict[Endpoint, Any] = {}
         failures: list[RpcError] = []
-        waiting = set(asked)
+        left = 1 if self._pool.policy.hedge_after is None or request.method in CHANGING else _TRIES
+        waiting = set[asyncio.Task[Any]]()
         try:
-            while waiting and all(len(votes) < self.agreement for votes in votes_of(list(answers.values()), essence)):
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            while all(len(votes) < self.agreement for votes in votes_of(list(answers.values()), essence)):
+                if not waiting and not left:
+                    break
+                done = set[asyncio.Task[Any]]()
+                if waiting:
+                    hedge_after = self._pool.policy.hedge_after if left else None
+                    done, waiting = await asyncio.wait(
+                        waiting, timeout=hedge_after, return_when=asyncio.FIRST_COMPLETED
+                    )
                 for task in (task for task in asked if task in done):
                     answer = task.result()
                     if isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT:
                         failures.append(answer)
                     else:
                         answers[asked[task]] = answer
+                if left and not done:
+                    left -= 1
+                    # While one keeps us waiting, others may have a newer answer; if nobody does, they differ.
+                    again = {
+                        loop.create_task(self._opinion(one, request, read)): one
+                        for one in self._exchanges
+                        if waiting or one not in answers
+                    }
+                    asked |= again
+                    waiting |= again.keys()
+                    left = left if again else 0
         finally:
             await _cancel(list(asked))
         return answers, failures

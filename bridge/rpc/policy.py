@@ -57,7 +57,8 @@ class EndpointPolicy:
         agreement: how many endpoints must say the same before anything counts: an answer, a refusal, that a transaction was
             taken; a number in which they may differ is what so many have reached.
         branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
-        hedge_after: until a read that is slow is asked of another endpoint too; None never.
+        hedge_after: until a read that is slow is asked of another endpoint too, or where several must agree, of those again
+            that have not answered; None never.
         requests_per_second: to each endpoint; None is as many as there are.
         concurrency: requests under way at an endpoint at once, from one machine; None is no limit.
         batch: requests that travel to an endpoint together at most.

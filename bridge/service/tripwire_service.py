@@ -28,6 +28,7 @@ from bridge.tripwire.tripwire import Tripwire
 
 _THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 _REQUEST_SECONDS = 3.0  # a slow endpoint must not cost a block
+_HEDGE_SECONDS = 0.5  # one that has not answered by then is asked again
 
 
 def tripwire_signer(settings: Settings) -> Signer:
@@ -103,6 +104,7 @@ async def open_tripwire(
         settings.tripwire.policy(),
         request_seconds=_REQUEST_SECONDS,
         retry_seconds=_REQUEST_SECONDS,
+        hedge_after=_HEDGE_SECONDS,
     )
     policies = {deployed.chain_id: policy for deployed in deployment.chains}
     async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:

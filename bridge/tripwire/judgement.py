@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bridge.domain.ports import Block
-
 
 class Ruling(StrEnum):
     """What a receipt is."""
@@ -34,7 +32,8 @@ class SeenReceipt:
         row: its number in the memory.
         payload_hash: None for a delivery that came too late: its event does not say.
         block_time: of the destination's block, Unix seconds.
-        source_height: the source's newest block when the receipt was seen; the creation can't be above it.
+        source_height: the source's newest block after the receipt was seen: the creation can't be above it. None until the
+            source was asked.
     """
 
     row: int
@@ -47,7 +46,11 @@ class SeenReceipt:
     block_hash: bytes
     block_time: int
     transaction: bytes
-    source_height: int
+    source_height: int | None
+
+    def __hash__(self) -> int:
+        """All else follows from these, and it is asked for often."""
+        return hash((self.row, self.block_hash, self.source_height))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +77,9 @@ def judge(
     receipt: SeenReceipt,
     creations: Sequence[Creation],
     hand_overs: Sequence[HandOver],
-    final: Block | None,
+    final: int,
     *,
-    max_clock_skew: float,
+    is_covered: bool,
 ) -> Ruling:
     """Rules on a receipt by what is known of its source.
 
@@ -84,32 +87,19 @@ def judge(
         receipt: whose honesty is in doubt.
         creations: of its message.
         hand_overs: of its message.
-        final: the newest final block of the source; None without one.
-        max_clock_skew: seconds by which the chains' times may differ.
+        final: height of the newest final block of the source; −1 without one.
+        is_covered: whether the source is final past the moment at which the receipt was seen. What an honest receipt rests on
+            was there before it: nothing can come any more.
     """
-    if final is None:
-        return Ruling.WAIT
-    return _judge(receipt, creations, hand_overs, final, max_clock_skew)
-
-
-def _judge(
-    receipt: SeenReceipt,
-    creations: Sequence[Creation],
-    hand_overs: Sequence[HandOver],
-    final: Block,
-    max_clock_skew: float,
-) -> Ruling:
-    # What an honest receipt rests on was there before it. Once finality is past that moment, nothing can come any more.
-    is_covered = final.number >= receipt.source_height and final.timestamp >= receipt.block_time + max_clock_skew
     handed = [one for one in hand_overs if one.gmps >> (receipt.gmp - 1) & 1]
     standing = next((one for one in creations if not one.is_orphaned), None)
     if standing is not None:
         blocks = [one.block_number for one in handed if not one.is_orphaned]
         if receipt.payload_hash not in (None, standing.payload_hash) or standing.destination != receipt.chain_id:
             # No reorg explains it once the source's block is final.
-            return Ruling.PAYLOAD_DIFFERS if standing.block_number <= final.number else Ruling.WAIT
+            return Ruling.PAYLOAD_DIFFERS if standing.block_number <= final else Ruling.WAIT
         if blocks:
-            return Ruling.HONEST if max(standing.block_number, min(blocks)) <= final.number else Ruling.WAIT
+            return Ruling.HONEST if max(standing.block_number, min(blocks)) <= final else Ruling.WAIT
     if not is_covered:
         return Ruling.WAIT
     if handed or (creations and standing is None):

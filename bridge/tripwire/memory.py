@@ -76,10 +76,10 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a range of blocks of one chain says."""
+    """What some blocks of one chain say, and those of them that are remembered: the last one at least."""
 
     chain_id: int
-    tip: BlockRef
+    tips: Sequence[BlockRef]
     creations: Sequence[Mapping[str, Any]] = ()
     hand_overs: Sequence[Mapping[str, Any]] = ()
     receipts: Sequence[Mapping[str, Any]] = ()
@@ -177,9 +177,11 @@ class Memory:
                     at=row["opened_at"],
                 )
 
-    def read_again(self, chain_id: int) -> None:
-        """Something of a chain is missing: it is read again from where it was complete. Nothing is forgotten."""
+    def read_again(self, chain_id: int, *, from_start: bool) -> None:
+        """Something of a chain is missing: it is read again, from where it was complete or from the start. Nothing is forgotten."""
         with self._transaction() as connection:
+            if from_start:
+                connection.execute("update chains set complete_to = -1 where chain_id = ?", (chain_id,))
             known = connection.execute("select complete_to from chains where chain_id = ?", (chain_id,)).fetchone()
             _take_back(connection, chain_id, known["complete_to"] if known else -1)
 
@@ -208,19 +210,19 @@ class Memory:
             for row in reading.receipts:
                 connection.execute(
                     "insert into receipts (chain_id, message_id, gmp, source_chain, payload_hash, block, block_hash,"
-                    ' block_time, "transaction", log_index, source_height) values (:chain_id, :message_id, :gmp,'
-                    " :source_chain, :payload_hash, :block, :block_hash, :block_time, :transaction, :log_index,"
-                    " :source_height) on conflict do nothing",
+                    ' block_time, "transaction", log_index) values (:chain_id, :message_id, :gmp, :source_chain,'
+                    " :payload_hash, :block, :block_hash, :block_time, :transaction, :log_index) on conflict do nothing",
                     row,
                 )
             for row in reading.executions:
                 connection.execute("replace into executions values (:chain_id, :message_id, :block)", row)
             for row in reading.peers:
                 connection.execute("insert or ignore into peers values (:chain_id, :source_chain, :router)", row)
-            tip = reading.tip
-            connection.execute("replace into blocks values (?, ?, ?)", (reading.chain_id, tip.number, tip.hash))
+            for tip in reading.tips:
+                connection.execute("replace into blocks values (?, ?, ?)", (reading.chain_id, tip.number, tip.hash))
             connection.execute(
-                "delete from blocks where chain_id = ? and number < ?", (reading.chain_id, tip.number - _KEPT)
+                "delete from blocks where chain_id = ? and number < ?",
+                (reading.chain_id, reading.tips[-1].number - _KEPT),
             )
 
     def peers(self, source_chain: int) -> frozenset[str]:
@@ -259,6 +261,11 @@ class Memory:
             " and orphaned = 0",
             *(chain_id, router, destination, block),
         )
+        return int(row["count"])
+
+    def count_orphaned(self) -> int:
+        """How many creations were in a block that fell, or are about to be read again."""
+        (row,) = self._rows("select count(*) as count from creations where orphaned")
         return int(row["count"])
 
     def count_retries(self, chain_id: int, message_id: bytes) -> int:
@@ -307,6 +314,11 @@ class Memory:
         return [(row["chain_id"], row["message_id"], row["block"]) for row in found]
 
     # ---- what was found and done
+
+    def bound(self, receipt: SeenReceipt, source_height: int) -> None:
+        """Keeps which block of its source a receipt rests on at the highest."""
+        with self._transaction() as connection:
+            connection.execute("update receipts set source_height = ? where row = ?", (source_height, receipt.row))
 
     def rule(self, receipt: SeenReceipt, ruling: Ruling) -> None:
         """Keeps what a receipt is, where nothing has to be done about it."""

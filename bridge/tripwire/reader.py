@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -39,8 +39,7 @@ _TOPICS: Final = (
     _PEER_SET,
 )
 
-Heights = Callable[[int], Awaitable[int | None]]
-"""The newest block of a source now; None: it is not read."""
+_NEAR: Final = 32  # blocks below the newest that are read one by one
 
 
 @dataclass(slots=True)
@@ -71,13 +70,24 @@ class ChainReader:
         self._memory = memory
         self._block_range = block_range
         self._finality = FinalityRule.of(deployed)
+        self._tips: dict[int, Block] = {}  # that were read to, from the final one up; all of the chain as it is now
         self.final: Block | None = None
         """The newest final block that was read to."""
+        self.newest: Block | None = None
+        """The newest block seen."""
+        self.asked_at = 0.0
+        """When it was asked for, seconds of the event loop's clock: what a chain had before that is not above it."""
         self.is_current = False
-        """Whether all is read up to the newest block seen, and nothing has been taken back since."""
+        """Whether all is read up to the newest block seen before, and nothing has been taken back since."""
+        self.version = 0
+        """Changes with the blocks that are known, and with the final one."""
+        self._taken_back = 0  # how often
 
-    async def step(self, heights: Heights) -> bool:
+    async def step(self, progressed: Callable[[], None]) -> bool:
         """Reads up to the newest block, or so far as one question goes; says whether there is more.
+
+        Args:
+            progressed: is called when there is a new final block, before the newest ones are read.
 
         Raises:
             TransientError: the endpoints do not answer, do not agree, or were about to change their chain.
@@ -86,32 +96,62 @@ class ChainReader:
         chain_id = self.chain.chain_id
         routers = self._memory.peers(chain_id) | {to_checksum_address(self.deployed.router)}
         if self._memory.know(chain_id, routers):
-            self.is_current = False
+            self._forget(-1)
+        asked_at = asyncio.get_running_loop().time()
         head, tagged = await asyncio.gather(self.chain.head(), self._finality.tagged(self.chain))
-        base = await self._standing()
+        base = await self._standing(head)
+        self.newest, self.asked_at, taken_back = head, asked_at, self._taken_back
+        last_final = self._finality.last(head, tagged)
+        if base is not None and await self._note_final(min(last_final, base.number)):
+            progressed()
         if base is not None and base.number >= head.number:
-            await self._note_final(min(self._finality.last(head, tagged), base.number))
             self.is_current = True
             return False
         first = self.deployed.start_block if base is None else base.number + 1
-        last = min(head.number, first + self._block_range - 1)
-        logs = await self.chain.logs(first, last, sorted(routers), _TOPICS)
-        tip = head if last == head.number else await self._block(last)
-        reading = await self._interpret(logs, BlockRef(tip.number, tip.hash), heights)
-        if base is not None and (await self._block(base.number)).hash != base.hash:
-            raise TransientError(f"chain {chain_id} reorganised while it was read")
-        if (await self._block(last)).hash != tip.hash:
-            raise TransientError(f"chain {chain_id} reorganised while it was read")
+        if head.number - first < _NEAR and base is not None:
+            blocks, logs = await self._read_near(base, head, sorted(routers))
+        else:
+            last = min(max(head.number - _NEAR, first), first + self._block_range - 1, head.number)
+            blocks, logs = await self._read_range(base, first, last, sorted(routers))
+        reading = await self._interpret(logs, blocks)
+        if self._taken_back != taken_back:
+            raise TransientError(f"chain {chain_id} was taken back while it was read")
         self._memory.apply(reading)
-        has_more = last < head.number
-        await self._note_final(min(self._finality.last(head, tagged), last))
-        self.is_current = not has_more
-        return has_more
+        self._tips |= {block.number: block for block in blocks}
+        self.version += 1
+        await self._note_final(min(last_final, blocks[-1].number))
+        self.is_current = blocks[-1].number == head.number
+        return not self.is_current
 
-    def read_again(self) -> None:
-        """Something is missing: it is read again from where it was complete."""
-        self.is_current = False
-        self._memory.read_again(self.chain.chain_id)
+    async def _read_near(self, base: Block, head: Block, routers: Sequence[str]) -> tuple[list[Block], list[Log]]:
+        """The blocks above one, up to the newest, each by its hash: an endpoint that lags can't hide what is in them."""
+        between = await asyncio.gather(*map(self._block, range(base.number + 1, head.number)))
+        blocks, before = [*between, head], base
+        for block in blocks:
+            if block.parent_hash != before.hash:
+                raise TransientError(f"chain {self.chain.chain_id} reorganised while it was read")
+            before = block
+        logs = await asyncio.gather(*(self.chain.logs_of(block.hash, routers, _TOPICS) for block in blocks))
+        return blocks, [log for of_block in logs for log in of_block]
+
+    async def _read_range(
+        self, base: Block | None, first: int, last: int, routers: Sequence[str]
+    ) -> tuple[list[Block], list[Log]]:
+        """Many blocks at once, and the last of them. They are of one branch, since both ends still stand afterwards."""
+        tip = await self._block(last)
+        logs = await self.chain.logs(first, last, routers, _TOPICS)
+        await asyncio.gather(*(self._must_stand(end) for end in (base, tip) if end is not None))
+        return [tip], logs
+
+    def read_again(self, *, from_start: bool = False) -> None:
+        """Something is missing: it is read again from where it was complete, or from the start."""
+        self._forget(-1)
+        self._memory.read_again(self.chain.chain_id, from_start=from_start)
+
+    def covering(self, height: int, time: float) -> Block | None:
+        """The first block known to be of the chain that is not below a height, nor before a time in Unix seconds."""
+        tips = (self._tips[number] for number in sorted(self._tips))
+        return next((tip for tip in tips if tip.number >= height and tip.timestamp >= time), None)
 
     async def lacks(self, destination: int, routers: Sequence[str], message_id: bytes) -> str | None:
         """What this chain's routers have counted and nobody here has read, or None if nothing is missing.
@@ -161,16 +201,27 @@ class ChainReader:
             raise TransientError(f"chain {self.chain.chain_id} has another block {block.number} by now")
         return names
 
-    async def _note_final(self, number: int) -> None:
-        if number >= 0 and (self.final is None or self.final.number < number):
-            self.final = await self._block(number)
+    async def _note_final(self, number: int) -> bool:
+        """Keeps the final block; says whether it is a new one."""
+        if number < 0 or (self.final is not None and self.final.number >= number):
+            return False
+        self.final = self._tips[number] = self._tips.get(number) or await self._block(number)
+        self._tips = {at: tip for at, tip in self._tips.items() if at >= number}
+        self.version += 1
+        return True
 
-    async def _standing(self) -> BlockRef | None:
+    async def _standing(self, head: Block | None = None) -> Block | None:
         """The newest block that was read and has not fallen. What is above it is taken back.
+
+        Args:
+            head: the newest block, which may show without a question that ours stands.
 
         Raises:
             TransientError: the chain has no block there at the moment, and nothing shows that ours fell: the endpoints lag.
         """
+        newest = self._tips[max(self._tips)] if self._tips else None
+        if newest is not None and head is not None and newest.hash in (head.hash, head.parent_hash):
+            return newest
         chain_id, has_fallen = self.chain.chain_id, False
         known = self._memory.blocks(chain_id)
         for base in known:
@@ -180,7 +231,8 @@ class ChainReader:
                 continue
             if base is not known[0]:
                 self._take_back(known[0], base.number, has_fallen=has_fallen)
-            return base
+            self._tips[found.number] = found
+            return found
         if known:
             self._take_back(known[0], self.deployed.start_block - 1, has_fallen=has_fallen)
         return None
@@ -190,10 +242,17 @@ class ChainReader:
         if not has_fallen:
             raise TransientError(f"chain {chain_id} has no block {newest.number} at the moment")
         _log.warning("reorg", chain=chain_id, down_to=number, read_to=newest.number)
-        self.is_current = False
         if self.final is not None and self.final.number > number:
             self.final = None  # deeper than the deployments file expects
+        self._forget(number)
         self._memory.rewind(chain_id, number)
+
+    def _forget(self, number: int) -> None:
+        """What is above a height is to be read again."""
+        self.is_current = False
+        self.version += 1
+        self._taken_back += 1
+        self._tips = {at: tip for at, tip in self._tips.items() if at <= number}
 
     async def _block(self, number: int) -> Block:
         found = await self.chain.block(number)
@@ -201,7 +260,11 @@ class ChainReader:
             raise TransientError(f"chain {self.chain.chain_id} has no block {number} at the moment")
         return found
 
-    async def _interpret(self, logs: Sequence[Log], tip: BlockRef, heights: Heights) -> Reading:
+    async def _must_stand(self, block: Block) -> None:
+        if (await self._block(block.number)).hash != block.hash:
+            raise TransientError(f"chain {self.chain.chain_id} reorganised while it was read")
+
+    async def _interpret(self, logs: Sequence[Log], known: Sequence[Block]) -> Reading:
         chain_id = self.chain.chain_id
         rows = _Rows()
         for log in logs:
@@ -209,14 +272,16 @@ class ChainReader:
                 self._add(rows, log)
             except (EventDecodingError, EnvelopeError) as error:  # no honest router emits it: the index tells of it
                 _log.error("an event that can't be read", chain=chain_id, block=log.block_number, error=str(error))
+        blocks = {block.number: block for block in known}
+        numbers = {row["block"] for row in rows.receipts} - blocks.keys()
+        blocks |= {block.number: block for block in await asyncio.gather(*map(self._block, numbers))}
         for row in rows.receipts:
-            block = await self._block(row["block"])
+            block = blocks[row["block"]]
             if block.hash != row["block_hash"]:
                 raise TransientError(f"chain {chain_id} reorganised while it was read")
-            # After the receipt was seen: what it rests on is not above this.
-            height = await heights(row["source_chain"])
-            row |= {"block_time": block.timestamp, "source_height": height or 0}
-        return Reading(chain_id=chain_id, tip=tip, **asdict(rows))
+            row["block_time"] = block.timestamp
+        tips = [BlockRef(block.number, block.hash) for block in known]
+        return Reading(chain_id=chain_id, tips=tips, **asdict(rows))
 
     def _add(self, rows: _Rows, log: Log) -> None:
         place = {"chain_id": self.chain.chain_id, "block": log.block_number, "block_hash": log.block_hash}

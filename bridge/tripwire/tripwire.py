@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -28,7 +29,24 @@ _log = structlog.get_logger(__name__)
 _FRUITLESS: Final = 3  # readings in a row after which what is missing is a finding
 _TOLD_EVERY: Final = 1.0  # seconds between two tries to tell people
 _SOON: Final = 0.1  # seconds between two tries of what failed
+_DUE: Final = 0.2  # seconds between two looks at a chain whose next block may prove a lie
 _WIDE: Final = 2  # destinations with evidence, from which on a GMP is paused everywhere
+_PREPARED_EVERY: Final = 5.0  # seconds between two preparations of a pause that is about to be made
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspicion:
+    """A receipt that nothing explains, once its source is final up to a block.
+
+    Attributes:
+        covering: that block. All was read up to it.
+        routers: of the source, whose messages were counted.
+        said: the endpoints that said so of the block, and of the receipt.
+    """
+
+    covering: BlockRef
+    routers: tuple[str, ...]
+    said: tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Tripwire:
@@ -64,24 +82,40 @@ class Tripwire:
         self._clock = clock
         self._settings = settings
         self._has_read = Wakeup()
+        self._to_read = {chain_id: Wakeup() for chain_id in readers}
         self._to_pause = {chain_id: Wakeup() for chain_id in readers}
         self._in_vain: dict[int, int] = {}
+        self._seen_at: dict[SeenReceipt, float] = {}  # by the event loop's clock
+        self._ruled_at: dict[SeenReceipt, int] = {}  # what version of the source receipts were ruled on at
+        self._rulings: dict[SeenReceipt, asyncio.Task[None]] = {}  # under way
+        self._suspicions: dict[SeenReceipt, _Suspicion] = {}
+        self._preparing: dict[tuple[int, int], tuple[float, asyncio.Task[None]]] = {}  # by chain and GMP: since when
+        self._answers: dict[str, asyncio.Task[None]] = {}  # by incident
         self.read_at: dict[int, float] = {}
         """By chain, when it was last read to its newest block, Unix seconds."""
 
     async def run(self) -> None:
         """Watches until it is cancelled. A chain that is silent holds up no other one."""
-        async with asyncio.TaskGroup() as group:
-            for chain_id in self._readers:
-                group.create_task(self._repeat(f"read chain {chain_id}", partial(self.read, chain_id), Wakeup()))
-                wakeup = self._to_pause[chain_id]
-                group.create_task(self._repeat(f"pause on chain {chain_id}", partial(self.act, chain_id), wakeup))
-            group.create_task(self._repeat("rule on receipts", self.rule, self._has_read))
-            group.create_task(run_forever("tell people", self.tell, every=_TOLD_EVERY))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for chain_id, to_read in self._to_read.items():
+                    reading, acting = f"read chain {chain_id}", f"pause on chain {chain_id}"
+                    to_pause = self._to_pause[chain_id]
+                    group.create_task(self._repeat(reading, partial(self.read, chain_id), to_read, chain_id))
+                    group.create_task(self._repeat(acting, partial(self.act, chain_id), to_pause))
+                group.create_task(self._repeat("rule on receipts", self.rule, self._has_read))
+                group.create_task(run_forever("tell people", self.tell, every=_TOLD_EVERY))
+        finally:
+            tasks = [*self._rulings.values(), *self._answers.values(), *(task for _, task in self._preparing.values())]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _repeat(self, name: str, step: Callable[[], Awaitable[bool]], wakeup: Wakeup) -> None:
+    async def _repeat(
+        self, name: str, step: Callable[[], Awaitable[bool]], wakeup: Wakeup, chain_id: int | None = None
+    ) -> None:
         """Repeats a step. Where the next block counts, one that fails is tried again soon; `run_forever` waits ever longer."""
-        problem = ""
+        problem, soon = "", min(_SOON, self._settings.poll_interval)
         while True:
             try:
                 has_more = await step()
@@ -89,11 +123,13 @@ class Tripwire:
                 if str(error) != problem:
                     problem = str(error)
                     _log.warning("step failed, will be repeated", step=name, error=problem)
-                await asyncio.sleep(min(_SOON, self._settings.poll_interval))
+                await asyncio.sleep(soon)
                 continue
             problem = ""
             if not has_more:
-                await wakeup.wait(self._settings.poll_interval)
+                is_due = chain_id is not None and self._may_prove(chain_id)
+                interval = self._settings.poll_interval
+                await wakeup.wait(min(_DUE, interval) if is_due else interval)
 
     async def read(self, chain_id: int) -> bool:
         """Reads a chain on; says whether there is more.
@@ -101,114 +137,188 @@ class Tripwire:
         Raises:
             TransientError: see `ChainReader.step`.
         """
-        has_more = await self._readers[chain_id].step(self._height_of)
+        has_more = await self._readers[chain_id].step(self._has_read.set)
         if not has_more:
             self.read_at[chain_id] = self._clock.now()
         self._has_read.set()
         return has_more
 
-    async def _height_of(self, chain_id: int) -> int | None:
-        reader = self._readers.get(chain_id)
-        return None if reader is None else (await reader.chain.head()).number
-
     # ---- ruling
 
     async def rule(self) -> bool:
-        """Rules on every receipt that waits; there is never more to do at once.
+        """Rules on every receipt that waits; says whether some are under way.
 
         Raises:
             TransientError: a chain whose word is needed does not answer.
         """
-        problems = []
-        for receipt in self.memory.waiting():
-            try:
-                await self._rule_on(receipt)
-            except TransientError as error:  # one silent chain holds up no other one's receipts
-                problems.append(str(error))
+        waiting = self.memory.waiting()
+        for kept in (self._seen_at, self._ruled_at, self._suspicions):
+            for receipt in kept.keys() - set(waiting):
+                kept.pop(receipt)
+        for receipt in waiting:
+            if receipt not in self._rulings and not self._is_ruled_on(receipt):
+                self._rulings[receipt] = asyncio.get_running_loop().create_task(self._rule_on(receipt))
+        if self._rulings:  # who waits for an answer holds up no other one
+            await asyncio.wait(self._rulings.values(), timeout=_SOON)
+        done = [receipt for receipt, task in self._rulings.items() if task.done()]
+        problems = [problem for one in done if (problem := self._rulings.pop(one).exception()) is not None]
         self._judge_executions()
+        for problem in problems:
+            if not isinstance(problem, TransientError):
+                raise problem
         if problems:
-            raise TransientError("; ".join(dict.fromkeys(problems)))
-        return False
+            raise TransientError("; ".join(dict.fromkeys(map(str, problems))))
+        return bool(self._rulings)
+
+    def _is_ruled_on(self, receipt: SeenReceipt) -> bool:
+        """Whether nothing has come to be known since it was found that a receipt has to wait."""
+        source = self._readers.get(receipt.source_chain)
+        return source is not None and self._ruled_at.get(receipt) == source.version
 
     async def _rule_on(self, receipt: SeenReceipt) -> None:
+        """Rules on one receipt. An accusation follows from what is known, without a question between.
+
+        Raises:
+            TransientError: the source does not answer, or the endpoints do not confirm the receipt now.
+        """
         source = self._readers.get(receipt.source_chain)
         if source is None:
             text = f"it names chain {receipt.source_chain}, which this network does not have"
             self._find("UNKNOWN_SOURCE", receipt, text, Ruling.UNKNOWN)
             return
+        version, height = source.version, -1 if source.final is None else source.final.number
         if not source.is_current:
             return  # what was taken back is about to be read again
-        ruling = judge(
-            receipt,
-            self.memory.creations(receipt.source_chain, receipt.message_id),
-            self.memory.hand_overs(receipt.source_chain, receipt.message_id),
-            source.final,
-            max_clock_skew=self._settings.max_clock_skew,
-        )
+        creations = self.memory.creations(receipt.source_chain, receipt.message_id)
+        hand_overs = self.memory.hand_overs(receipt.source_chain, receipt.message_id)
+        ruling = judge(receipt, creations, hand_overs, height, is_covered=True)
         if ruling is Ruling.HONEST:
             self.memory.rule(receipt, ruling)
-        elif ruling is Ruling.ORPHANED:
-            text = (
-                "its creation, or the attempt over this GMP, is in a block that fell: the GMP delivered before finality"
-            )
-            self._find("CREATION_ORPHANED", receipt, text, ruling)
-        elif ruling is Ruling.PAYLOAD_DIFFERS or (ruling.is_forgery and await self._is_proven(receipt, source)):
-            await self._accuse(receipt, ruling, source)
+        elif ruling is Ruling.WAIT:
+            self._ruled_at[receipt] = version
+        elif ruling is Ruling.PAYLOAD_DIFFERS:
+            if known := self._suspicions.get(receipt):
+                self._accuse(receipt, ruling, known)
+            elif source.final is not None:
+                await self._suspect(receipt, source, BlockRef(height, source.final.hash))
+        elif (covering := self._covering(receipt, source)) is not None:
+            await self._rule_by(receipt, ruling, source, covering, is_final=covering.number <= height)
+        else:
+            self._prepare(receipt)
+            if receipt.source_height is not None:
+                self._ruled_at[receipt] = version
 
-    async def _is_proven(self, receipt: SeenReceipt, source: ChainReader) -> bool:
-        """Whether nothing that was not read could explain the receipt.
+    async def _rule_by(
+        self, receipt: SeenReceipt, ruling: Ruling, source: ChainReader, covering: BlockRef, *, is_final: bool
+    ) -> None:
+        """Rules on a receipt that nothing explains, once the block that covers it is final.
 
         Raises:
-            TransientError: the source does not answer.
+            TransientError: see `_rule_on`.
         """
-        lacking = await source.lacks(receipt.chain_id, self._routers_of(receipt), receipt.message_id)
-        if lacking is not None:
-            self._miss(receipt, lacking)
-            return False
-        if source.final is None or not source.is_current:
-            return False  # a reorg came between
-        self._in_vain.pop(receipt.source_chain, None)
-        self.memory.complete_to(receipt.source_chain, source.final.number)
-        if receipt.gmp in self._settings.early_gmps:
+        is_early, known = receipt.gmp in self._settings.early_gmps, self._suspicions.get(receipt)
+        if ruling is Ruling.ORPHANED:
+            self._ruled_at[receipt] = source.version
+            if is_final:
+                text = "its creation, or the attempt over this GMP, is in a block that fell: the GMP delivered before finality"
+                self._find("CREATION_ORPHANED", receipt, text, ruling)
+        elif known is None or (known.covering, known.routers) != (covering, self._routers_of(receipt)):
+            self._suspicions.pop(receipt, None)
+            lacking = await source.lacks(receipt.chain_id, self._routers_of(receipt), receipt.message_id)
+            if lacking is not None:
+                self._miss(receipt, lacking)
+            else:
+                self._in_vain.pop(receipt.source_chain, None)
+                if source.final is not None and source.is_current:
+                    self.memory.complete_to(receipt.source_chain, source.final.number)
+                await self._suspect(receipt, source, covering)
+        elif not is_final:
+            self._ruled_at[receipt] = source.version
+            self._prepare(receipt)
+        elif is_early:
             text = (
                 "the GMP may deliver what is not final, so that a block that fell unseen explains it: a person decides"
             )
             self._find("UNEXPLAINED_RECEIPT", receipt, text, Ruling.UNKNOWN)
-            return False
-        return True
+        else:
+            self._accuse(receipt, ruling, known)
 
-    def _routers_of(self, receipt: SeenReceipt) -> list[str]:
+    def _covering(self, receipt: SeenReceipt, source: ChainReader) -> BlockRef | None:
+        """The block of the source which, once it is final, covers the receipt; None until it was read."""
+        if receipt.source_height is not None:
+            found = source.covering(receipt.source_height, receipt.block_time + self._settings.max_clock_skew)
+            return None if found is None else BlockRef(found.number, found.hash)
+        seen_at = self._seen_at.setdefault(receipt, asyncio.get_running_loop().time())
+        if source.newest is None or source.asked_at < seen_at:
+            self._to_read[receipt.source_chain].set()
+        else:  # what the receipt rests on is not above the newest block after it was seen
+            self.memory.bound(receipt, source.newest.number)
+            self._has_read.set()
+        return None
+
+    async def _suspect(self, receipt: SeenReceipt, source: ChainReader, covering: BlockRef) -> None:
+        """Keeps who says so; what has come to be known meanwhile is looked at before anyone is accused.
+
+        Raises:
+            TransientError: the endpoints do not confirm the receipt or the source's block now.
+        """
+        routers, here = self._routers_of(receipt), BlockRef(receipt.block_number, receipt.block_hash)
+        said = await asyncio.gather(
+            source.who_says(covering), self._readers[receipt.chain_id].who_says(here, receipt.transaction)
+        )
+        if source.is_current:
+            self._suspicions[receipt] = _Suspicion(covering, routers, said)
+        self._has_read.set()
+
+    def _may_prove(self, chain_id: int) -> bool:
+        """Whether a chain's next block may prove a lie."""
+        final = self._readers[chain_id].final
+        return any(
+            receipt.source_chain == chain_id and final is not None and one.covering.number == final.number + 1
+            for receipt, one in self._suspicions.items()
+        )
+
+    def _prepare(self, receipt: SeenReceipt) -> None:
+        """Has the pause ready that is about to be made."""
+        key, now = (receipt.chain_id, receipt.gmp), asyncio.get_running_loop().time()
+        pauser, before = self._pausers.get(receipt.chain_id), self._preparing.get(key)
+        if receipt.gmp in self._settings.early_gmps or pauser is None:
+            return
+        if before is not None and (not before[1].done() or now - before[0] < _PREPARED_EVERY):
+            return
+
+        async def prepare(pauser: Pauser) -> None:
+            with suppress(TransientError, RefusedPauseError):  # the pause itself tells
+                await pauser.prepare(receipt.gmp, self._settings.pause)
+
+        self._preparing[key] = now, asyncio.get_running_loop().create_task(prepare(pauser))
+
+    def _routers_of(self, receipt: SeenReceipt) -> tuple[str, ...]:
         here = self._deployment.chain(receipt.source_chain).router
-        return sorted(self.memory.peers(receipt.source_chain) | {here})
+        return tuple(sorted(self.memory.peers(receipt.source_chain) | {here}))
 
     def _miss(self, receipt: SeenReceipt, lacking: str) -> None:
         """What was read of the source is not all: nothing is forged by that. It is read again, and people are told."""
         source = receipt.source_chain
+        if not self._readers[source].is_current:
+            return  # another receipt has shown it
         self._in_vain[source] = self._in_vain.get(source, 0) + 1
         _log.warning("the source was not read to the full, reading again", chain=source, lacking=lacking)
-        if self._in_vain[source] >= _FRUITLESS:
+        has_tried = self._in_vain[source] >= _FRUITLESS
+        if has_tried:
             self._find("LANE_DIFFERS", receipt, f"the router's count and its events do not fit: {lacking}", Ruling.WAIT)
-        self._readers[source].read_again()
+        self._readers[source].read_again(from_start=has_tried)
 
-    async def _accuse(self, receipt: SeenReceipt, ruling: Ruling, source: ChainReader) -> None:
-        """Writes the evidence, and has the GMP paused.
-
-        Raises:
-            TransientError: the endpoints do not confirm the receipt or the source's final block now.
-        """
-        final, here = source.final, self._readers[receipt.chain_id]
-        assert final is not None
-        of_source, of_receipt = await asyncio.gather(
-            source.who_says(BlockRef(final.number, final.hash)),
-            here.who_says(BlockRef(receipt.block_number, receipt.block_hash), receipt.transaction),
-        )
-        now = self._clock.now()
+    def _accuse(self, receipt: SeenReceipt, ruling: Ruling, suspicion: _Suspicion) -> None:
+        """Writes the evidence, and has the GMP paused."""
+        now, final = self._clock.now(), suspicion.covering
+        of_source, of_receipt = suspicion.said
         evidence = {
             **self._described(receipt),
             "kind": ruling.value,
             "finalSourceBlock": {"number": final.number, "hash": f"0x{final.hash.hex()}", "saidBy": of_source},
             "receiptSaidBy": of_receipt,
-            "sourceRouters": self._routers_of(receipt),
+            "sourceRouters": suspicion.routers,
         }
         chain, gmp = self._name(receipt.chain_id), _gmp(receipt.gmp)
         _log.critical("forged receipt", **evidence)
@@ -281,16 +391,20 @@ class Tripwire:
     # ---- pausing
 
     async def act(self, chain_id: int) -> bool:
-        """Answers every incident of a chain that is open; there is never more to do at once.
+        """Answers every incident of a chain that is open, each by itself: who waits for a block holds up no other.
 
         Raises:
-            TransientError: the chain does not answer: to be called again at once.
+            TransientError: the chain did not answer: to be called again at once.
         """
-        here = [one for one in self.memory.incidents() if one.state == "OPEN" and one.chain_id == chain_id]
-        outcomes = await asyncio.gather(*(self._answer(one) for one in here), return_exceptions=True)
-        for failure in outcomes:
-            if isinstance(failure, BaseException):
-                raise failure
+        here = {one.id: one for one in self.memory.incidents() if one.chain_id == chain_id}
+        done = [name for name in here.keys() & self._answers.keys() if self._answers[name].done()]
+        failures = [failure for name in done if (failure := self._answers.pop(name).exception()) is not None]
+        for name, incident in here.items():
+            if incident.state == "OPEN" and name not in self._answers:
+                task = self._answers[name] = asyncio.get_running_loop().create_task(self._answer(incident))
+                task.add_done_callback(lambda _: self._to_pause[chain_id].set())
+        if failures:
+            raise failures[0]
         return False
 
     async def _answer(self, incident: Incident) -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,16 +19,20 @@ from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, TRIPWIRE_KEY, account
 from bridge.evm.chain import EvmChain
+from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Message
+from bridge.protocol.message import Kind, Message
 from bridge.service.tripwire_service import open_tripwire
-from bridge.settings import Settings, SettingsError
+from bridge.settings import SettingsError
+from bridge.tripwire.journal import Deed
 from bridge.tripwire.tripwire import Tripwire
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.forgery import forgery, message_from
 from tests.anvil.rpc import rpc
+from tests.anvil.running_tripwire import tripwire_settings
+from tests.anvil.running_tripwire import watching as watching_from
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -89,24 +94,13 @@ def mine(chain: ChainDeployment, count: int = 3) -> None:
         rpc(url_of(chain), "evm_mine")
 
 
-def settings_of(**changes: Any) -> Settings:
-    table = {"key": TRIPWIRE_KEY, "agreement": 1, "max_clock_skew": 1, "poll_interval": 0.2}
-    return Settings.load(None, {"tripwire": table | changes})
-
-
 @asynccontextmanager
-async def watching(devnet: Devnet, home: Path, *, dry_run: bool = False, **changes: Any) -> AsyncIterator[Tripwire]:
-    """A tripwire at work, as `waybill tripwire run` puts it together."""
+async def watching(devnet: Devnet, home: Path, *, dry_run: bool = False) -> AsyncIterator[Tripwire]:
+    """A tripwire at work, with its memory where the command looks for it."""
     file = Workspace("devnet", home).tripwire_file
     file.parent.mkdir(parents=True, exist_ok=True)
-    async with open_tripwire(devnet.deployment, settings_of(**changes), file, is_dry_run=dry_run) as tripwire:
-        task = asyncio.create_task(tripwire.run())
-        try:
-            await eventually(lambda: len(tripwire.read_at) == len(devnet.deployment.chains))
-            yield tripwire
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async with watching_from(devnet.deployment, file, dry_run=dry_run) as tripwire:
+        yield tripwire
 
 
 def records(tripwire: Tripwire) -> list[str]:
@@ -260,8 +254,50 @@ async def test_a_real_message_over_a_gmp_that_never_got_it_is_a_lie_too(
     assert paused_until(beta, AXELAR) == 0, "it was handed the message"
 
 
+async def test_what_only_resembles_a_real_message_is_a_lie(
+    devnet: Devnet, home: Path, chains: Mapping[int, EvmChain]
+) -> None:
+    """The payload of a real one, with another sender, recipient, quorum or kind: each id is one that nobody created."""
+    alpha, beta = ends(devnet)
+    client = Client(devnet.deployment, chains, account(DAPP_KEY))
+    request = RouteRequest(
+        destination=beta.chain_id, recipient=beta.examples["inbox"], payload=b"real", gmps=(Gmp.AXELAR,), quorum=1
+    )
+    async with watching(devnet, home) as tripwire:
+        real = (await client.route(alpha.chain_id, request)).message
+        other = to_bytes32(account(TRIPWIRE_KEY).address)
+        lies = {
+            Gmp.HYPERLANE: replace(real, sender=other),
+            Gmp.AXELAR: replace(real, recipient=other),
+            Gmp.WORMHOLE: replace(real, quorum=2, ttl=60),
+            Gmp.LAYERZERO: replace(real, kind=Kind.HEARTBEAT, nonce=real.nonce + 1),
+            Gmp.CCIP: replace(real, replaces=real.id, nonce=real.nonce + 2),
+        }
+        for gmp, message in lies.items():
+            assert message.id != real.id
+            await asyncio.to_thread(lie, message, beta, int(gmp))
+        await eventually(lambda: all(paused_until(beta, int(gmp)) for gmp in lies), alpha)
+        await eventually(lambda: is_done(tripwire))
+        evidence = [one.document for one in tripwire.memory.records() if one.deed is Deed.EVIDENCE]
+    assert sorted((one["gmp"], one["kind"]) for one in evidence) == sorted(
+        (gmp.label, "RECEIPT_WITHOUT_CREATION") for gmp in lies
+    )
+
+
+async def test_a_message_of_another_lane_or_by_a_stranger_does_not_get_in_at_all(devnet: Devnet) -> None:
+    alpha, beta = ends(devnet)
+    forged = message_from(alpha, beta)
+    for message in (
+        replace(forged, destination_chain=alpha.chain_id),
+        replace(forged, source_chain=beta.chain_id),
+        replace(forged, source_router=to_bytes32(account(DAPP_KEY).address)),
+        replace(forged, source_chain=999),
+    ):
+        await asyncio.to_thread(partial(lie, message, beta, AXELAR, succeeds=False))
+
+
 async def test_endpoints_of_one_host_are_not_independent(devnet: Devnet, tmp_path: Path) -> None:
-    settings = settings_of(
+    settings = tripwire_settings(
         agreement=2,
         endpoints={name: ["https://a.example/1", "https://a.example/2"] for name in ("alpha", "beta")},
     )
@@ -272,5 +308,7 @@ async def test_endpoints_of_one_host_are_not_independent(devnet: Devnet, tmp_pat
 
 async def test_a_key_that_no_router_names_is_refused_at_the_start(devnet: Devnet, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"names .* as its tripwire, not"):
-        async with open_tripwire(devnet.deployment, settings_of(key=DAPP_KEY), tmp_path / "t.db", is_dry_run=False):
+        async with open_tripwire(
+            devnet.deployment, tripwire_settings(key=DAPP_KEY), tmp_path / "t.db", is_dry_run=False
+        ):
             pass

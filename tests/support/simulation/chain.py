@@ -111,6 +111,17 @@ class SimulatedChain:
         """The block at that height, if there is one."""
         return self._blocks[number].header if number <= self.height else None
 
+    def number_of(self, block_hash: bytes) -> int:
+        """The height of a block.
+
+        Raises:
+            TransientError: the chain does not have it, or not any more.
+        """
+        for block in reversed(self._blocks):
+            if block.header.hash == block_hash:
+                return block.header.number
+        raise TransientError("unknown block")
+
     def some_log(self, topic: bytes) -> Log | None:
         """Any event of that kind, if there was one."""
         receipts = (receipt for block in self._blocks for receipt in block.receipts.values())

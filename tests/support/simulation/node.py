@@ -74,7 +74,10 @@ class SimulatedNode:
 
     async def _logs(self, criteria: dict[str, Any]) -> Any:
         topics = [bytes.fromhex(topic[2:]) for topic in criteria["topics"][0]]
-        first, last = int(criteria["fromBlock"], 16), int(criteria["toBlock"], 16)
+        if "blockHash" in criteria:
+            first = last = self.chain.number_of(bytes.fromhex(criteria["blockHash"][2:]))
+        else:
+            first, last = int(criteria["fromBlock"], 16), int(criteria["toBlock"], 16)
         return [_log_json(log) for log in await self.chain.logs(first, last, criteria["address"], topics)]
 
     async def _call(self, fields: dict[str, str], block: str) -> str:
@@ -116,6 +119,7 @@ class LyingNode(SimulatedNode):
         super().__init__(chain)
         self._dice = dice
         self.share = share
+        self.told = 0  # lies
         self._lies: dict[str, Callable[..., Any]] = {
             "eth_getBlockByNumber": self._lie_about_block,
             "eth_getLogs": self._lie_about_logs,
@@ -138,6 +142,7 @@ class LyingNode(SimulatedNode):
         if lie is None:
             return honest
         answer: dict[str, Any] = lie(honest, *params)
+        self.told += answer != honest
         return answer
 
     def _lie_about_block(self, honest: dict[str, Any], *_params: Any) -> dict[str, Any]:

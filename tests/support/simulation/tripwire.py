@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -55,6 +56,18 @@ FINALITY: Final = DEEPEST + 1
 EARLY: Final = Gmp.AXELAR
 """A GMP that delivers what is not final."""
 
+FAULTS: Final = (
+    *(f"{fault} on {name}" for fault in ("reorg", f"reorg of {DEEPEST} blocks") for name in ("alpha", "beta")),
+    "creation fell",
+    "answer of an endpoint that lags",
+    "lie of an endpoint",
+    "restart",
+    "adapter replaced",
+    "message lost in flight",
+    "message retried",
+)
+"""What an honest history has to survive."""
+
 _BLOCK_TIME: Final = 2.0  # seconds
 _SENDER: Final = "0x" + "5e" * 20
 _POLL: Final = 1.0
@@ -67,12 +80,14 @@ class LaggingChain:
     def __init__(self, chain: SimulatedChain) -> None:
         self._chain = chain
         self.behind = 0
+        self.late_answers = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._chain, name)
 
     @property
     def _top(self) -> int:
+        self.late_answers += self.behind > 0
         return max(0, self._chain.height - self.behind)
 
     async def head(self) -> Block:
@@ -82,6 +97,12 @@ class LaggingChain:
 
     async def block(self, number: int) -> Block | None:
         return None if number > self._top else await self._chain.block(number)
+
+    def number_of(self, block_hash: bytes) -> int:
+        number = self._chain.number_of(block_hash)
+        if number > self._top:
+            raise TransientError("unknown block")
+        return number
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """As real nodes do: of blocks that it does not have it gives no logs, and no error."""
@@ -103,8 +124,11 @@ class Outcome:
     pauses: int
     findings: tuple[str, ...]
     kinds: tuple[str, ...]  # of the evidence
-    restarts: int
-    reorgs: int
+    faults: Mapping[str, int]  # how often each happened
+
+    def lacks(self) -> list[str]:
+        """What should have happened and did not."""
+        return [name for name in FAULTS if not self.faults.get(name)]
 
 
 class TripwireWorld:
@@ -152,7 +176,10 @@ class TripwireWorld:
         self._task: asyncio.Task[None] | None = None
         self._memory: Memory | None = None
         self._opened: list[EvmChain] = []
-        self.restarts = self.reorgs = 0
+        self._liars: list[LyingNode] = []
+        self._replaced: dict[tuple[int, Gmp], dict[int, int]] = {}  # by destination: the sources' heights then
+        self.lost: list[Message] = []  # in flight, when an adapter was replaced
+        self.faults: Counter[str] = Counter()
 
     # ---- the tripwire
 
@@ -192,11 +219,10 @@ class TripwireWorld:
     def _connected(self, chain_id: int) -> EvmChain:
         """One honest endpoint, one that lags and one that lies; two of them have to agree."""
         chain = self.chains[chain_id]
-        nodes: list[SimulatedNode] = [
-            SimulatedNode(chain),
-            SimulatedNode(self._lagging[chain_id]),  # type: ignore[arg-type]  # as far as a node asks it
-            LyingNode(chain, self.dice, 0.3),
-        ]
+        liar = LyingNode(chain, self.dice, 0.3)
+        self._liars.append(liar)
+        lagging = SimulatedNode(self._lagging[chain_id])  # type: ignore[arg-type]  # as far as a node asks it
+        nodes: list[SimulatedNode] = [SimulatedNode(chain), lagging, liar]
         urls = [f"http://node-{number}" for number in range(len(nodes))]
         by_url = dict(zip(urls, nodes, strict=True))
         return EvmChain(chain_id, Endpoints(chain_id, urls, _POLICY, lambda url, _policy: by_url[url]))
@@ -215,8 +241,14 @@ class TripwireWorld:
         self.chains[source].submit(action)
 
     def retry(self, message: Message, gmps: Sequence[Gmp]) -> None:
-        """What was on its way when an adapter was replaced is sent again over other GMPs."""
+        """What was on its way when an adapter was replaced is sent again."""
+        self.faults["message retried"] += 1
         self.chains[message.source_chain].submit(lambda state: retry(state, message, gmps))
+
+    def replace_adapter(self, destination: int, gmp: Gmp) -> None:
+        """A destination believes another adapter of a GMP from now on: it refuses what is on its way to the old one."""
+        self.faults["adapter replaced"] += 1
+        self._replaced[destination, gmp] = {key: chain.height for key, chain in self.chains.items()}
 
     def forge(self, source: int, destination: int, gmp: Gmp, nonce: int = 10**9) -> Message:
         """A GMP delivers what nobody sent."""
@@ -258,8 +290,12 @@ class TripwireWorld:
                     gmp = next(one for one in GMPS if gmp_address(one) == log.address)
                     message = decode_envelope(log.data).message
                     key = message.id + bytes([gmp])
-                    # A replaced adapter refuses what was on its way: some never arrives.
-                    if key in self._carried[chain.chain_id] or self.dice.random() < 0.05:
+                    if key in self._carried[chain.chain_id] or self.dice.random() < 0.02:
+                        continue
+                    replaced = self._replaced.get((message.destination_chain, gmp), {})
+                    if log.block_number <= replaced.get(chain.chain_id, -1):
+                        self.faults["message lost in flight"] += 1
+                        self.lost.append(message)
                         continue
                     self._carried[chain.chain_id].add(key)
                     self.chains[message.destination_chain].submit(partial(_bring, gmp, log.data))
@@ -272,10 +308,12 @@ class TripwireWorld:
                 chain.mine()
                 if self.dice.random() < 0.1:
                     self._lagging[key].behind = self.dice.choice([0, 0, 1, 3, 20])
-                if deepest and self.dice.random() < 0.03:
+                if deepest and self.dice.random() < 0.1:
                     depth = min(self.dice.choice([1, 1, 2, 3, 7, 20, deepest]), chain.height)
                     chain.reorganise(depth, keep=self.dice.choice([1.0, 0.9]))
-                    self.reorgs += 1
+                    name = self.deployment.chain(key).name
+                    self.faults[f"reorg on {name}"] += 1
+                    self.faults[f"reorg of {depth} blocks on {name}"] += 1
             self._carry()
 
     async def wait_for(self, gmp: Gmp, chain_id: int, blocks: int = 400) -> bool:
@@ -298,8 +336,14 @@ class TripwireWorld:
                 pauses=sum(one.deed is Deed.PAUSED for one in records),
                 findings=tuple(one.document["kind"] for one in records if one.deed is Deed.FINDING),
                 kinds=tuple(one.document["kind"] for one in records if one.deed is Deed.EVIDENCE),
-                restarts=self.restarts,
-                reorgs=self.reorgs,
+                faults=self.faults
+                | Counter(
+                    {
+                        "creation fell": memory.count_orphaned(),
+                        "answer of an endpoint that lags": sum(one.late_answers for one in self._lagging.values()),
+                        "lie of an endpoint": sum(one.told for one in self._liars),
+                    }
+                ),
             )
 
 
@@ -319,15 +363,20 @@ async def honest_history(seed: int, file: Path, *, messages: int) -> tuple[Outco
     try:
         await world.pass_blocks(5)
         while len(world.created) < messages:
-            for _ in range(25):
+            for _ in range(dice.choice([2, 10, 40])):
                 source, destination = dice.sample(ids, 2)
                 world.send(source, destination, dice.sample(GMPS, dice.choice([1, 2, 3])))
+            if dice.random() < 0.2:
+                world.replace_adapter(dice.choice(ids), dice.choice(GMPS))
             if world.created and dice.random() < 0.5:
                 world.retry(dice.choice(world.created[-200:]), dice.sample(GMPS, 2))
             await world.pass_blocks(1, deepest=DEEPEST)
-            if dice.random() < 0.08:
+            for message in world.lost:
+                world.retry(message, dice.sample(GMPS, 2))
+            world.lost.clear()
+            if dice.random() < 0.1:
                 await world.kill()
-                world.restarts += 1
+                world.faults["restart"] += 1
                 await world.pass_blocks(dice.choice([0, 1, 5, 30]), deepest=DEEPEST)
                 world.start()
         await world.pass_blocks(2 * FINALITY, deepest=3)

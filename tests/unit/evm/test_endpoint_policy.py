@@ -189,6 +189,19 @@ async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: 
     assert block is not None
 
 
+async def test_where_endpoints_must_agree_who_fails_or_is_slow_is_asked_again_and_not_waited_for(serve: Serve) -> None:
+    """One is sound, one fails at first, and one hangs: the second try of the failing one makes two that agree."""
+    sound, failures = chain_up_to(9), [{"nothing": 1}]
+
+    def shaky(method: str, params: list[Any]) -> Any:
+        return failures.pop() if failures else sound(method, params)
+
+    urls = [(await serve(one)).url for one in (chain_up_to(9), shaky, slow(chain_up_to(9), 30))]
+    endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=60, hedge_after=0.1))
+    async with EvmChain(ALPHA, endpoints) as chain, asyncio.timeout(20):
+        assert await chain.block(5) is not None
+
+
 def finalized_at(height: int) -> Behaviour:
     return lambda _method, params: {
         "result": {

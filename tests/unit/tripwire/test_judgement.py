@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.ports import Block
 from bridge.tripwire.judgement import Creation, HandOver, Ruling, SeenReceipt, judge
 
 GMP, OTHER = 2, 3
@@ -29,40 +28,34 @@ UNUSED = HandOver(1 << (OTHER - 1), 40, is_orphaned=False)
 FALLEN = replace(CREATION, is_orphaned=True)
 
 
-def final(number: int = 50, time: int = 1_010) -> Block:
-    return Block(number, b"f" * 32, bytes(32), time)
-
-
 @pytest.mark.parametrize(
-    ("creations", "hand_overs", "at", "ruling"),
+    ("creations", "hand_overs", "final", "is_covered", "ruling"),
     [
-        ([], [], None, Ruling.WAIT),
-        ([], [], final(), Ruling.RECEIPT_WITHOUT_CREATION),
-        ([], [], final(number=49), Ruling.WAIT),
-        ([], [], final(time=1_009), Ruling.WAIT),
-        ([CREATION], [HANDED], final(number=40), Ruling.HONEST),
-        ([CREATION], [HANDED], final(number=39), Ruling.WAIT),
-        ([CREATION], [UNUSED], final(), Ruling.RECEIPT_OVER_UNUSED_GMP),
-        ([CREATION], [UNUSED], final(number=49), Ruling.WAIT),
-        ([CREATION], [UNUSED, replace(HANDED, block_number=48)], final(), Ruling.HONEST),
-        ([FALLEN], [replace(HANDED, is_orphaned=True)], final(), Ruling.ORPHANED),
-        ([FALLEN], [], final(number=49), Ruling.WAIT),
-        ([FALLEN, CREATION], [HANDED], final(), Ruling.HONEST),
-        ([CREATION], [replace(HANDED, is_orphaned=True)], final(), Ruling.ORPHANED),
-        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], final(number=40, time=0), Ruling.PAYLOAD_DIFFERS),
-        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], final(number=39), Ruling.WAIT),
-        ([replace(CREATION, destination=30)], [HANDED], final(), Ruling.PAYLOAD_DIFFERS),
+        ([], [], 50, True, Ruling.RECEIPT_WITHOUT_CREATION),
+        ([], [], 50, False, Ruling.WAIT),
+        ([CREATION], [HANDED], 40, False, Ruling.HONEST),
+        ([CREATION], [HANDED], 39, False, Ruling.WAIT),
+        ([CREATION], [UNUSED], 50, True, Ruling.RECEIPT_OVER_UNUSED_GMP),
+        ([CREATION], [UNUSED], 50, False, Ruling.WAIT),
+        ([CREATION], [UNUSED, replace(HANDED, block_number=48)], 50, True, Ruling.HONEST),
+        ([FALLEN], [replace(HANDED, is_orphaned=True)], 50, True, Ruling.ORPHANED),
+        ([FALLEN], [], 50, False, Ruling.WAIT),
+        ([FALLEN, CREATION], [HANDED], 50, True, Ruling.HONEST),
+        ([CREATION], [replace(HANDED, is_orphaned=True)], 50, True, Ruling.ORPHANED),
+        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], 40, False, Ruling.PAYLOAD_DIFFERS),
+        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], 39, True, Ruling.WAIT),
+        ([replace(CREATION, destination=30)], [HANDED], 50, False, Ruling.PAYLOAD_DIFFERS),
     ],
 )
 def test_a_receipt_is_what_its_source_says(
-    creations: list[Creation], hand_overs: list[HandOver], at: Block | None, ruling: Ruling
+    creations: list[Creation], hand_overs: list[HandOver], final: int, is_covered: bool, ruling: Ruling
 ) -> None:
-    assert judge(RECEIPT, creations, hand_overs, at, max_clock_skew=10) is ruling
+    assert judge(RECEIPT, creations, hand_overs, final, is_covered=is_covered) is ruling
 
 
 def test_a_delivery_that_came_too_late_says_nothing_of_its_payload() -> None:
     late = replace(RECEIPT, payload_hash=None)
-    assert judge(late, [CREATION], [HANDED], final(), max_clock_skew=10) is Ruling.HONEST
+    assert judge(late, [CREATION], [HANDED], 50, is_covered=True) is Ruling.HONEST
 
 
 def test_only_what_a_gmp_alone_can_cause_is_a_forgery() -> None:

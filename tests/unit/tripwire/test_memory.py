@@ -43,7 +43,6 @@ def receipt(number: int = 5, gmp: int = 2) -> dict[str, Any]:
         "block_time": 1_000,
         "transaction": b"t" * 32,
         "log_index": gmp,
-        "source_height": 1,
     }
 
 
@@ -57,7 +56,7 @@ def opened(file: Path) -> closing[Memory]:
 
 
 def accuse(memory: Memory, gmp: int = 2) -> str:
-    memory.apply(Reading(chain_id=THERE, tip=block(5), receipts=[receipt(gmp=gmp)]))
+    memory.apply(Reading(chain_id=THERE, tips=[block(5)], receipts=[receipt(gmp=gmp)]))
     (seen,) = memory.waiting()
     return memory.accuse(seen, Ruling.RECEIPT_WITHOUT_CREATION, {"kind": "x"}, 1.0, lambda _: [])
 
@@ -65,7 +64,7 @@ def accuse(memory: Memory, gmp: int = 2) -> str:
 def test_what_is_read_twice_is_kept_once_and_a_ruling_stays(file: Path) -> None:
     with opened(file) as memory:
         accuse(memory)
-        memory.apply(Reading(chain_id=THERE, tip=block(5), receipts=[receipt()]))
+        memory.apply(Reading(chain_id=THERE, tips=[block(5)], receipts=[receipt()]))
         assert memory.waiting() == []
         assert [one.deed for one in memory.records()] == [Deed.EVIDENCE]
 
@@ -73,14 +72,14 @@ def test_what_is_read_twice_is_kept_once_and_a_ruling_stays(file: Path) -> None:
 def test_what_falls_is_kept_as_orphaned_and_stands_again_when_it_comes_back(file: Path) -> None:
     with opened(file) as memory:
         memory.know(HERE, ["0xr"])
-        memory.apply(Reading(chain_id=HERE, tip=block(7), creations=[creation(6)]))
+        memory.apply(Reading(chain_id=HERE, tips=[block(7)], creations=[creation(6)]))
         assert memory.count_created(HERE, "0xr", THERE, 7) == 1
         memory.rewind(HERE, 5)
         assert [one.is_orphaned for one in memory.creations(HERE, ID)] == [True]
         assert memory.count_created(HERE, "0xr", THERE, 7) == 0
-        memory.apply(Reading(chain_id=HERE, tip=block(8, b"c"), creations=[creation(6, b"c")]))
+        memory.apply(Reading(chain_id=HERE, tips=[block(8, b"c")], creations=[creation(6, b"c")]))
         assert sorted(one.is_orphaned for one in memory.creations(HERE, ID)) == [False, True]
-        memory.apply(Reading(chain_id=HERE, tip=block(7), creations=[creation(6)]))
+        memory.apply(Reading(chain_id=HERE, tips=[block(7)], creations=[creation(6)]))
         assert [one.is_orphaned for one in memory.creations(HERE, ID)] == [False, False]
 
 

@@ -62,7 +62,7 @@ def test_incidents_are_counted_by_chain_and_a_gmp_that_is_not_paused_is_told_apa
         }
 
         for gmp in (2, 3):
-            memory.apply(Reading(chain_id=THERE, tip=BlockRef(5, b"b" * 32), receipts=[receipt(gmp=gmp)]))
+            memory.apply(Reading(chain_id=THERE, tips=[BlockRef(5, b"b" * 32)], receipts=[receipt(gmp=gmp)]))
             (seen,) = memory.waiting()
             memory.accuse(seen, Ruling.RECEIPT_WITHOUT_CREATION, {}, 1.0, lambda _: [])
         assert shown() == nothing | {("incidents", there): 2, ("unpaused", there): 2}
