@@ -11,7 +11,7 @@ WIDE, NARROW = 640, 400
 """Widths of plots, in the units in which a letter is 13 high."""
 
 _HEIGHT = 150
-_LEFT, _BOTTOM, _TOP = 44, 24, 8
+_LEFT, _BOTTOM, _TOP = 60, 24, 14
 _SAID, _ROW, _LETTER = 170, 46, 8
 """Of horizontal bars: the room for values on the right, the height of one with its name above it, and of a name's letter its width."""
 
@@ -74,8 +74,8 @@ def _axis(highest: float, unit: str, width: int) -> Markup:
         y = _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
         lines.append(
             Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(_LEFT, width, y, y)
-            + Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{:g}</text>').format(
-                _LEFT - 6, y + 4, highest * share
+            + Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
+                _LEFT - 6, y + 4, _short(highest * share)
             )
         )
     return Markup("<g><title>{}</title>{}</g>").format(unit, Markup("").join(lines))
@@ -162,9 +162,18 @@ def _marks(lines: Sequence[tuple[str, float]], width: int) -> Markup:
 
 
 def _figure(label: str, content: Markup, width: int, height: int = _HEIGHT) -> Markup:
-    return Markup('<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        width, height, label, content
+    shape = "plot wide" if width > NARROW else "plot"
+    return Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        shape, width, height, label, content
     )
+
+
+def _short(value: float) -> str:
+    """A round number that fits on the left of a narrow screen's plot: 2500, 25k, 5M."""
+    for letter, power in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= max(power, 10_000):
+            return f"{value / power:g}{letter}"
+    return f"{value:g}"
 
 
 def _round_up(value: float) -> float:

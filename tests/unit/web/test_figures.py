@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from bridge.domain.ports import TransientError
 from bridge.protocol.indexed import FeePaid, GmpCost, Spending
+from bridge.web.plots import Bar, bars
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.transforms.lanes import Direction, LaneTotal
 from tests.unit.indexer.logs import ALPHA, BETA
@@ -84,3 +86,13 @@ def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None
     gmps = text_of(explorer.get("/gmps").text)
     assert "axelar 100.0 % delivered accepted 5 delivered 5 too late to matter 5" in gmps
     assert "hyperlane 100.0 % delivered accepted 5 delivered 5 too late to matter 0" in gmps
+
+
+@pytest.mark.parametrize("height", [1, 7, 2_300, 12_000, 700_000, 4_000_000, 6 * 10**9])
+def test_the_numbers_of_an_axis_fit_beside_the_plot_on_a_narrow_screen(height: float) -> None:
+    drawn = bars("Messages", [Bar("now", (("bar-a", height),))], "messages")
+    labels = re.findall(r'<text class="tick" x="(\d+)" y="([\d.]+)" text-anchor="end">([\d.kMG]+)</text>', drawn)
+    assert labels
+    for right, baseline, label in labels:
+        assert len(label) * 11.5 <= float(right), label  # the width of a digit that is 20 high
+        assert float(baseline) >= 15, label  # its height
