@@ -5,7 +5,7 @@ A claim counts as proven only if no path was cut short, a control only if halmos
 whose control holds too shows nothing. The last line is `<n> passed, <n> failed in <s>s`.
 
 python -m scripts.prove              bounded as in `make test`
-python -m scripts.prove --deep       more arguments in every list and payload, more time for the solver
+python -m scripts.prove --deep       more arguments in every list and payload, and the contracts that take minutes
 python -m scripts.prove Receiving    only contracts whose name contains this
 """
 
@@ -27,6 +27,8 @@ from scripts.setup_proofs import PROVERS, ROOT
 SOURCES = ROOT / "tests" / "solidity" / "symbolic"
 WORK = ROOT / "build" / "proofs"
 CONTRACT = re.compile(r"^contract (\w+Proofs) is", re.MULTILINE)
+DEEP_CONTRACT = re.compile(r"DeepProofs$")
+"""Too slow for `make test`."""
 AT_ONCE = 2
 """halmos uses one core; so many of them run at a time."""
 
@@ -158,11 +160,15 @@ def prove(names: list[str], bounds: tuple[str, ...]) -> list[Answer]:
 def main() -> int:
     """Prove what was asked for; return 0 only if every claim holds and every control fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("contract", nargs="?", default="", help="part of the name of a contract of proofs")
+    parser.add_argument(
+        "contract", nargs="?", default="", help="part of the name of a contract of proofs, deep ones too"
+    )
     parser.add_argument("--deep", action="store_true", help="longer lists and payloads; takes much longer")
     given = parser.parse_args()
     started = time.monotonic()
     names = contracts(given.contract)
+    if not given.deep and not given.contract:
+        names = [name for name in names if not DEEP_CONTRACT.search(name)]
     if not names:
         parser.error(f"no contract of proofs has {given.contract!r} in its name; there are {', '.join(contracts(''))}")
     found = prove(names, DEEP if given.deep else QUICK)
