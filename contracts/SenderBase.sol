@@ -8,7 +8,7 @@ import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet, NO_GMPS} from "./types/Gmp.sol";
-import {DispatchFailure, GmpFee, Kind, Message, MessageEncoding, Route} from "./types/Message.sol";
+import {DispatchFailure, GmpFee, Kind, MIN_TTL, Message, MessageEncoding, Route} from "./types/Message.sol";
 import {SentMessage, SentMessageLibrary, SentTotal} from "./types/MessageRecords.sol";
 
 /// @dev How a router creates messages, hands them to GMPs and gives back what was not needed. The contracts that inherit it
@@ -31,9 +31,6 @@ abstract contract SenderBase is LanePolicy {
 
     /// @dev In gas: a block of the chains that this is made for. What asks for more could never be executed.
     uint64 internal constant MAX_GAS_LIMIT = 30_000_000;
-
-    /// @dev In seconds: less than any GMP needs. A message with less would be dead on arrival.
-    uint32 internal constant MIN_TTL = 60;
 
     /// @dev More of an adapter's revert reason is not worth its gas in an event or error.
     uint256 internal constant MAX_REASON = 256;

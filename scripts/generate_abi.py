@@ -40,6 +40,7 @@ CONTRACTS = (
     "AtomicCoordinator",
     "AtomicParticipant",
     "AtomicAssets",
+    "ILockedRecipient",
 )
 
 

@@ -15,7 +15,7 @@ from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, ExitCode, escaped, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.domain.jobs import UNRESOLVED, SyncJob
+from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.merkle import verifies
 from bridge.domain.store import Store
 from bridge.queries.heartbeats import arrived_everywhere
@@ -50,7 +50,13 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
             for one in beats
         ],
         "pending": [
-            {**one.record.document, "state": one.state.value, "propagations": one.tries, "problem": one.outcome}
+            {
+                **one.record.document,
+                "state": one.state.value,
+                "propagations": one.tries,
+                "problem": one.outcome,
+                "next": f"waybill sync reconcile 0x{one.message_id.hex()}" if one.state is SyncState.DIVERGED else None,
+            }
             for one in waiting
         ],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -15,9 +15,13 @@ from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import root_of
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
+from bridge.domain.spending import SpendHeldError
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
+from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
 from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
+from bridge.evm.sender import Sending
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
@@ -29,6 +33,11 @@ from bridge.relayer.recovery import Recovery, RetryFailedError
 _log = structlog.get_logger(__name__)
 
 _ARCHIVE_EVERY = 3_600.0  # seconds
+
+LOCK_KEYS: Final = "lock/"
+"""How the transaction keys of locks that are taken again begin."""
+
+_LOCK_ADVICE: Final = "its owner lets the relayer's account retry (setRetrier), then `waybill sync reconcile ID`"
 
 
 class PropagationError(Exception):
@@ -53,8 +62,12 @@ class HeartbeatSigner(Protocol):
 class Propagator(Protocol):
     """How a message is brought forward."""
 
-    async def propagate(self, message: Message) -> str:
+    async def propagate(self, message: Message, *, by_force: bool = False) -> str:
         """Does the next thing that can bring the message to its recipient, and says what.
+
+        Args:
+            message: which one.
+            by_force: whether over every GMP that can carry it, and not over as few as its quorum needs.
 
         Raises:
             PropagationError: nothing could be done.
@@ -73,7 +86,9 @@ class PropagationSettings:
     look: float = 5.0  # between two looks at one message; doubles with each, up to `longest_look`
     longest_look: float = 60.0
     pause: float = 60.0  # between two re-propagations of one message
-    most: int = 5  # re-propagations in vain, after which it is DIVERGED, and each pause is twice the one before
+    most: int = (
+        5  # the re-propagation in vain at which it is DIVERGED; from there by force, each pause twice the one before
+    )
     longest_pause: float = 900.0
     lock_ttl: float = 1_020.0  # for which one worker re-propagates a message alone
     keep: float = 30 * 86_400.0  # for which resolved records stay out of the archive
@@ -204,6 +219,8 @@ class Propagation:
         if job.state is SyncState.APPLIED and not progress.executed:
             _log.error("applied message is not there any more, pending again", message=f"0x{message_id.hex()}")
             context.save(job.reopened("the destination does not show it any more", self._clock.now()))
+        elif job.state is SyncState.DIVERGED and not progress.ended:
+            await self._propagate(context, self._clock.now())
         elif job.state is not SyncState.APPLIED:
             await self.perform(context)
         return self._jobs.newest(SyncJob, message_id) or job
@@ -247,8 +264,14 @@ class Propagation:
         message = self._store.observations.message(job.message_id)
         assert message is not None
         log = _log.bind(message=f"0x{job.message_id.hex()}", fence=job.fence)
+        tries = job.tries + 1
+        diverged = tries >= self._settings.most
+        if diverged and job.state is not SyncState.DIVERGED:
+            log.error("message diverged: final on its source, not applied after all", tries=tries, reason=job.outcome)
         try:
-            done = await self._propagator.propagate(message.message)
+            if diverged:
+                await self._require_standing(job.record)
+            done = await self._propagator.propagate(message.message, by_force=diverged)
             problem = f"re-propagated, not applied yet: {done}"
             log.warning("message re-propagated", how=done, behind=round(now - job.since))
         except AbandonedError as error:
@@ -257,12 +280,23 @@ class Propagation:
         except PropagationError as error:
             problem = str(error)
             log.warning("message not re-propagated", reason=problem)
-        tries = job.tries + 1
-        diverged = tries >= self._settings.most
-        if diverged and job.state is not SyncState.DIVERGED:
-            log.error("message diverged: final on its source, not applied after all", tries=tries, reason=problem)
+        if diverged:
+            block = job.record.block.number
+            problem = f"reconciled by force with its record of block {block}; {problem}"
         state = SyncState.DIVERGED if diverged else job.state
         context.save(job.rescheduled(problem, job.available_at, tries=tries, state=state))
+
+    async def _require_standing(self, record: PrimaryRecord) -> None:
+        """What is forced on a destination must be what its source has.
+
+        Raises:
+            PropagationError: the source does not show the block that the record names.
+            TransientError: the source does not answer.
+        """
+        chain = self._chains[record.source_chain]
+        found = await chain.block(record.block.number)
+        if found is None or found.hash != record.block.hash:
+            raise PropagationError(f"chain {record.source_chain} does not show the block that its record names")
 
     def _later(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
         """To be looked at again after about as long as it has waited by now."""
@@ -284,7 +318,8 @@ class Propagation:
 class RoutePropagator:
     """Brings a message forward by the cheapest thing that can: by executing it, else by sending it over other GMPs.
 
-    Deliveries that died stay dead: an operator decides about those.
+    Deliveries that died stay dead: an operator decides about those. A message that acts under a lock goes forward while its lock
+    holds. If that has expired, it is taken again first (OIP-141).
     """
 
     def __init__(
@@ -295,28 +330,61 @@ class RoutePropagator:
         dead_letters: DeadLetterLog,
         recovery: Recovery,
         execution: Execution,
+        senders: Mapping[int, Sending],
     ) -> None:
+        """`senders` pay for locks that are taken again, by chain."""
+        self._senders = senders
         self._deployment = deployment
         self._chains = chains
         self._letters = dead_letters
         self._recovery = recovery
         self._execution = execution
 
-    async def propagate(self, message: Message) -> str:
+    async def propagate(self, message: Message, *, by_force: bool = False) -> str:
         """See `Propagator.propagate`."""
         if self._letters.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message.id):
             raise AbandonedError("it was abandoned by decision")
         destination = self._deployment.chain(message.destination_chain)
         router = RouterReader(self._chains[destination.chain_id], destination.router)
         try:
+            await self._have_locked(message)
             if await router.missing_receipts(message) == 0:
                 return await self._execute(message)
-            done = await self._recovery.retry(message.id)
+            done = await self._recovery.retry(message.id, wide=by_force)
         except RetryFailedError as error:
             raise PropagationError(str(error)) from error
         except CallRevertedError as error:
             raise PropagationError(f"the router refuses: {explain_revert(error.data)}") from error
         return f"attempt {done.attempt} over {', '.join(gmp.label for gmp in sorted(done.gmps))}"
+
+    async def _have_locked(self, message: Message) -> None:
+        """Makes sure that the lock under which a message acts holds, if it acts under one.
+
+        Raises:
+            PropagationError: the lock is lost for good, or can't be taken again.
+            TransientError: the destination does not answer.
+        """
+        chain, recipient = self._chains[message.destination_chain], from_bytes32(message.recipient)
+        lock = await message_lock(chain, recipient, message.payload)
+        if lock is MessageLock.LOST:
+            raise PropagationError(
+                "the lock under which it was made was released, or another was taken since: its sender has to lock and send again"
+            )
+        if lock is not MessageLock.EXPIRED:
+            return
+        if (sender := self._senders.get(message.destination_chain)) is None:
+            raise PropagationError(f"its lock has expired, and there is no key to take it again: {_LOCK_ADVICE}")
+        key = f"{LOCK_KEYS}0x{message.id.hex()}/{(await chain.head()).number}"
+        try:
+            receipt = await sender.send(key, retake_lock_call(recipient, message.payload))
+        except CallRevertedError as error:
+            why = explain_revert(error.data)
+            raise PropagationError(f"its lock has expired, and {recipient} refuses {why}: {_LOCK_ADVICE}") from error
+        except SpendHeldError as error:
+            raise PropagationError(f"its lock has expired, and is not taken again now: {error}") from error
+        if not receipt.succeeded:
+            raise PropagationError("its lock has expired, and taking it again reverted")
+        _log.warning("lock taken again", message=f"0x{message.id.hex()}", recipient=recipient)
 
     async def _execute(self, message: Message) -> str:
         done = await self._execution.execute(message.id)

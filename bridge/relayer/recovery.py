@@ -132,15 +132,17 @@ class Recovery:
             self._worker.wakeup.set()
         return True
 
-    async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None, *, blind: bool = False) -> Retried:
-        """Retries one message now, over those GMPs or over the best ones; `blind`: see `Planner.plan`.
+    async def retry(
+        self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None, *, blind: bool = False, wide: bool = False
+    ) -> Retried:
+        """Retries one message now, over those GMPs or over the best ones; `blind` and `wide`: see `Planner.plan`.
 
         Raises:
             RetryFailedError: it is not needed, not possible, or the router refused.
             TransientError: a chain does not answer, or no block included the transaction in time.
         """
         try:
-            plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind)
+            plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
             self._commit(plan)
             return await self._send(plan)
         except (NotNeededError, ImpossibleError, NotNowError) as error:

@@ -148,6 +148,7 @@ class Planner:
         tried: frozenset[Gmp] = frozenset(),
         ranking: tuple[Gmp, ...] = (),
         blind: bool = False,
+        wide: bool = False,
     ) -> Plan:
         """How to retry a message.
 
@@ -158,6 +159,7 @@ class Planner:
             tried: GMPs that took it before, as far as the caller knows; the store may know of others.
             ranking: GMPs, the best first, for the choice among those that are as good otherwise.
             blind: whether it is retried without a word of its destination, which may be down: as many GMPs as its quorum.
+            wide: whether every GMP that can carry it does, and not as few as are needed.
 
         Raises:
             NotNeededError: it has ended, its quorum has delivered, or that attempt was made.
@@ -182,7 +184,8 @@ class Planner:
         else:
             usable = self._usable & await source.enabled_gmps()
             usable &= self._deployed(message.destination_chain) if blind else await destination.enabled_gmps()
-            order, needed = self._ranked(message, usable, received, tried, ranking), missing
+            order = self._ranked(message, usable, received, tried, ranking)
+            needed = len(order) if wide else missing
         fees = await self._quotes(message, source, order, needed)
         total = sum(fees.values())
         if self._max_fee is not None and total > self._max_fee:

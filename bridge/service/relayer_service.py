@@ -154,7 +154,7 @@ class RelayerService:
         self.relayer.counting.sources.append(self._requests)
         self.recovery = self._open_recovery(relaying, gate, clock)
         self.execution = self._open_execution(served, gate, clock)
-        self.propagation = self._open_propagation(clock)
+        self.propagation = self._open_propagation(served, clock)
         self.heartbeats = self._open_heartbeats(relaying, clock)
         self.actions = self._open_actions(served, clock)
         self._run_streams = self._open_streams(worker, index)
@@ -211,10 +211,15 @@ class RelayerService:
             clock=clock,
         )
 
-    def _open_propagation(self, clock: Clock) -> Propagation:
+    def _open_propagation(self, payers: Mapping[int, SenderPool], clock: Clock) -> Propagation:
         dead_letters = self.dead_letter_service.dead_letters
         propagator = RoutePropagator(
-            self.deployment, self.chains, dead_letters=dead_letters, recovery=self.recovery, execution=self.execution
+            self.deployment,
+            self.chains,
+            dead_letters=dead_letters,
+            recovery=self.recovery,
+            execution=self.execution,
+            senders=payers,
         )
         return Propagation(
             deployment=self.deployment,

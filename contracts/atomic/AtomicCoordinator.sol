@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {Lane, Lanes} from "../client/Lanes.sol";
 import {RouterClient} from "../client/RouterClient.sol";
 import {IAtomicCoordinator} from "../interfaces/IAtomicCoordinator.sol";
+import {IMessageSender} from "../interfaces/IMessageSender.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {
     Action,
@@ -19,7 +20,7 @@ import {
     Reply,
     Window
 } from "../types/Atomic.sol";
-import {Kind, Retry, Route} from "../types/Message.sol";
+import {Kind, MIN_TTL, Retry, Route} from "../types/Message.sol";
 import {Execution} from "../types/MessageRecords.sol";
 import {AtomicActions} from "./AtomicActions.sol";
 
@@ -34,7 +35,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
 
     Window private _defaultWindow;
     mapping(uint64 chain => mapping(address participant => Lane)) private _lanes;
-    mapping(bytes32 messageId => Place) private _places;
+    mapping(bytes32 messageId => Place) internal _places;
 
     /// @inheritdoc IAtomicCoordinator
     mapping(address account => bool) public isInitiator;
@@ -69,7 +70,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
         if (!isInitiator[msg.sender]) revert NotInitiator(msg.sender);
         Window memory window = request.window;
         if (window.isZero()) window = _defaultWindow;
-        else window.requireSound();
+        else _requireUsable(window);
         _requireParticipants(request);
         return _begin(request, window);
     }
@@ -234,8 +235,14 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
     }
 
     function _setDefaultWindow(Window memory window) private {
-        window.requireSound();
+        _requireUsable(window);
         _defaultWindow = window;
         emit DefaultWindowSet(window);
+    }
+
+    /// @dev A router takes no message that lives for less, so no PREPARE could be sent.
+    function _requireUsable(Window memory window) private pure {
+        window.requireSound();
+        if (window.prepareTtl < MIN_TTL) revert IMessageSender.TtlTooShort(window.prepareTtl, MIN_TTL);
     }
 }

@@ -36,6 +36,10 @@ abstract contract ExpiringLocks {
     error LockHeld(bytes32 subject, address holder, uint64 until);
     error LockNotHeld(bytes32 subject, address caller);
 
+    /// @notice The lock with that fence is no expired one that could be taken again: it holds, was released, or another was taken
+    ///         since.
+    error LockNotExpired(bytes32 subject, uint32 fence);
+
     /// @notice No lock holds for longer, in seconds.
     uint64 public constant MAX_LOCK_TTL = 30 days;
 
@@ -60,8 +64,7 @@ abstract contract ExpiringLocks {
     /// @dev Takes a free lock, or renews the holder's own.
     function _takeLock(bytes32 subject, address holder, uint64 lockTtl) internal virtual {
         if (holder == address(0)) revert ZeroHolder();
-        if (lockTtl < leastLockTtl()) revert LockTtlTooShort(lockTtl, leastLockTtl());
-        if (lockTtl > MAX_LOCK_TTL) revert LockTtlTooLong(lockTtl, MAX_LOCK_TTL);
+        _requireLockTtl(lockTtl);
         _requireUnlocked(subject, holder);
         uint64 until = uint64(block.timestamp) + lockTtl;
         uint32 fence = _locks[subject].fence + 1;
@@ -69,11 +72,32 @@ abstract contract ExpiringLocks {
         emit LockTaken(subject, holder, until, fence);
     }
 
+    /// @dev Takes an expired lock again for its last holder (OIP-141). The fence stays: nobody held the lock in between, so what was
+    ///      sent under it is not stale.
+    function _retakeLock(bytes32 subject, uint32 fence, uint64 lockTtl) internal {
+        _requireLockTtl(lockTtl);
+        if (!_isExpired(subject, fence)) revert LockNotExpired(subject, fence);
+        uint64 until = uint64(block.timestamp) + lockTtl;
+        _locks[subject].until = until;
+        emit LockTaken(subject, _locks[subject].holder, until, fence);
+    }
+
     function _releaseLock(bytes32 subject, address holder) internal {
         (address present,, uint32 fence) = lockOf(subject);
         if (present != holder || holder == address(0)) revert LockNotHeld(subject, holder);
         _locks[subject].until = 0;
         emit LockReleased(subject, holder, fence);
+    }
+
+    /// @dev Whether the last lock had that fence, and ended without being released.
+    function _isExpired(bytes32 subject, uint32 fence) internal view returns (bool) {
+        Lock memory lock = _locks[subject];
+        return lock.fence == fence && lock.until != 0 && lock.until <= block.timestamp;
+    }
+
+    function _requireLockTtl(uint64 lockTtl) private view {
+        if (lockTtl < leastLockTtl()) revert LockTtlTooShort(lockTtl, leastLockTtl());
+        if (lockTtl > MAX_LOCK_TTL) revert LockTtlTooLong(lockTtl, MAX_LOCK_TTL);
     }
 
     /// @dev Reverts if another account than `account` holds the lock.

@@ -91,7 +91,7 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
     }
 
     /// @inheritdoc IRouterClient
-    function isRetrier(address account) external view returns (bool) {
+    function isRetrier(address account) public view returns (bool) {
         return _retriers[account];
     }
 

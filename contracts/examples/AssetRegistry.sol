@@ -7,6 +7,7 @@ import {Lane, Lanes} from "../client/Lanes.sol";
 import {OrderedGuard} from "../client/OrderedGuard.sol";
 import {RouterClient} from "../client/RouterClient.sol";
 import {StateHashGuard} from "../client/StateHashGuard.sol";
+import {ILockedRecipient, MessageLock} from "../interfaces/ILockedRecipient.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {Route} from "../types/Message.sol";
 import {Action, Instruction} from "./AssetInstruction.sol";
@@ -16,7 +17,14 @@ import {Action, Instruction} from "./AssetInstruction.sol";
 ///         keep an asset still while another chain works on it. A ledger that is not an EVM chain may report by attestation.
 /// @dev Five checks in this order: the router's dedup by id, the allowed route, the sender's permission, the rollback
 ///      check, and the guard of the action. A message that fails changes nothing and can be executed again.
-contract AssetRegistry is RouterClient, StateHashGuard, OrderedGuard, AttestationGuard, ExpiringLocks {
+contract AssetRegistry is
+    RouterClient,
+    StateHashGuard,
+    OrderedGuard,
+    AttestationGuard,
+    ExpiringLocks,
+    ILockedRecipient
+{
     struct Asset {
         address owner;
         uint64 version;
@@ -97,6 +105,14 @@ contract AssetRegistry is RouterClient, StateHashGuard, OrderedGuard, Attestatio
         _skip(asset, sequence);
     }
 
+    /// @inheritdoc ILockedRecipient
+    /// @dev For as long as the retry window asks for.
+    function retakeLock(bytes calldata payload) external {
+        if (!isRetrier(msg.sender)) revert NotLockRetaker(msg.sender);
+        Instruction memory instruction = abi.decode(payload, (Instruction));
+        _retakeLock(instruction.asset, instruction.fence, leastLockTtl());
+    }
+
     /// @notice Sends an instruction to the registry on `chain`. `msg.value` pays; what is left over goes back to the caller.
     function instruct(uint64 chain, Instruction calldata instruction) external payable returns (bytes32 messageId) {
         if (!isOperator[msg.sender]) revert NotOperator(msg.sender);
@@ -112,6 +128,16 @@ contract AssetRegistry is RouterClient, StateHashGuard, OrderedGuard, Attestatio
     function resolveTtl(bytes32 asset, uint32 senderTtl) public view returns (uint32) {
         if (senderTtl == 0) return 0;
         return senderTtl < _leastTtl[asset] ? _leastTtl[asset] : senderTtl;
+    }
+
+    /// @inheritdoc ILockedRecipient
+    function lockFor(bytes calldata payload) external view returns (MessageLock lock, uint64 until) {
+        Instruction memory instruction = abi.decode(payload, (Instruction));
+        if (instruction.fence == 0) return (MessageLock.NONE, 0);
+        uint32 fence;
+        (, until, fence) = lockOf(instruction.asset);
+        if (fence == instruction.fence && until != 0) return (MessageLock.HELD, until);
+        return (_isExpired(instruction.asset, instruction.fence) ? MessageLock.EXPIRED : MessageLock.LOST, 0);
     }
 
     function assetOf(bytes32 asset) external view returns (Asset memory) {

@@ -141,7 +141,8 @@ interface IAtomicCoordinator {
     // ---- actions
 
     /// @notice Records an action. Nothing is sent yet: {dispatch} does that.
-    /// @dev Reverts unless the caller is an initiator, the window is sound and the subject is free.
+    /// @dev Reverts unless the caller is an initiator, the window is sound and the subject is free. `TtlTooShort` if `prepareTtl`
+    ///      is below what the router takes.
     /// @return actionId Its name on all chains.
     function begin(ActionRequest calldata request) external returns (bytes32 actionId);
 

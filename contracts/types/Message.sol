@@ -3,6 +3,9 @@ pragma solidity ^0.8.28;
 
 import {Gmp} from "./Gmp.sol";
 
+/// @dev In seconds: less than any GMP needs. A message with less would be dead on arrival.
+uint32 constant MIN_TTL = 60;
+
 /// @dev What a message is about; decides how long and how often the bridge tries (docs/formats.md).
 enum Kind {
     PLAIN,

@@ -68,6 +68,7 @@ export const atomicAssetsAbi = [
 {"type": "error", "name": "InvalidRoute", "inputs": [{"name": "quorum", "type": "uint8", "internalType": "uint8"}, {"name": "gmps", "type": "uint16", "internalType": "GmpSet"}]},
 {"type": "error", "name": "LockHeld", "inputs": [{"name": "subject", "type": "bytes32", "internalType": "bytes32"}, {"name": "holder", "type": "address", "internalType": "address"}, {"name": "until", "type": "uint64", "internalType": "uint64"}]},
 {"type": "error", "name": "LockLongerThanAllowed", "inputs": [{"name": "lockTtl", "type": "uint64", "internalType": "uint64"}, {"name": "most", "type": "uint64", "internalType": "uint64"}]},
+{"type": "error", "name": "LockNotExpired", "inputs": [{"name": "subject", "type": "bytes32", "internalType": "bytes32"}, {"name": "fence", "type": "uint32", "internalType": "uint32"}]},
 {"type": "error", "name": "LockNotHeld", "inputs": [{"name": "subject", "type": "bytes32", "internalType": "bytes32"}, {"name": "caller", "type": "address", "internalType": "address"}]},
 {"type": "error", "name": "LockShorterThanWindow", "inputs": [{"name": "lockTtl", "type": "uint64", "internalType": "uint64"}, {"name": "least", "type": "uint64", "internalType": "uint64"}]},
 {"type": "error", "name": "LockTtlTooLong", "inputs": [{"name": "lockTtl", "type": "uint64", "internalType": "uint64"}, {"name": "most", "type": "uint64", "internalType": "uint64"}]},

@@ -85,6 +85,7 @@ export const atomicCoordinatorAbi = [
 {"type": "error", "name": "SafeCastOverflowedUintDowncast", "inputs": [{"name": "bits", "type": "uint8", "internalType": "uint8"}, {"name": "value", "type": "uint256", "internalType": "uint256"}]},
 {"type": "error", "name": "SubjectBusy", "inputs": [{"name": "subject", "type": "bytes32", "internalType": "bytes32"}, {"name": "actionId", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "TooFewTrustedReceipts", "inputs": [{"name": "messageId", "type": "bytes32", "internalType": "bytes32"}, {"name": "receipts", "type": "uint8", "internalType": "uint8"}, {"name": "quorum", "type": "uint8", "internalType": "uint8"}]},
+{"type": "error", "name": "TtlTooShort", "inputs": [{"name": "ttl", "type": "uint32", "internalType": "uint32"}, {"name": "least", "type": "uint32", "internalType": "uint32"}]},
 {"type": "error", "name": "UnknownAction", "inputs": [{"name": "actionId", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "UnknownBranch", "inputs": [{"name": "actionId", "type": "bytes32", "internalType": "bytes32"}, {"name": "branch", "type": "uint256", "internalType": "uint256"}]},
 {"type": "error", "name": "UnknownLane", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}]},

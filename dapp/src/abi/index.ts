@@ -14,8 +14,9 @@ import { relayerVaultAbi } from "./RelayerVault.ts";
 import { atomicCoordinatorAbi } from "./AtomicCoordinator.ts";
 import { atomicParticipantAbi } from "./AtomicParticipant.ts";
 import { atomicAssetsAbi } from "./AtomicAssets.ts";
+import { lockedRecipientAbi } from "./ILockedRecipient.ts";
 
-export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, relayerVaultAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi };
+export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, relayerVaultAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi, lockedRecipientAbi };
 
 /** All of them, for decoding whatever comes. */
-export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, relayerVaultAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi] as const;
+export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, relayerVaultAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi, lockedRecipientAbi] as const;

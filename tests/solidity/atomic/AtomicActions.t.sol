@@ -10,6 +10,7 @@ import {AtomicParameters} from "../../../contracts/examples/AtomicParameters.sol
 import {IAtomicCoordinator} from "../../../contracts/interfaces/IAtomicCoordinator.sol";
 import {IAtomicParticipant} from "../../../contracts/interfaces/IAtomicParticipant.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {
     ActionRequest,
     ActionState,
@@ -302,6 +303,24 @@ contract AtomicActionsTest is Test, AtomicChains {
         asked.lockTtl = uint32(30 days + 1);
         vm.expectRevert(abi.encodeWithSelector(Windows.LockLongerThanAllowed.selector, 30 days + 1, 30 days));
         this.makeParticipant(asked);
+    }
+
+    /// @dev What a router would refuse is refused before there is an action.
+    function test_Revert_When_PrepareWouldLiveForLessThanTheRouterTakes() external {
+        ActionRequest memory made = freeze(Level.ALL_OR_NOTHING);
+        made.window = window();
+        made.window.prepareTtl = 59;
+        bytes memory refused = abi.encodeWithSelector(IMessageSender.TtlTooShort.selector, 59, 60);
+        vm.expectRevert(refused);
+        vm.prank(initiator);
+        coordinator.begin(made);
+        vm.expectRevert(refused);
+        vm.prank(owner);
+        coordinator.setDefaultWindow(made.window);
+        made.window.prepareTtl = 60;
+        vm.prank(initiator);
+        bytes32 actionId = coordinator.begin(made);
+        tell(actionId, 0);
     }
 
     /// @dev The coordinator has another idea of its window: the participant keeps to its own.

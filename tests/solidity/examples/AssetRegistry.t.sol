@@ -6,6 +6,7 @@ import {ExpiringLocks} from "../../../contracts/client/ExpiringLocks.sol";
 import {StateHashGuard} from "../../../contracts/client/StateHashGuard.sol";
 import {Action, Instruction} from "../../../contracts/examples/AssetInstruction.sol";
 import {AssetRegistry} from "../../../contracts/examples/AssetRegistry.sol";
+import {ILockedRecipient, MessageLock} from "../../../contracts/interfaces/ILockedRecipient.sol";
 import {Message} from "../../../contracts/types/Message.sol";
 import {AssetRegistryFixture} from "./AssetRegistryFixture.sol";
 import {HashlessRegistry, ReplayableRegistry, UnorderedRegistry} from "./doubles/VulnerableRegistries.sol";
@@ -270,6 +271,69 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertEq(holder, address(0), "nobody had to release it");
         assertEq(beta.currentStateHash(HOUSE), before);
         assertTrue(_apply(_make(Action.SYNC, eve, 2)), "the asset moves again");
+    }
+
+    /// @custom:requirement OIP-141
+    function test_AMessageWhoseLockHasExpiredIsAppliedUnderThatLockTakenAgain() external {
+        Message memory message = _sendUnderLock();
+        vm.prank(owner);
+        beta.setRetrier(eve, true);
+        _assertLock(message, MessageLock.HELD, uint64(block.timestamp) + 1 hours);
+        vm.prank(eve);
+        vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockNotExpired.selector, HOUSE, 1));
+        beta.retakeLock(message.payload);
+
+        vm.warp(block.timestamp + 1 hours);
+        _assertLock(message, MessageLock.EXPIRED, 0);
+        vm.expectRevert(abi.encodeWithSelector(ILockedRecipient.NotLockRetaker.selector, bob));
+        vm.prank(bob);
+        beta.retakeLock(message.payload);
+        vm.prank(eve);
+        beta.retakeLock(message.payload);
+        (address holder, uint64 until, uint32 fence) = beta.lockOf(HOUSE);
+        assertEq(holder, ann, "for whom it was taken first");
+        assertEq(until, block.timestamp + beta.leastLockTtl());
+        assertEq(fence, 1, "nobody held it in between");
+        assertFalse(_apply(_make(Action.SYNC, eve, 2)), "it keeps others out again");
+        _deliver(message);
+        assertTrue(_isExecuted(message));
+        assertEq(_ownerOf(), bob);
+    }
+
+    /// @custom:requirement OIP-141
+    function test_ALockThatWasReleasedOrFollowedByAnotherIsNotTakenAgain() external {
+        Message memory message = _sendUnderLock();
+        vm.prank(owner);
+        beta.setRetrier(eve, true);
+        assertTrue(_apply(_makeLock(Action.UNLOCK, ann, 2)));
+        _assertLost(message);
+        assertTrue(_apply(_makeLock(Action.LOCK, bob, 3)));
+        _assertLost(message);
+        vm.warp(block.timestamp + LOCK_TTL);
+        _assertLost(message);
+        _assertLock(_instruct(_make(Action.SYNC, bob, 1)), MessageLock.NONE, 0);
+    }
+
+    /// @dev A lock of Ann, and an hour before it ends a change under it, which no GMP has brought yet.
+    function _sendUnderLock() private returns (Message memory) {
+        assertTrue(_apply(_makeLock(Action.LOCK, ann, 1)));
+        vm.warp(block.timestamp + LOCK_TTL - 1 hours);
+        Instruction memory made = _make(Action.SYNC, bob, 1);
+        made.fence = 1;
+        return _instruct(made);
+    }
+
+    function _assertLost(Message memory message) private {
+        _assertLock(message, MessageLock.LOST, 0);
+        vm.prank(eve);
+        vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockNotExpired.selector, HOUSE, 1));
+        beta.retakeLock(message.payload);
+    }
+
+    function _assertLock(Message memory message, MessageLock expected, uint64 expectedUntil) private view {
+        (MessageLock lock, uint64 until) = beta.lockFor(message.payload);
+        assertTrue(lock == expected, "how the message stands to its lock");
+        assertEq(until, expectedUntil);
     }
 
     // ---------------------------------------------------------------- ATTEST

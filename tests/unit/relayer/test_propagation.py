@@ -45,14 +45,16 @@ class Counting:
     """Brings nothing forward, and counts how often it was asked to."""
 
     at: list[float] = field(default_factory=list)
+    by_force: list[bool] = field(default_factory=list)
     error: Exception | None = None
     through: Propagator | None = None
 
-    async def propagate(self, message: Message) -> str:
+    async def propagate(self, message: Message, *, by_force: bool = False) -> str:
         self.at.append(asyncio.get_running_loop().time())
+        self.by_force.append(by_force)
         if self.error is not None:
             raise self.error
-        return "nothing" if self.through is None else await self.through.propagate(message)
+        return "nothing" if self.through is None else await self.through.propagate(message, by_force=by_force)
 
     def asked(self, times: int) -> bool:
         return len(self.at) == times
@@ -102,6 +104,7 @@ def router_propagator(world: World, bridge: SimulatedRelayer) -> RoutePropagator
         dead_letters=bridge.dead_letters,
         recovery=bridge.recovery,
         execution=bridge.execution,
+        senders=bridge.relay_senders,
     )
 
 
@@ -195,8 +198,10 @@ async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line
             ),
             seconds=1500,
         )
-        assert len(counting.at) == 5
-        assert followed(store, sent.message).outcome == "no key"
+        assert counting.by_force == [False, False, False, False, True]
+        record = followed(store, sent.message).record
+        forced = f"reconciled by force with its record of block {record.block.number}; no key"
+        assert followed(store, sent.message).outcome == forced
         assert [one.record.message_id for one in store.jobs.listed(SyncJob, {SyncState.DIVERGED}, 100)] == [
             sent.message.id
         ]

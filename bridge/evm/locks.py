@@ -1,0 +1,40 @@
+"""The lock under which a message acts, as its recipient has it (`contracts/interfaces/ILockedRecipient.sol`)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from bridge.domain.ports import Call, CallRevertedError, Chain
+from bridge.protocol.contracts import Contract
+from bridge.protocol.events import load_abi
+
+LOCKED_RECIPIENT: Final = Contract(load_abi("ILockedRecipient"))
+
+
+class MessageLock(IntEnum):
+    """How a message stands to its lock; the numbers are the contract's."""
+
+    NONE = 0
+    HELD = 1
+    EXPIRED = 2
+    LOST = 3
+
+
+async def message_lock(chain: Chain, recipient: str, payload: bytes) -> MessageLock:
+    """Asks a recipient; one that knows no locks refuses the call, or answers it with something else.
+
+    Raises:
+        TransientError: the chain does not answer.
+    """
+    try:
+        answer = await chain.call(Call(to=recipient, data=LOCKED_RECIPIENT.encode("lockFor", payload)))
+    except CallRevertedError:
+        return MessageLock.NONE
+    number = int.from_bytes(answer[:32], "big")
+    return MessageLock(number) if len(answer) == 64 and number in list(MessageLock) else MessageLock.NONE
+
+
+def retake_lock_call(recipient: str, payload: bytes) -> Call:
+    """Takes the expired lock of a message with that payload again."""
+    return Call(to=recipient, data=LOCKED_RECIPIENT.encode("retakeLock", payload))

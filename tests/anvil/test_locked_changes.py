@@ -1,0 +1,218 @@
+"""State changes that act under a lock of their asset, and such as fail again and again: what `waybill relayer run` does about them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_utils import keccak
+
+from bridge import devnet as devnets
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account
+from bridge.devnet.artifacts import Artifact
+from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import devnet_attesters
+from bridge.domain.jobs import SyncJob, SyncState
+from bridge.domain.ports import Call
+from bridge.evm.chain import EvmChain, open_chains
+from bridge.protocol.contracts import Contract
+from bridge.protocol.events import MessageRouted, decode_event
+from bridge.protocol.gmps import Gmp, bits_from_gmps
+from bridge.protocol.message import Message, decode_envelope
+from bridge.service.relayer_service import RelayerService, open_relayer
+from scripts.setup_proofs import ROOT
+from tests.anvil.rpc import free_ports, mine, rpc
+from tests.anvil.test_dead_letters import broken_axelar
+from tests.anvil.test_relayer import blocks, settings
+from tests.anvil.traffic import transact
+
+SOURCE = "contracts/examples/AssetRegistry.sol"
+HOUSE = keccak(text="house")
+SYNC, LOCK = 0, 4
+OWNER, BUYER = account(DEPLOYER_KEY), "0x" + "b0" * 20
+WINDOW = (60, 1, 1)  # messageTtl, maxRetries, maxBackoff
+LOCK_TTL = 61
+DAY = 86_400
+PATIENCE = 150  # seconds
+FOLLOWING = {"heartbeat": 0.3, "threshold": 3, "pause": 2, "most": 2, "longest_pause": 4}
+
+
+@dataclass(frozen=True)
+class Registries:
+    """A registry on alpha, which instructs the one on beta."""
+
+    devnet: Devnet
+    chains: dict[int, EvmChain]
+    artifact: Artifact
+    alpha: str
+    beta: str
+
+    @classmethod
+    async def deploy(cls, devnet: Devnet, chains: dict[int, EvmChain], *, retaker: str) -> Registries:
+        artifact = compiled()
+        alpha, beta = devnet.deployment.chains
+        here, there = [await Deployer.on(chains[one.chain_id], OWNER) for one in (alpha, beta)]
+        source = here.create(artifact, alpha.router, OWNER.address, WINDOW)
+        target = there.create(artifact, beta.router, OWNER.address, WINDOW)
+        made = cls(devnet, chains, artifact, source, target)
+        here.call(artifact, source, "setOperator", OWNER.address, True)
+        here.call(artifact, source, "setRetrier", account(RELAYER_KEY).address, True)
+        believed = bits_from_gmps(beta.gmp_numbers)
+        there.call(artifact, target, "allowRoute", alpha.chain_id, source, 1, believed)
+        there.call(artifact, target, "setRetrier", retaker, True)
+        there.call(artifact, target, "create", HOUSE, OWNER.address, 100)
+        for action in (SYNC, LOCK):
+            there.call(artifact, target, "setPermission", alpha.chain_id, source, action, True)
+        await asyncio.gather(here.send(), there.send())
+        return made
+
+    async def instruct(self, gmp: Gmp, **given: Any) -> Message:
+        """One instruction of alpha's registry over a GMP."""
+        alpha, beta = self.devnet.deployment.chains
+        lane = (beta.chain_id, self.beta, 400_000, DAY, 1, bits_from_gmps([gmp]))
+        chain, encode = self.chains[alpha.chain_id], self.artifact.contract.encode
+        assert (await transact(chain, OWNER, Call(to=self.alpha, data=encode("setLane", lane)))).succeeded
+        empty = {"action": SYNC, "asset": HOUSE, "state": bytes(32), "sequence": 0, "ledger": bytes(32)}
+        rest = {"transaction": bytes(32), "account": BUYER, "units": 1, "lockTtl": 0, "fence": 0}
+        data = encode("instruct", beta.chain_id, tuple({**empty, **rest, **given}.values()))
+        receipt = await transact(chain, OWNER, Call(to=self.alpha, data=data, value=10**18))
+        assert receipt.succeeded
+        events = [decode_event(log.topics, log.data) for log in receipt.logs if log.address == alpha.router]
+        (routed,) = [one for one in events if isinstance(one, MessageRouted)]
+        return decode_envelope(routed.envelope).message
+
+    async def ask(self, function: str, *arguments: Any) -> Any:
+        """A view of beta's registry."""
+        beta = self.devnet.deployment.chains[1]
+        call = Call(to=self.beta, data=self.artifact.contract.encode(function, *arguments))
+        return self.artifact.contract.decode(function, await self.chains[beta.chain_id].call(call))
+
+    async def sync_under_lock(self, bridge: RelayerService) -> Message:
+        """A lock that arrives, and a change under it over a GMP that delivers nothing."""
+        await self.instruct(Gmp.HYPERLANE, action=LOCK, account=OWNER.address, sequence=1, lockTtl=LOCK_TTL)
+        await until_async(self.holds_lock)
+        state = await self.ask("currentStateHash", HOUSE)
+        sent = await self.instruct(Gmp.AXELAR, state=state, fence=1)
+        await until(lambda: bridge.store.jobs.newest(SyncJob, sent.id) is not None)
+        return sent
+
+    async def holds_lock(self) -> bool:
+        return bool((await self.ask("lockOf", HOUSE))[1])
+
+    async def is_applied(self) -> bool:
+        return bool((await self.ask("assetOf", HOUSE))[0].lower() == BUYER)
+
+    def let_pass(self, seconds: int) -> None:
+        """On beta alone."""
+        url = self.devnet.deployment.chains[1].rpc_urls[0]
+        rpc(url, "evm_increaseTime", seconds)
+        mine(url)
+
+
+def compiled() -> Artifact:
+    forge = str(ROOT / "build" / "tools" / "bin" / "forge")
+    subprocess.run([forge, "build", SOURCE], cwd=ROOT, check=True, capture_output=True)
+    found = json.loads((ROOT / "build/forge/out/AssetRegistry.sol/AssetRegistry.json").read_text())
+    return Artifact(
+        "AssetRegistry", found["abi"], bytes.fromhex(found["bytecode"]["object"][2:]), Contract(found["abi"])
+    )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.2)
+
+
+async def until_async(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():
+            await asyncio.sleep(0.3)
+
+
+@pytest.fixture(scope="module")
+def two_chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    home = tmp_path_factory.mktemp("devnet")
+    try:
+        yield asyncio.run(devnets.up(home=home, chains=2, block_time=0, first_port=free_ports(2)[0]))
+    finally:
+        devnets.down(home=home)
+
+
+@pytest.fixture
+async def chains(two_chains: Devnet) -> AsyncIterator[dict[int, EvmChain]]:
+    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in two_chains.chains}
+    async with open_chains(two_chains.deployment) as opened:
+        yield opened
+    for url, snapshot in snapshots.items():
+        assert rpc(url, "evm_revert", snapshot)
+
+
+@asynccontextmanager
+async def relaying(devnet: Devnet, folder: Path) -> AsyncIterator[RelayerService]:
+    made = settings(folder, sync=FOLLOWING, policies={"state_sync": {"max_retries": 200, "base": 0.3, "cap": 1}})
+    async with open_relayer(devnet.deployment, made, devnet_attesters) as bridge, blocks(devnet):
+        task = asyncio.create_task(bridge.run())
+        try:
+            yield bridge
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.requirement("OIP-85", "OIP-88", "OIP-141")
+async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_taken_again(
+    two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    registries = await Registries.deploy(two_chains, chains, retaker=account(RELAYER_KEY).address)
+    with broken_axelar(two_chains):
+        async with relaying(two_chains, tmp_path) as bridge:
+            sent = await registries.sync_under_lock(bridge)
+            registries.let_pass(LOCK_TTL + 1)
+            assert not await registries.is_applied()
+            await until_async(registries.is_applied)
+            job = bridge.store.jobs.newest(SyncJob, sent.id)
+            assert job is not None
+            attempts = bridge.store.observations.attempts(sent.id)
+    assert {gmp for attempt in attempts[1:] for gmp in attempt.gmps}.isdisjoint({Gmp.AXELAR})
+    holder, ends, fence = await registries.ask("lockOf", HOUSE)
+    assert (holder, fence) == (OWNER.address.lower(), 1), "the same lock, for the same holder"
+    assert ends != 0
+
+
+@pytest.mark.requirement("OIP-136", "OIP-141", "OIP-142", "OIP-143")
+async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or_with_one_command(
+    two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    """The recipient's owner lets the relayer take no lock: nothing is sent in vain, and the operator is told what to do."""
+    registries = await Registries.deploy(two_chains, chains, retaker=OWNER.address)
+    with broken_axelar(two_chains):
+        async with relaying(two_chains, tmp_path) as bridge:
+            sent = await registries.sync_under_lock(bridge)
+            registries.let_pass(LOCK_TTL + 1)
+            jobs = bridge.store.jobs
+            await until(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.DIVERGED)
+            stuck = jobs.newest(SyncJob, sent.id)
+            assert stuck is not None
+            assert stuck.outcome.startswith(
+                f"reconciled by force with its record of block {stuck.record.block.number}; "
+            )
+            assert "NotLockRetaker" in stuck.outcome
+            assert "waybill sync reconcile" in stuck.outcome
+            assert len(bridge.store.observations.attempts(sent.id)) == 1, "nothing was paid for in vain"
+            allow = registries.artifact.contract.encode("setRetrier", account(RELAYER_KEY).address, True)
+            beta = chains[two_chains.deployment.chains[1].chain_id]
+            assert (await transact(beta, OWNER, Call(to=registries.beta, data=allow))).succeeded
+            await until_async(registries.is_applied)
+            attempts = bridge.store.observations.attempts(sent.id)
+            await until(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.APPLIED)
+    forced = {gmp for attempt in attempts[1:] for gmp in attempt.gmps}
+    assert len(forced) > 1, "over every GMP that can carry it"
