@@ -11,10 +11,11 @@ from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
 from bridge.domain.finality_records import FOLLOWED, change_id_of
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.outbox import OutboxState, event_id_of
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
+from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy, Spent
 from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.protocol.message import Kind
+from tests.simulation.actions import ActionWatch, ends
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import DAPP, RELAYER, World
 from tests.support.simulation.world import Sent
@@ -41,6 +42,7 @@ class History:
     store: Store
     dead_letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
     follows: bool = False  # whether state changes are followed
+    watch: ActionWatch | None = None  # of atomic actions, if there are any
     events: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
@@ -64,6 +66,8 @@ def complaints(history: History) -> list[str]:
         found += _message_complaints(history, sent)
     for chain in history.world.chains.values():
         found += (c for one in (RELAYER, DAPP) for c in _nonce_complaints(history, chain.chain_id, one.address))
+    if history.watch is not None:
+        found += [*history.watch.complaints, *ends(history.world, history.dead_letters)]
     return found + _letter_complaints(history) + _heartbeat_complaints(history)
 
 
@@ -137,12 +141,12 @@ def _heartbeat_complaints(history: History) -> list[str]:
 
 
 def _letter_complaints(history: History) -> list[str]:
-    """A delivery that is dead has one letter, if its kind has letters; a letter is about a delivery that is, or was, dead."""
+    """A delivery that is dead has one letter, if its kind has letters and it did not expire; a letter is about a delivery that is, or was, dead."""
     store = history.store
     dead = {
         entry.event_id
         for entry in store.outbox.listed(state=OutboxState.DEAD, limit=10_000)
-        if POLICIES[entry.kind].dead_letter
+        if POLICIES[entry.kind].dead_letter and Spent.MESSAGE_TTL_EXPIRED not in (entry.last_error or "")
     }
     dead_letters = history.dead_letters.dead_letters(limit=None)
     records = [record.event_id for record in history.dead_letters.records() if record.kind is RecordKind.ENTERED]

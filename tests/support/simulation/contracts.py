@@ -18,6 +18,7 @@ from eth_utils.address import to_checksum_address
 
 from bridge.domain.payments import RATE_UNIT
 from bridge.domain.ports import Call
+from bridge.evm.actions import COORDINATOR
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.events import (
@@ -33,6 +34,8 @@ from bridge.protocol.events import (
 )
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
+from tests.support.simulation.actions import COORDINATOR_ADDRESS, PARTICIPANT_ADDRESS, Atomics, Sends
+from tests.support.simulation.reverts import RevertedError, refusal
 
 ROUTER_ADDRESS: Final = to_checksum_address("0x" + "70" * 20)
 MULTICALL_ADDRESS: Final = to_checksum_address("0x" + "71" * 20)
@@ -47,6 +50,11 @@ TWO_STEPS: Final = frozenset({Gmp.AXELAR})
 QUOTE: Final = 10  # wei
 ALLOWANCE: Final = 86_400  # seconds that the tripwire may pause a GMP for
 
+ATOMIC: Final = frozenset({COORDINATOR_ADDRESS, PARTICIPANT_ADDRESS})
+ACTION_QUORUM: Final = 2
+ACTION_FEE: Final = QUOTE * len(GMPS)
+CONTRACT_RETRY: Final = COORDINATOR.selector("retry")
+
 DISPATCHED: Final = keccak(text="SimulatedDispatch(bytes)")
 APPROVE: Final = b"aprv"
 DELIVER: Final = b"dlvr"
@@ -57,14 +65,6 @@ NUMBER_USED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["num
 
 Emitted = tuple[str, tuple[bytes, ...], bytes]
 """Address, topics and data of an event."""
-
-
-class RevertedError(Exception):
-    """A contract refused."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data.hex())
-        self.data = data
 
 
 @dataclass(slots=True)
@@ -91,6 +91,7 @@ class State:
     retriers: dict[str, str] = field(default_factory=dict)  # by sender in small letters
     pauses: dict[int, int] = field(default_factory=dict)  # until when the tripwire has paused a GMP, Unix seconds
     is_trial: bool = False  # whether what is done is a call without a transaction: contracts can tell, by tx.gasprice
+    atomics: Atomics = field(default_factory=lambda: Atomics(0))
 
     def copy(self) -> State:
         """The same, to be changed."""
@@ -113,6 +114,7 @@ class State:
             dict(self.retriers),
             dict(self.pauses),
             self.is_trial,
+            self.atomics.copy(),
         )
 
     def trial(self) -> State:
@@ -231,21 +233,36 @@ def transact(state: State, sender: str, call: Call) -> list[Emitted]:
     Raises:
         RevertedError: a contract refused; the state must be thrown away.
     """
-    selector = call.data[:4]
-    if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("retryRoute"):
-        return _retry(state, sender, call)
-    if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("execute"):
-        return _execute_by_hand(state, call.data)
-    if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("pauseGmp"):
-        gmp, until = _arguments("pauseGmp", call.data)
-        state.pauses[gmp] = until
-        return []
+    if call.to == ROUTER_ADDRESS:
+        return _call_router(state, sender, call)
     if call.to == MULTICALL_ADDRESS:
         return _multicall(state, call.data)
+    if to_checksum_address(call.to) in ATOMIC and state.atomics.home:
+        return _call_atomic(state, sender, call)
     for gmp in GMPS:
         if call.to == gmp_address(gmp):
             return _deliver(state, gmp, call.data)
     return []  # an account without code
+
+
+def _call_router(state: State, sender: str, call: Call) -> list[Emitted]:
+    match call.data[:4]:
+        case selector if selector == ROUTER.selector("retryRoute"):
+            return _retry(state, sender, call)
+        case selector if selector == ROUTER.selector("execute"):
+            return _execute_by_hand(state, call.data)
+        case selector if selector == ROUTER.selector("pauseGmp"):
+            gmp, until = _arguments("pauseGmp", call.data)
+            state.pauses[gmp] = until
+    return []
+
+
+def _call_atomic(state: State, sender: str, call: Call) -> list[Emitted]:
+    if call.data[:4] == CONTRACT_RETRY:
+        return _retry_of_contract(state, sender, call)
+    events: list[Emitted] = []
+    state.atomics.call(to_checksum_address(call.to), call.data, state.timestamp, _sends(state, events), ACTION_FEE)
+    return events
 
 
 def view(state: State, call: Call) -> bytes:
@@ -259,6 +276,9 @@ def view(state: State, call: Call) -> bytes:
             if call.data[:4] == ROUTER.selector(function):
                 types, values = answer(state, _arguments(function, call.data))
                 return encode(types, values)
+    if (to := to_checksum_address(call.to)) in ATOMIC and state.atomics.home:
+        trial = state.trial()
+        return trial.atomics.call(to, call.data, trial.timestamp, _sends(trial, []), ACTION_FEE)
     if call.data[:4] == ADAPTER.selector("quote"):
         return encode(["uint256"], [QUOTE])
     transact(state.trial(), _NOBODY, call)
@@ -302,7 +322,7 @@ def _multicall(state: State, data: bytes) -> list[Emitted]:
         state.become(attempted)
         succeeded |= 1 << index
     if not succeeded:
-        raise _refusal("NoCallSucceeded()")
+        raise refusal("NoCallSucceeded()")
     return [*events, (MULTICALL_ADDRESS, (keccak(text="CallsMade(uint256)"),), succeeded.to_bytes(32, "big"))]
 
 
@@ -311,14 +331,14 @@ def _retry(state: State, sender: str, call: Call) -> list[Emitted]:
     stated_id, fields, _, fees, _ = request
     message = _message(fields)
     if message.id != stated_id:
-        raise _refusal("MessageIdMismatch(bytes32,bytes32)", stated_id, message.id)
+        raise refusal("MessageIdMismatch(bytes32,bytes32)", stated_id, message.id)
     if message.id not in state.sent:
-        raise _refusal("NotRetriable(bytes32)", message.id)
+        raise refusal("NotRetriable(bytes32)", message.id)
     owner, attempts = state.sent[message.id]
     if sender.lower() not in (owner.lower(), state.retriers.get(owner.lower(), owner).lower()):
-        raise _refusal("NotSenderOrRetrier(bytes32,address,address)", message.id, sender, owner)
+        raise refusal("NotSenderOrRetrier(bytes32,address,address)", message.id, sender, owner)
     if sum(fee for _, fee in fees) != call.value:
-        raise _refusal("FeesDifferFromValue(uint256,uint256)", sum(fee for _, fee in fees), call.value)
+        raise refusal("FeesDifferFromValue(uint256,uint256)", sum(fee for _, fee in fees), call.value)
     gmps = [Gmp(number) for number, _ in fees]
     state.sent[message.id] = (owner, attempts + 1)
     return _retried(message, attempts + 1, gmps)
@@ -337,7 +357,7 @@ def _retried(message: Message, attempt: int, gmps: Sequence[Gmp]) -> list[Emitte
 def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     action, proof, envelope = data[:4], data[4:36], data[36:]
     if proof != proof_of(gmp, envelope):
-        raise _refusal("Error(string)", "bad proof")
+        raise refusal("Error(string)", "bad proof")
     if action == APPROVE:
         state.approved |= {(gmp, keccak(envelope))}
         return []
@@ -345,13 +365,13 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         raise RevertedError(NOT_APPROVED)
     message = decode_envelope(envelope).message
     if gmp in state.paused or state.pauses.get(int(gmp), 0) > state.timestamp:
-        raise _refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
+        raise refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
     received = state.receipts.get(message.id, frozenset())
     number = (gmp, message.source_chain, message.nonce)
     if gmp in state.counting and number in state.used:
         raise RevertedError(NUMBER_USED)
     if gmp in received:
-        raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
+        raise refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
     state.used |= {number} if gmp in state.counting else set()
     state.receipts[message.id] = received | {gmp}
     end = []
@@ -361,7 +381,12 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         and not _has_expired(state, message)
     ):
         if state.refusing or from_bytes32(message.recipient).lower() == LIAR:
-            failed = ExecutionFailed(message_id=message.id, source_chain=message.source_chain, reason=state.reason)
+            refused: bytes | None = state.reason
+        else:
+            error = _call_recipient(state, message)
+            refused = None if error is None else error.data
+        if refused is not None:
+            failed = ExecutionFailed(message_id=message.id, source_chain=message.source_chain, reason=refused)
             end = [event_log(failed)]
         else:
             state.executed[message.id] = 1
@@ -382,17 +407,64 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
     message = _message(fields)
     received = state.receipts.get(message.id, frozenset())
     if message.id in state.executed:
-        raise _refusal("AlreadyExecuted(bytes32)", message.id)
+        raise refusal("AlreadyExecuted(bytes32)", message.id)
     if _has_expired(state, message):
-        raise _refusal("MessageHasExpired(bytes32,uint64,uint32)", message.id, message.sent_at, message.ttl)
+        raise refusal("MessageHasExpired(bytes32,uint64,uint32)", message.id, message.sent_at, message.ttl)
     counted = len(received - state.paused)
     if counted < message.quorum:
-        raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
+        raise refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
     lies = from_bytes32(message.recipient).lower() == LIAR
     if state.refusing or (lies and (state.hushed or not state.is_trial)):
-        raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, state.reason)
+        raise refusal("ExecutionReverted(bytes32,bytes)", message.id, state.reason)
+    if (error := _call_recipient(state, message)) is not None:
+        raise refusal("ExecutionReverted(bytes32,bytes)", message.id, error.data)
     state.executed[message.id] = 1
     return [_executed(message)]
+
+
+def _call_recipient(state: State, message: Message) -> RevertedError | None:
+    """Has coordinator or participant take a message, if it is theirs; returns why they refuse it, which changes nothing."""
+    recipient = to_checksum_address(from_bytes32(message.recipient))
+    if recipient not in ATOMIC or not state.atomics.home:
+        return None
+    before, state.atomics = state.atomics, state.atomics.copy()
+    try:
+        trusted = len(state.receipts[message.id] - state.paused)
+        if trusted < ACTION_QUORUM:
+            raise refusal("TooFewTrustedReceipts(bytes32,uint8,uint8)", message.id, trusted, ACTION_QUORUM)
+        if recipient == COORDINATOR_ADDRESS:
+            state.atomics.take_reply(message, state.timestamp)
+        else:
+            state.atomics.take_instruction(message, state.timestamp)
+    except RevertedError as error:
+        state.atomics = before
+        return error
+    return None
+
+
+def _sends(state: State, events: list[Emitted]) -> Sends:
+    """How contracts of atomic actions route what they say: over all GMPs."""
+
+    def send(sender: str, destination: int, recipient: str, payload: bytes, *, kind: Kind, ttl: int) -> bytes:
+        message = create_message(
+            state, sender, destination, quorum=ACTION_QUORUM, payload=payload, kind=kind, ttl=ttl, recipient=recipient
+        )
+        state.atomics.messages[message.id] = message
+        events.extend(route(state, message, sender, GMPS, retriable=True))
+        return message.id
+
+    return send
+
+
+def _retry_of_contract(state: State, sender: str, call: Call) -> list[Emitted]:
+    """`IRouterClient.retry`, for the contract's retrier."""
+    if sender.lower() != state.atomics.retrier.lower():
+        raise refusal("NotRetrier(address)", sender)
+    (request,) = _arguments("retryRoute", call.data)
+    to = to_checksum_address(call.to)
+    if to == COORDINATOR_ADDRESS:
+        state.atomics.before_retry(request[0], state.timestamp)
+    return _retry(state, to, call)
 
 
 def _has_expired(state: State, message: Message) -> bool:
@@ -453,11 +525,6 @@ def _message(fields: Sequence[Any]) -> Message:
     names = list(Message.__dataclass_fields__)
     values = dict(zip(names, fields, strict=True))
     return Message(**{**values, "kind": Kind(values["kind"])})
-
-
-def _refusal(signature: str, *values: Any) -> RevertedError:
-    types = [kind for kind in signature[signature.index("(") + 1 : -1].split(",") if kind]
-    return RevertedError(keccak(text=signature)[:4] + encode(types, values))
 
 
 def _word(address: str) -> bytes:

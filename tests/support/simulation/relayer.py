@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, cast
 
 from eth_account import Account
@@ -19,10 +20,12 @@ from bridge.domain.spending import UNBOUNDED, SpendBounds
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
+from bridge.evm.actions import ActionReader, Coordinator
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.evm.transport import Endpoints, Exchange
 from bridge.protocol.message import Kind
+from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.execution import Execution
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator
 from bridge.relayer.recovery import BudgetExhaustion, Recovery, RecoverySettings
@@ -33,6 +36,7 @@ from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.rpc.policy import EndpointPolicy
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.simulation.actions import COORDINATOR_ADDRESS
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS
@@ -86,13 +90,14 @@ class SimulatedRelayer:
         dead_letters: DeadLetterLog | None = None,
         recovering: RecoverySettings | None = None,
         propagating: PropagationSettings | None = None,
+        acting: ActionSettings | None = None,
         max_retry_fee: int | None = None,
         bounds: SpendBounds = UNBOUNDED,
         retry_for: frozenset[bytes] | None = None,
         max_calls_per_tx: int = 1,
         ahead: float = 0,
     ) -> None:
-        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes.
+        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes; for `acting`, atomic actions.
 
         At most `max_calls_per_tx` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
         It spends within `bounds`, and retries as appointed for the senders in `retry_for` (32 bytes; None is every one).
@@ -135,9 +140,15 @@ class SimulatedRelayer:
             clock=clock,
         )
         propagator = RoutePropagator(
-            world.deployment, chains, dead_letters=powered_letters, recovery=self.recovery, execution=self.execution
+            world.deployment,
+            chains,
+            dead_letters=powered_letters,
+            recovery=self.recovery,
+            execution=self.execution,
+            senders=self.relay_senders,
         )
         self.propagation = _propagation(world, chains, guarded, propagator, clock=clock, settings=propagating)
+        self.actions = None if acting is None else _actions(self, world, chains, guarded, clock=clock, settings=acting)
 
     async def run(self) -> None:
         """Works until it is cancelled, or its power goes off."""
@@ -148,6 +159,8 @@ class SimulatedRelayer:
                 group.create_task(self.execution.run())
                 if self.propagation is not None:
                     group.create_task(self.propagation.run())
+                if self.actions is not None:
+                    group.create_task(self.actions.run())
                 group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=5))
                 for sender in self.senders.values():
                     group.create_task(run_forever("send", sender.tick, every=_POLL))
@@ -156,6 +169,29 @@ class SimulatedRelayer:
         finally:
             for sender in self.senders.values():
                 await sender.close()
+
+
+def _actions(
+    bridge: SimulatedRelayer,
+    world: World,
+    chains: Mapping[int, Chain],
+    store: Store,
+    *,
+    clock: VirtualClock,
+    settings: ActionSettings,
+) -> Actions:
+    coordinator = Coordinator(world.deployment.chains[0].chain_id, COORDINATOR_ADDRESS)
+    return Actions(
+        ActionReader(world.deployment, chains, [coordinator]),
+        deployment=world.deployment,
+        chains=chains,
+        observations=store.observations,
+        senders=bridge.relay_senders,
+        retry=partial(bridge.recovery.retry, blind=True),
+        dead_letters=bridge.dead_letter_queue,
+        clock=clock,
+        settings=settings,
+    )
 
 
 def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
+from tests.support.simulation.actions import Atomics
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import (
     MULTICALL_ADDRESS,
@@ -34,6 +36,7 @@ DAPP: Final = LocalSigner.from_key("0x" + "22" * 32)
 _FIRST_CHAIN: Final = 31337
 _ENOUGH: Final = 10**24  # wei
 _CONFIRMATIONS: Final = 2
+_DEEPEST: Final = 8  # blocks of the deepest reorg in a world with atomic actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,13 @@ class Requests:
 class World:
     """Chains and everybody on them but the bridge. The same seed gives the same world."""
 
-    def __init__(self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0, lies: float | None = None) -> None:
-        """Makes chains, which are asked directly; or, with a share of `lies`, over three endpoints each, one of which lies."""
+    def __init__(
+        self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0, lies: float | None = None, acts: bool = False
+    ) -> None:
+        """Makes chains, which are asked directly; or, with a share of `lies`, over three endpoints each, one of which lies.
+
+        Where it `acts`, there are atomic actions, and no reorg is deeper than the relayer waits: no relayer could keep its promises then.
+        """
         self.random = random.Random(seed)  # a seeded world
         self.clock = VirtualClock()
         ids = [_FIRST_CHAIN + number for number in range(chains)]
@@ -82,13 +90,21 @@ class World:
         for chain in self.chains.values():
             for signer in (RELAYER, DAPP):
                 chain.fund(signer.address, _ENOUGH)
+        confirmations = _CONFIRMATIONS
+        if acts:
+            confirmations = _DEEPEST
+            for chain in self.chains.values():
+                chain.settled = _DEEPEST
+                chain.state.atomics = Atomics(chain.chain_id, home=_FIRST_CHAIN, retrier=RELAYER.address)
         self.nodes = None if lies is None else {key: self._nodes_of(chain, lies) for key, chain in self.chains.items()}
         self.down: set[Gmp] = set()  # GMPs that give no proofs
         self.requests = Requests()
         self.sent: list[Sent] = []
         self._taken: dict[bytes, frozenset[Gmp]] = {}  # by message id: the GMPs of its route
         self.block_time = block_time
-        self.deployment = Deployment(version=1, network="simulation", chains=tuple(_deployed(id_) for id_ in ids))
+        self.deployment = Deployment(
+            version=1, network="simulation", chains=tuple(_deployed(id_, confirmations) for id_ in ids)
+        )
         self._miner: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -96,10 +112,11 @@ class World:
         self._miner = asyncio.get_running_loop().create_task(self._mine())
 
     async def stop(self) -> None:
-        """Lets no more blocks come."""
+        """Lets no more blocks come; a contract of the simulation that broke is an error."""
         if self._miner is not None:
             self._miner.cancel()
-            await asyncio.gather(self._miner, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                await self._miner
 
     def send(
         self,
@@ -212,13 +229,13 @@ class World:
                 chain.mine()
 
 
-def _deployed(chain_id: int) -> ChainDeployment:
+def _deployed(chain_id: int, confirmations: int) -> ChainDeployment:
     return ChainDeployment(
         chain_id=chain_id,
         name=f"chain-{chain_id}",
         rpc_urls=("http://nowhere",),
         start_block=0,
-        confirmations=_CONFIRMATIONS,
+        confirmations=confirmations,
         router=ROUTER_ADDRESS,
         adapters={},
         gmps={},
