@@ -282,11 +282,10 @@ class Explorer:
 
     def _by_status(self, patience: float) -> dict[Status, int] | None:
         """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
-        counts, contradicted, index = (
-            self.counts.look(patience),
-            self._contradicted(patience),
-            self.sources.index(),
-        )
+        until = time.monotonic() + patience
+        self.divergences.look(0)  # both begin at once, so that the page waits for them together
+        counts = self.counts.look(patience)
+        contradicted, index = self._contradicted(max(0.0, until - time.monotonic())), self.sources.index()
         if counts is None:
             return None
         return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
