@@ -80,8 +80,8 @@ bench-web: $(STEPS)  ## Measure the explorer's pages with a million messages in 
 bench-trust: $(STEPS)  ## Measure the tripwire: forgeries paused, blocks until then, false pauses (FORGERIES=200 MESSAGES=100000)
 	@$(VENV)/python -m bench.trust --forgeries $(or $(FORGERIES),200) --messages $(or $(MESSAGES),100000)
 
-bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
-	@$(VENV)/python -m bench.router_gas
+bench-gas: $(STEPS)  ## Measure the router's gas beside its peers' (PEERS=folder: compile and measure those, too)
+	@$(VENV)/python -m bench.router_gas $(if $(PEERS),--peers '$(PEERS)')
 
 bench-relay: $(STEPS)  ## Measure the relayer: transitions, deliveries, pickup, waste
 	@$(VENV)/python -m bench.relay

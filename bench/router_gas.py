@@ -2,7 +2,8 @@
 
 The rules are the same for all: a 32-byte payload, GMPs and recipient that do nothing, no fees, each call a transaction of
 its own; counted is the execution, less 21,000 and calldata. `bench/RouterGasHarness.sol` is the harness. `--snapshot` makes
-the figures those that tests/solidity/gas compares with.
+the figures those that tests/solidity/gas compares with. `--peers FOLDER` measures peers in the same run: the folder has a subfolder for each, a Foundry
+project that compiles there with its own settings and its own compiler. Without it their figures are those of an earlier run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ RESULT: Final = ROOT / "build" / "bench" / "gas.json"
 CAPS: Final = ROOT / "build" / "bench" / "caps.json"
 SNAPSHOT: Final = ROOT / "snapshots" / "gas.json"
 
-# Thousands of gas, measured once in a harness of the same rules; None where the peer can't do it.
+PEER_RESULTS: Final = RESULT.parent / "peers"
+HARNESSED_PEERS: Final = {"Glacis": ("glacis", "GlacisRouter")}
+"""By name: the subfolder of the peers' folder, which is also the name of the result, and the contract that is measured."""
+
+RECORDED_AT: Final = "recorded 2026-11-21, commits not noted, not in this run"
+# Thousands of gas, measured once in a harness of the same rules; "-" where the peer can't do it.
 PEERS: Final[dict[str, tuple[str, str, str]]] = {
     "Glacis, retriable": ("46.1 / 54.9 / 63.8", "19.0 / 27.8 / 36.6", "104.8 + 70.6 + 83.2 = 258.6"),
     "Aave a.DI": ("89.1 / 109.2 / 129.2", "33.0 / 54.3 / 76.2", "63.4 + 46.3 + 74.5 = 184.1"),
@@ -35,13 +41,50 @@ PEERS: Final[dict[str, tuple[str, str, str]]] = {
 }
 
 
-def measure() -> None:
+class PeerError(Exception):
+    """A peer can't be measured; the text says which, and what to do."""
+
+
+def compile_peers(folder: Path) -> None:
+    """Compiles the peers that a folder holds, and puts their contracts where their harnesses look for them.
+
+    Raises:
+        PeerError: the folder has none that a harness knows, or one does not compile.
+    """
+    found = {name: peer for name, peer in HARNESSED_PEERS.items() if (folder / peer[0] / "foundry.toml").exists()}
+    if not found:
+        known = ", ".join(f"{folder / subfolder}/foundry.toml" for subfolder, _ in HARNESSED_PEERS.values())
+        raise PeerError(f"{folder} holds no peer that a harness knows; expected one of: {known}")
+    for name, (subfolder, contract) in found.items():
+        project = folder / subfolder
+        sources = sorted(project.glob(f"contracts/**/{contract}.sol"))
+        print(f"Compiling {name} in {project} by its own settings", file=sys.stderr)
+        own = {key: value for key, value in os.environ.items() if not key.startswith("FOUNDRY_")}
+        command = [str(FORGE), "build", "--out", "out", *map(str, sources)]
+        run = subprocess.run(command, cwd=project, env=own, capture_output=True, text=True, check=False)
+        artifact = project / "out" / f"{contract}.sol" / f"{contract}.json"
+        if run.returncode != 0 or not artifact.exists():
+            print(run.stdout + run.stderr, file=sys.stderr)
+            raise PeerError(
+                f"{name} does not compile in {project}; forge's output is above. `forge build` there must work by itself:"
+                " install its dependencies, and name a compiler of its version as `solc` in its foundry.toml"
+            )
+        shutil.copyfile(artifact, PEER_RESULTS / artifact.name)
+
+
+def measure(peers: Path | None) -> None:
     """Runs the harnesses, which write their figures to build/bench.
 
     Raises:
+        PeerError: a peer can't be compiled.
         SystemExit: forge failed; its output has been shown.
     """
     (RESULT.parent / "adapters").mkdir(parents=True, exist_ok=True)
+    # Peers of another run are not in this one.
+    shutil.rmtree(PEER_RESULTS, ignore_errors=True)
+    PEER_RESULTS.mkdir()
+    if peers is not None:
+        compile_peers(peers)
     compile_release()
     # The harnesses alone are compiled, to folders of their own: other builds stay as they are.
     environment = os.environ | {
@@ -61,19 +104,29 @@ def measure() -> None:
 
 def router_table() -> str:
     """The router's figures above its peers', in thousands of gas."""
-    gas: dict[str, list[int]] = json.loads(RESULT.read_text())
-    receive = gas["receive_3of3"]
-    rows = {
-        "Waybill, retriable": (
-            _slashed(gas["send_retriable"]),
-            _slashed(gas["resend"]),
-            f"{' + '.join(map(_thousands, receive))} = {_thousands(sum(receive))}",
-        ),
-        "Waybill, not retriable": (_slashed(gas["send"]), "-", "the same"),
-    } | PEERS
+    rows = _rows("Waybill", RESULT)
+    for name, (result, _) in HARNESSED_PEERS.items():
+        if (measured := PEER_RESULTS / f"{result}.json").exists():
+            rows |= _rows(name, measured)
     lines = [f"{'':24}  {'send over 1/2/3 GMPs':22}  {'send again':20}  receive 1st + 2nd + 3rd and execute"]
-    lines += [f"{name:24}  {send:22}  {again:20}  {received}" for name, (send, again, received) in rows.items()]
-    return "\n".join(lines)
+    lines += map(_line, rows.items())
+    recorded = {name: figures for name, figures in PEERS.items() if name not in rows}
+    return "\n".join([*lines, f"{RECORDED_AT}:", *map(_line, recorded.items())])
+
+
+def _rows(name: str, result: Path) -> dict[str, tuple[str, str, str]]:
+    gas: dict[str, list[int]] = json.loads(result.read_text())
+    receive = gas["receive_3of3"]
+    received = f"{' + '.join(map(_thousands, receive))} = {_thousands(sum(receive))}"
+    return {
+        f"{name}, retriable": (_slashed(gas["send_retriable"]), _slashed(gas["resend"]), received),
+        f"{name}, not retriable": (_slashed(gas["send"]), "-", "the same"),
+    }
+
+
+def _line(row: tuple[str, tuple[str, str, str]]) -> str:
+    name, (send, again, received) = row
+    return f"{name:24}  {send:22}  {again:20}  {received}"
 
 
 def adapter_table() -> str:
@@ -99,13 +152,18 @@ def main() -> int:
     parser.add_argument(
         "--snapshot", action="store_true", help=f"write the figures to {SNAPSHOT.relative_to(ROOT)}, too"
     )
-    snapshot = parser.parse_args().snapshot
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="measure the peers that it holds, too")
+    arguments = parser.parse_args()
     print("Compiling and running bench/*.t.sol (about a minute)", file=sys.stderr)
-    measure()
+    try:
+        measure(arguments.peers)
+    except PeerError as error:
+        print(error, file=sys.stderr)
+        return 1
     largest = json.loads(CAPS.read_text())["largest_send"]
     print(f"{router_table()}\n\n{adapter_table()}\n\n32 KB over sixteen GMPs that log it: {largest:,} gas in all")
     print(f"\nwritten: {RESULT.relative_to(ROOT)}", file=sys.stderr)
-    if snapshot:
+    if arguments.snapshot:
         SNAPSHOT.parent.mkdir(exist_ok=True)
         shutil.copyfile(RESULT, SNAPSHOT)
         print(f"written: {SNAPSHOT.relative_to(ROOT)}", file=sys.stderr)
