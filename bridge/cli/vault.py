@@ -154,7 +154,7 @@ def price(
 ) -> None:
     """Update what deliveries to a chain cost, as the vault's oracle: by a factor of two at most, every five minutes at most.
 
-    Example: waybill vault price alpha beta --key "$WAYBILL_ORACLE_KEY"
+    Example: waybill vault price alpha beta --gas-price 2000000000
     """
     workspace = Workspace.of(network)
     deployment, settings = workspace.deployment(), workspace.settings()

@@ -72,5 +72,5 @@ def test_the_kits_and_the_router_have_the_same_values() -> None:
     assert {kind.name: default_ttl(kind) for kind in Kind} == TTLS, (
         "dapp/src/message.ts has them too, and its test reads this file"
     )
-    source = (Path(__file__).parents[3] / "contracts" / "SenderBase.sol").read_text()
-    assert f"uint32 internal constant MIN_TTL = {LEAST_TTL};" in source
+    source = (Path(__file__).parents[3] / "contracts" / "types" / "Message.sol").read_text()
+    assert f"uint32 constant MIN_TTL = {LEAST_TTL};" in source

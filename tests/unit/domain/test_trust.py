@@ -100,7 +100,7 @@ def test_who_acts_at_once_is_the_owner_behind_and_nobody_behind_a_timelock() -> 
     slow = Account(address="0x03", kind=AccountKind.TIMELOCK, delay=LEAST_DELAY)
     fast = Account(address="0x03", kind=AccountKind.TIMELOCK, delay=LEAST_DELAY - 1)
     assert key.at_once == "0x01"
-    assert safe.at_once == at_least(2, "abc")
+    assert minimal_sets(safe.at_once or "") == minimal_sets(at_least(2, "abc"))
     assert slow.at_once is None
     assert fast.at_once == "0x03", "a delay of less than a day leaves nobody the time to act"
     assert Account(address=NOBODY, kind=AccountKind.NOBODY).at_once is None
