@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final
@@ -279,7 +281,7 @@ def _settings() -> str:
         for name, field in Settings.model_fields.items()
     ]
     profiles = [
-        _row(f"`{name}`", ", ".join(f"`{key} = {value}`" for key, value in values.items()) or "the defaults")
+        _row(f"`{name}`", ", ".join(f"`{key} = {value}`" for key, value in _flat(values)) or "the defaults")
         for name, values in PROFILES.items()
     ]
     return "\n".join(
@@ -363,6 +365,15 @@ def _words(labels: tuple[str, ...]) -> str:
 
 def _plain(rule: dict[str, Any]) -> str:
     return str(rule["annotations"]["description"])
+
+
+def _flat(values: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, str]]:
+    """Each value, as TOML writes it, by its dotted name."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{table}{name}.")
+        else:
+            yield f"{table}{name}", json.dumps(value)
 
 
 def _row(*cells: str) -> str:

@@ -134,6 +134,12 @@ FAILURES: Final = (
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
+        errors=("ProofPendingError",),
+        handling="the GMP's own parties are not done: asked again after a tenth of the time that it has taken; costs no try",
+    ),
+    FailureClass(
+        kind=FailureKind.TRANSIENT,
+        disposition=_RETRY,
         errors=("TransientError",),
         theirs=("KafkaProducer{recoverable: true}", "KafkaProducer{recoverable: false}"),
         handling="tried again with another nonce where needed: the word of one node is not final",

@@ -20,6 +20,7 @@ JITTER: Final = 0.1
 """Share by which a wait is made longer or shorter, unless a row says otherwise."""
 
 _LEAST_SETBACK = 1.0  # seconds: rows without retries have no pause of their own
+_LONGEST_PROOF_PAUSE = 600.0  # seconds
 
 
 class Spent(StrEnum):
@@ -141,6 +142,19 @@ def next_try(policy: RetryPolicy, tries: int, failure: FailureKind, *, random: C
     if failure is FailureKind.TERMINAL:
         return Spent.PERMANENT_FAILURE
     return Spent.MAX_RETRIES_EXCEEDED if tries >= policy.max_tries else wait
+
+
+def proof_pause(policy: RetryPolicy, age: float) -> float:
+    """Seconds until a proof that a GMP's parties still make is asked for again. That costs no try: nothing has failed.
+
+    A tenth of the time that it has taken, so that a delivery is late by a tenth at most and a silent GMP is seldom asked.
+
+    Args:
+        policy: the row of the message's kind.
+        age: seconds since the dispatch was seen.
+    """
+    longest = _LONGEST_PROOF_PAUSE if policy.max_retries is not None else policy.cap
+    return min(max(age / 10, _LEAST_SETBACK), longest)
 
 
 def becomes_dead_letter(policy: RetryPolicy, reason: Spent) -> bool:

@@ -50,7 +50,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, next_try
+from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, next_try, proof_pause
 from bridge.domain.spending import UNPAID, SpendHeldError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.ttl_cache import AsyncCached
@@ -274,7 +274,7 @@ class Deliveries:
             self._acknowledgements.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
-            if not isinstance(error, StoreBusyError):
+            if not isinstance(error, StoreBusyError | ProofPendingError):  # these say nothing about the GMP
                 self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._acknowledgements.add(outcome)
@@ -412,6 +412,23 @@ class Deliveries:
             return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
         return Delivered(claim, Delivery(BlockRef.of(await self._chain.head()), None))
 
+    async def _without_proof(
+        self, entry: OutboxEntry, claim: Claim, error: ProofPendingError, log: structlog.stdlib.BoundLogger
+    ) -> Outcome:
+        """Nothing was tried: it is looked at again, until the message has expired."""
+        now, message = self._clock.now(), _message_of(entry)
+        if await self._would_be_late(message, 0):
+            return self._given_up(claim, entry.failed_tries, failure_of(error, now), Spent.MESSAGE_TTL_EXPIRED, log)
+        pause = proof_pause(self._policies[message.kind], now - entry.created_at)
+        log.info("proof pending", again_in=round(pause, 3), why=str(error))
+        return Postponed(claim, str(error), now + pause)
+
+    @staticmethod
+    def _given_up(claim: Claim, tries: int, failure: Failure, reason: Spent, log: structlog.stdlib.BoundLogger) -> Dead:
+        """The end of a delivery that leaves no dead letter."""
+        log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
+        return Dead(claim, replace(failure, letter=False, message=f"{reason.value}: {failure.message}"))
+
     async def _failed(
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
@@ -419,6 +436,8 @@ class Deliveries:
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
             return Retry(claim, _interrupted(now, str(error)), now)
+        if isinstance(error, ProofPendingError):
+            return await self._without_proof(entry, claim, error, log)
         try:
             chosen = await self._choices.of(message)
         except TransientError as unread:  # nothing is given up on less than its sender chose
@@ -436,8 +455,7 @@ class Deliveries:
         if isinstance(found, Spent):
             if becomes_dead_letter(policy, found):
                 return await self._dead_letters.mark_dead(entry, claim, failure, found.value)
-            log.error("delivery dead", tries=tries, reason=found.value, error=failure.message)
-            return Dead(claim, replace(failure, letter=False, message=f"{found.value}: {failure.message}"))
+            return self._given_up(claim, tries, failure, found, log)
         if not costs_a_try and setbacks >= STUCK_AFTER:
             found = _pause_if_stuck(policy, found)
             if setbacks == STUCK_AFTER:

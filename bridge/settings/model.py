@@ -88,7 +88,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    profile: Literal["default", "low-latency", "high-throughput"] = Field(
+    profile: Literal["default", "production", "low-latency", "high-throughput"] = Field(
         default="default", description="a named set of settings, under all others"
     )
     relayer_key: SecretStr | None = Field(

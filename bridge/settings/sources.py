@@ -19,10 +19,23 @@ FILE_NAME: Final = "waybill.toml"
 
 _PROFILE: Final = "profile"
 
-# A profile sets the pace of the relayer. It never changes how often a kind of message is tried: those rows are the document's.
+# `production`, `low-latency` and `high-throughput` are the three configurations that StreamForge recommends, value by value, with
+# the pace of the relayer that goes with them. They set the row of plain messages alone: the rows of the other kinds are OIP's.
+_TRIES: Final = {"max_retries": 3, "base": 0.1, "cap": 30.0, "multiplier": 2.0, "jitter": 0.1, "dead_letter": True}
+_DEAD_LETTERS: Final = {"tries": 3, "pause": 1.0}
+
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "default": MappingProxyType({}),
+        "production": MappingProxyType(
+            {
+                "commit": "batch",
+                "commit_interval": 100,
+                "commit_seconds": 5.0,
+                "policies": {"plain": _TRIES},
+                "dlq": _DEAD_LETTERS,
+            }
+        ),
         "low-latency": MappingProxyType(
             {
                 "poll_interval": 0.2,
@@ -31,6 +44,8 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
                 "in_flight": 32,
                 "hedge_after": 0.25,
                 "commit": "message",
+                "policies": {"plain": {**_TRIES, "max_retries": 5, "base": 0.01, "cap": 1.0}},
+                "dlq": _DEAD_LETTERS,
             }
         ),
         "high-throughput": MappingProxyType(
@@ -41,7 +56,10 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
                 "send_batch": 500,
                 "max_calls_per_tx": 20,
                 "lease": 30.0,
+                "commit": "batch",
                 "commit_interval": 1_000,
+                "policies": {"plain": _TRIES},
+                "dlq": _DEAD_LETTERS,
             }
         ),
     }

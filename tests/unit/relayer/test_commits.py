@@ -226,7 +226,6 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
-@pytest.mark.requirement("SF-99", "SF-100", "SF-101")
 def test_the_profiles_choose_among_the_strategies() -> None:
     default, low, high = (
         Settings.load(profile=name).relay().commits for name in ("default", "low-latency", "high-throughput")

@@ -11,7 +11,16 @@ from eth_utils import keccak
 
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Receipt, RecipientFailedError, TerminalError
+from bridge.domain.ports import (
+    Call,
+    CallRevertedError,
+    Dispatch,
+    Log,
+    ProofPendingError,
+    Receipt,
+    RecipientFailedError,
+    TerminalError,
+)
 from bridge.evm.routers import shows_delivery
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.events import LateReceipt, MessageReceived, topic_of
@@ -239,6 +248,53 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
         assert world.executions(sent.message) == 0
         store.outbox.replay(entry.event_id, "by hand", world.clock.now())
         await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-60", "SF-100", "GLA-1")
+@in_virtual_time
+@pytest.mark.parametrize("kind", [Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
+async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind: Kind) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    asked: list[float] = []
+
+    class Slow(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            asked.append(world.clock.now())
+            if world.clock.now() < asked[0] + 1200:
+                raise ProofPendingError("not yet")
+            return await super().attest(dispatch)
+
+    async with running(with_adapter(SimulatedRelayer(world, store), world, Slow)):
+        sent = world.send(ALPHA, BETA, kind=kind)
+        await until(lambda: bool(asked) and world.executions(sent.message) == 1, seconds=2000)
+    assert (only_entry(store, sent).failed_tries, only_entry(store, sent).setbacks) == (0, 0)
+    assert store.outbox.failures(only_entry(store, sent).event_id) == []
+    late = asked[-1] - (asked[0] + 1200)
+    critical = kind is Kind.REGULATORY_ACTION_CRITICAL
+    assert late <= (6 if critical else 130)
+    assert len(asked) < (1300 if critical else 90)
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-30", "OIP-28")
+@in_virtual_time
+async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+
+    class Silent(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            raise ProofPendingError("not yet")
+
+    async with running(with_adapter(SimulatedRelayer(world, store), world, Silent)):
+        sent = world.send(ALPHA, BETA, ttl=300)
+        await until(
+            lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD, seconds=900
+        )
+    (failure,) = store.outbox.failures(only_entry(store, sent).event_id)
+    assert (failure.failure.message, failure.failure.letter) == ("MESSAGE_TTL_EXPIRED: not yet", False)
     await world.stop()
 
 

@@ -1,66 +1,67 @@
-"""StreamForge's three recommended configurations, as the documentation has them, value by value."""
+"""StreamForge's three recommended configurations, as the profiles have them, value by value."""
 
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 
 import pytest
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import RetryPolicy, Spent, next_try
+from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy, Spent, next_try
 from bridge.protocol.message import Kind
 from bridge.relayer.commits import CommitStrategy
 from bridge.settings import Settings
-
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operate" / "streamforge.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-
-
-def load(number: int, home: Path) -> Settings:
-    file = home / "waybill.toml"
-    file.write_text(BLOCKS[number])
-    return Settings.load(file)
 
 
 def plain(settings: Settings) -> RetryPolicy:
     return settings.retry_policies()[Kind.PLAIN]
 
 
+THEIRS = {
+    "production": (CommitStrategy.BATCH, 100, RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)),
+    "low-latency": (CommitStrategy.MESSAGE, 1, RetryPolicy(max_retries=5, base=0.01, cap=1, dead_letter=True)),
+    "high-throughput": (CommitStrategy.BATCH, 1_000, RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)),
+}
+
+
 @pytest.mark.requirement(
-    "SF-99", "SF-19", "SF-20", "SF-21", "SF-22", "SF-38", "SF-39", "SF-40", "SF-41", "SF-42", "SF-72"
-)
-def test_the_production_configuration(tmp_path: Path) -> None:
-    settings = load(0, tmp_path)
+    "SF-99", "SF-100", "SF-101", "SF-19", "SF-20", "SF-21", "SF-22", "SF-27", "SF-38", "SF-39", "SF-40", "SF-41",
+    "SF-42", "SF-66", "SF-72",
+)  # fmt: skip
+@pytest.mark.parametrize("profile", THEIRS)
+def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) -> None:
+    settings = Settings.load(profile=profile)
+    strategy, interval, policy = THEIRS[profile]
     commits = settings.relay().commits
-    assert (commits.strategy, commits.interval, commits.wait) == (CommitStrategy.BATCH, 100, 5)
-    expected = RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True, jitter=0.1, multiplier=2)
-    assert plain(settings) == expected
+    assert commits.strategy is strategy
+    if strategy is CommitStrategy.BATCH:
+        assert (commits.interval, commits.wait) == (interval, 5)
+    assert plain(settings) == policy
+    assert (plain(settings).jitter, plain(settings).multiplier) == (0.1, 2)
     assert (settings.dlq.tries, settings.dlq.pause) == (3, 1)
 
 
-@pytest.mark.requirement("SF-100", "SF-27")
-def test_the_low_latency_configuration(tmp_path: Path) -> None:
-    settings = load(1, tmp_path)
-    assert settings.relay().commits.strategy is CommitStrategy.MESSAGE
-    policy = plain(settings)
-    assert (policy.max_retries, policy.base, policy.cap) == (5, 0.01, 1)
+@pytest.mark.requirement("OIP-60", "SF-100")
+@pytest.mark.parametrize("profile", THEIRS)
+def test_a_profile_leaves_the_rows_of_all_other_kinds_alone(profile: str) -> None:
+    policies = Settings.load(profile=profile).retry_policies()
+    assert {kind for kind in Kind if policies[kind] != DEFAULT_POLICIES[kind]} == {Kind.PLAIN}
 
 
-@pytest.mark.requirement("SF-101")
-def test_the_high_throughput_configuration(tmp_path: Path) -> None:
-    settings = load(2, tmp_path)
-    commits = settings.relay().commits
-    assert (commits.strategy, commits.interval) == (CommitStrategy.BATCH, 1_000)
-    assert (plain(settings).max_retries, plain(settings).base, plain(settings).cap) == (3, 0.1, 30)
+@pytest.mark.requirement("SF-100")
+def test_a_row_in_the_file_goes_over_the_profile_value_by_value(tmp_path: Path) -> None:
+    file = tmp_path / "waybill.toml"
+    file.write_text('profile = "low-latency"\n[policies.plain]\nmax_retries = 7\n')
+    policy = plain(Settings.load(file))
+    assert (policy.max_retries, policy.base, policy.cap) == (7, 0.01, 1)
 
 
 @pytest.mark.requirement("SF-43", "SF-41", "SF-52", "X-8")
-def test_its_schedule_is_kept_and_the_multiplier_counts(tmp_path: Path) -> None:
+def test_its_schedule_is_kept_and_the_multiplier_counts() -> None:
     """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
     dice = random.Random(3)
-    policy = plain(load(0, tmp_path))
+    policy = plain(Settings.load(profile="production"))
     for attempt, (least, most) in enumerate(((0.09, 0.11), (0.18, 0.22), (0.36, 0.44)), 1):
         waits = [next_try(policy, attempt, FailureKind.TRANSIENT, random=dice.random) for _ in range(200)]
         assert all(not isinstance(wait, Spent) and least <= wait <= most for wait in waits)
