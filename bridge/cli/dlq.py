@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
+from eth_abi.exceptions import EncodingError
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from eth_utils.address import is_address, to_checksum_address
 from rich.console import Console
 
 from bridge.cli import options
@@ -20,10 +22,12 @@ from bridge.cli.open_stores import open_letters
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.dead_letter import iso
+from bridge.dead_letters.decisions import GOVERNANCE
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
+from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DEPLOYER_KEY
-from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, LogRecord
+from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, LogRecord
 from bridge.protocol.gmps import Gmp
 from bridge.queries.dead_letters import (
     happened,
@@ -35,6 +39,7 @@ from bridge.queries.dead_letters import (
 )
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
+from bridge.service.keys import open_sealer
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_store
@@ -53,6 +58,18 @@ OperatorKey = Annotated[
         help="Private key of an operator. On the devnet that of the routers' owner by default.",
         show_default=False,
     ),
+]
+Maker = Annotated[
+    str | None,
+    typer.Option(
+        "--maker",
+        help="Who decides, if it signs elsewhere: an account, such as a Safe, or GOVERNANCE. Then nothing is recorded yet:"
+        " what it has to sign is written.",
+        show_default=False,
+    ),
+]
+Draft = Annotated[
+    Path | None, typer.Option("--to", help="With --maker: file to write; stdout if not given.", show_default=False)
 ]
 
 
@@ -100,6 +117,8 @@ def requeue(
     letter: Letter,
     *,
     rationale: Rationale,
+    maker: Maker = None,
+    to: Draft = None,
     network: options.Network = DEVNET,
     config: options.Config = None,
     key: OperatorKey = None,
@@ -111,10 +130,13 @@ def requeue(
     """
     _decide(
         letter,
-        lambda review, event_id: review.requeue(event_id, rationale),
-        network,
-        config,
-        key,
+        Decision.REQUEUE,
+        rationale,
+        network=network,
+        config=config,
+        key=key,
+        maker=maker,
+        to=to,
         as_json=as_json,
     )
 
@@ -138,6 +160,8 @@ def reissue(
         bool,
         typer.Option("--call", help="Only print the transaction that the sender has to make, if it is a contract."),
     ] = False,
+    maker: Maker = None,
+    to: Draft = None,
     network: options.Network = DEVNET,
     config: options.Config = None,
     key: OperatorKey = None,
@@ -156,11 +180,16 @@ def reissue(
     sender = Workspace.of(network).account(sender_key) if sender_key or network == DEVNET else None
     _decide(
         letter,
-        lambda review, event_id: review.reissue(event_id, rationale, sender, gmps),
-        network,
-        config,
-        key,
+        Decision.RETRY,
+        rationale,
+        network=network,
+        config=config,
+        key=key,
+        maker=maker,
+        to=to,
         as_json=as_json,
+        sender=sender,
+        gmps=gmps,
     )
 
 
@@ -169,6 +198,8 @@ def abandon(
     letter: Letter,
     *,
     rationale: Rationale,
+    maker: Maker = None,
+    to: Draft = None,
     network: options.Network = DEVNET,
     config: options.Config = None,
     key: OperatorKey = None,
@@ -180,10 +211,13 @@ def abandon(
     """
     _decide(
         letter,
-        lambda review, event_id: review.abandon(event_id, rationale),
-        network,
-        config,
-        key,
+        Decision.ABANDON,
+        rationale,
+        network=network,
+        config=config,
+        key=key,
+        maker=maker,
+        to=to,
         as_json=as_json,
     )
 
@@ -193,6 +227,8 @@ def escalate(
     letter: Letter,
     *,
     rationale: Rationale,
+    maker: Maker = None,
+    to: Draft = None,
     network: options.Network = DEVNET,
     config: options.Config = None,
     key: OperatorKey = None,
@@ -204,12 +240,38 @@ def escalate(
     """
     _decide(
         letter,
-        lambda review, event_id: review.escalate(event_id, rationale),
-        network,
-        config,
-        key,
+        Decision.GOVERNANCE_ESCALATION,
+        rationale,
+        network=network,
+        config=config,
+        key=key,
+        maker=maker,
+        to=to,
         as_json=as_json,
     )
+
+
+@app.command()
+def record(
+    draft: Annotated[Path, typer.Argument(help="File that a decision with --maker wrote.", metavar="FILE")],
+    *,
+    signature: Annotated[str, typer.Option(help="What its maker signed; 0x if a contract approved it on its chain.")],
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Record a decision that its maker signed elsewhere. A contract is asked on its chain whether it did (ERC-1271).
+
+    Example: waybill dlq record decision.json --signature 0x…
+    """
+    document = _drafted(draft) | {"signature": f"0x{_signature(signature).hex()}"}
+    sealer = open_sealer(_settings(network, config))
+
+    async def work() -> LogRecord:
+        async with _review(network, config, None) as (review, _):
+            return await review.record(document, sealer, SystemClock().now())
+
+    _print_decided([asyncio.run(work())], as_json=as_json)
 
 
 @app.command()
@@ -319,23 +381,98 @@ def _operator(network: str, key: str | None) -> LocalAccount | None:
 
 def _decide(
     letter: str,
-    decide: Callable[[DeadLetterReview, str], Awaitable[LogRecord]],
+    decision: Decision,
+    rationale: str,
+    *,
     network: str,
     config: Path | None,
     key: str | None,
-    *,
+    maker: str | None,
+    to: Path | None,
     as_json: bool,
+    **reissue: Any,
 ) -> None:
-    """Makes an operator's decision about each letter that was named, and prints what the log got."""
+    """Makes an operator's decision about each letter that was named, and prints what the log got; or what a maker has to sign."""
+    if maker is not None:
+        _draft(letter, decision, rationale, network=network, config=config, key=key, maker=maker, to=to, **reissue)
+        return
+    if to is not None:
+        raise UsageError("--to is the file for what --maker has to sign: name the maker")
 
     async def work() -> list[LogRecord]:
         async with _review(network, config, key) as (review, log):
-            return [await decide(review, event_id) for event_id in _named(log, letter)]
+            return [await review.decide(event_id, decision, rationale, **reissue) for event_id in _named(log, letter)]
 
-    records = asyncio.run(work())
+    _print_decided(asyncio.run(work()), as_json=as_json)
+
+
+def _print_decided(records: list[LogRecord], *, as_json: bool) -> None:
     value = [log_record_value(record) for record in records]
     lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
     result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
+
+
+def _draft(
+    letter: str,
+    decision: Decision,
+    rationale: str,
+    *,
+    network: str,
+    config: Path | None,
+    key: str | None,
+    maker: str,
+    to: Path | None,
+    **reissue: Any,
+) -> None:
+    """Writes what a maker has to sign elsewhere."""
+    if maker != GOVERNANCE and not is_address(maker):
+        raise UsageError(f"--maker {maker!r} is no account (0x and 40 hex digits) and not GOVERNANCE")
+    name = maker if maker == GOVERNANCE else to_checksum_address(maker)
+
+    async def work() -> dict[str, Any]:
+        async with _review(network, config, key) as (review, log):
+            named = _named(log, letter)
+            if len(named) > 1:
+                raise UsageError(
+                    f"{letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
+                )
+            return await review.draft(named[0], decision, rationale, name, **reissue)
+
+    document = asyncio.run(work())
+    value = {
+        "document": document,
+        "typedData": decision_typed_data(document),
+        "digest": f"0x{decision_digest(document).hex()}",
+    }
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+    if to is None:
+        sys.stdout.write(text)
+    else:
+        to.write_text(text)
+    where = to or "the file with this"
+    progress(
+        f"have {document['decisionAccount']} sign typedData (eth_signTypedData_v4) on chain {document['chainId']}, then:"
+        f" waybill dlq record {where} --signature 0x…"
+    )
+
+
+def _signature(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError as error:
+        raise UsageError(f"the signature {text!r} is not 0x and an even number of hex digits") from error
+
+
+def _drafted(draft: Path) -> dict[str, Any]:
+    """The document in a file of `_draft`."""
+    try:
+        document: dict[str, Any] = orjson.loads(draft.read_bytes())["document"]
+        decision_digest(document)
+    except OSError as error:
+        raise UsageError(f"{draft} can't be read: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError, EncodingError) as error:
+        raise UsageError(f"{draft} is no decision that `waybill dlq … --maker` wrote: {error!r}") from error
+    return document
 
 
 def _print_calls(

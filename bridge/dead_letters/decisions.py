@@ -1,14 +1,20 @@
-"""A decision about a dead letter: signed by the operator who takes it, and kept for ever."""
+"""A decision about a dead letter: signed by the operator who takes it, and kept for ever.
+
+A maker with a key signs, and anybody recovers its account from the signature. A maker that is a contract is asked on its chain
+whether a signature is its own (ERC-1271). The answer's block is kept with the decision, so that it can be asked again.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
 from bridge.dead_letters.dead_letter import iso
-from bridge.dead_letters.signing import decision_signer, sign_decision
+from bridge.dead_letters.signing import decision_digest, decision_signer, sign_decision
 from bridge.domain.dead_letters import (
     OPEN,
     DeadLetter,
@@ -20,10 +26,29 @@ from bridge.domain.dead_letters import (
     RecordKind,
     Sealer,
 )
+from bridge.domain.ports import CallRevertedError, Chain, read_view
+from bridge.protocol.contracts import contract
+
+GOVERNANCE: Final = "GOVERNANCE"
+"""The maker's name if it is the account that says who is an operator."""
+
+CONFIRMED_AT: Final = "confirmedAt"
+"""The field of a document that says at which block a contract confirmed its signature."""
+
+_ACCOUNT: Final = contract("isValidSignature(bytes32,bytes) returns (bytes4)")
+_VALID: Final = bytes.fromhex("1626ba7e")  # ERC-1271's answer
 
 
 class DecisionError(Exception):
     """A decision that is not taken; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who decides."""
+
+    name: str  # the account, or GOVERNANCE
+    account: str  # with its EIP-55 checksum
 
 
 def open_letter(log: DeadLetterLog, event_id: str) -> tuple[DeadLetter, LogRecord]:
@@ -46,7 +71,7 @@ def decision_document(
     decision: Decision,
     *,
     place: tuple[int, str],
-    maker: str,
+    maker: Maker,
     rationale: str,
     now: float,
     **further: Any,
@@ -57,7 +82,7 @@ def decision_document(
         record: the letter's first record.
         decision: what is decided.
         place: the chain and the contract that say who may decide.
-        maker: the account that decides.
+        maker: who decides.
         rationale: why; required, since it is all that an auditor will have.
         now: Unix seconds.
         further: `newMessageId` of a retry, and what else was done.
@@ -73,7 +98,8 @@ def decision_document(
         "dlqEntryId": record.event_id,
         "letterHash": f"0x{record.hash.hex()}",
         "decisionAt": iso(now),
-        "decisionMaker": maker,
+        "decisionMaker": maker.name,
+        "decisionAccount": maker.account,
         "decisionType": decision.value,
         "rationale": rationale.strip(),
         **further,
@@ -95,20 +121,56 @@ def signed(document: dict[str, Any], account: LocalAccount) -> dict[str, Any]:
     return document | {"signature": f"0x{sign_decision(account, document).hex()}"}
 
 
+async def confirmed(chain: Chain, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the block at which its maker, a contract, confirmed the signature.
+
+    Args:
+        chain: the one that the document names.
+        document: signed.
+
+    Raises:
+        DecisionError: the account does not confirm it.
+        UnansweredError: the chain does not answer.
+    """
+    head = await chain.head()
+    if not await confirms(chain, document, head.number):
+        account, signer = document["decisionAccount"], decision_signer(document)
+        raise DecisionError(
+            f"the decision names {account} as its maker, and is signed by {signer or 'nobody'}; the account on chain"
+            f" {chain.chain_id} confirms no such signature either (isValidSignature, ERC-1271)"
+        )
+    return document | {CONFIRMED_AT: {"block": head.number, "blockHash": f"0x{head.hash.hex()}"}}
+
+
+async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> bool:
+    """Whether the maker of a decision, as a contract, calls its signature valid at the end of that block.
+
+    Raises:
+        UnansweredError: no endpoint answers, or knows that block's state any more.
+    """
+    account, signature = document["decisionAccount"], document["signature"]
+    try:
+        digest, given = decision_digest(document), bytes.fromhex(signature.removeprefix("0x"))
+        answer = await read_view(chain, _ACCOUNT, account, "isValidSignature", digest, given, block=block)
+    except (CallRevertedError, ValueError):
+        return False
+    return bool(answer == _VALID)
+
+
 def record_decision(log: DeadLetterLog, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
-    """Writes a signed decision into the log.
+    """Writes a signed decision into the log; one of a contract as `confirmed` returned it.
 
     Raises:
         DecisionError: the signature is not its maker's, it is about another letter, or the letter is decided.
         KeyError: there is no such letter.
     """
     _, first = open_letter(log, document["dlqEntryId"])
-    maker = document["decisionMaker"]
+    account = document["decisionAccount"]
     if document["letterHash"] != f"0x{first.hash.hex()}":
         raise DecisionError(f"the decision is about another letter than {first.event_id}: their hashes differ")
     signer = decision_signer(document)
-    if signer is None or signer.lower() != maker.lower():
-        raise DecisionError(f"the decision names {maker} as its maker, and is signed by {signer or 'nobody'}")
+    if CONFIRMED_AT not in document and (signer or "").lower() != account.lower():
+        raise DecisionError(f"the decision names {account} as its maker, and is signed by {signer or 'nobody'}")
     draft = Draft(
         key=f"decided/{document['signature']}",
         kind=RecordKind.DECIDED,

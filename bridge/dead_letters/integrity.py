@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
+from typing import Final
 
+from bridge.dead_letters.decisions import CONFIRMED_AT, confirms
 from bridge.dead_letters.signing import decision_signer, record_signer
 from bridge.domain.dead_letters import (
     NO_RECORD,
@@ -17,6 +19,9 @@ from bridge.domain.dead_letters import (
     LogRecord,
     RecordKind,
 )
+from bridge.domain.ports import Chain, TransientError
+
+NOTHING_DENIED: Final = frozenset[int]()
 
 _BATCH = 500  # records read at once
 
@@ -45,13 +50,19 @@ class Verified:
 
 
 def verify(
-    log: DeadLetterLog, *, trusted: frozenset[str], heads: Iterable[bytes] = (), marked_dead: Iterable[str] = ()
+    log: DeadLetterLog,
+    *,
+    trusted: frozenset[str],
+    denied: frozenset[int] = NOTHING_DENIED,
+    heads: Iterable[bytes] = (),
+    marked_dead: Iterable[str] = (),
 ) -> Verified:
     """Reads the whole log and checks all of it.
 
     Args:
         log: what to verify.
         trusted: accounts whose seals count.
+        denied: see `denied_decisions`.
         heads: hashes of records that were noted earlier; each must still be there.
         marked_dead: event ids of deliveries that must have a letter.
     """
@@ -63,7 +74,8 @@ def verify(
     try:
         for number, record in zip(count(1), _all(log), strict=False):
             found += (
-                Violation(number, record.event_id, text) for text in _problems(record, number, previous, accounts)
+                Violation(number, record.event_id, text)
+                for text in _problems(record, number, previous, accounts, denied)
             )
             found += _followed(dead_letters, record)
             previous = record.hash
@@ -83,13 +95,16 @@ def verify(
     return Verified(records=number, head=previous, violations=tuple(found))
 
 
-def verify_growth(log: DeadLetterLog, head: LogHead, *, trusted: frozenset[str]) -> Verified:
+def verify_growth(
+    log: DeadLetterLog, head: LogHead, *, trusted: frozenset[str], denied: frozenset[int] = NOTHING_DENIED
+) -> Verified:
     """Checks what the log has gained since it was verified, and that the record verified last is still there.
 
     Args:
         log: what to verify.
         head: the record verified last.
         trusted: accounts whose seals count.
+        denied: see `denied_decisions`.
     """
     accounts, found = frozenset(account.lower() for account in trusted), list[Violation]()
     number, previous = head.sequence, head.hash
@@ -100,7 +115,8 @@ def verify_growth(log: DeadLetterLog, head: LogHead, *, trusted: frozenset[str])
         for record in log.records(after=head.sequence):
             number += 1
             found += (
-                Violation(number, record.event_id, text) for text in _problems(record, number, previous, accounts)
+                Violation(number, record.event_id, text)
+                for text in _problems(record, number, previous, accounts, denied)
             )
             previous = record.hash
     except BrokenLogError as error:
@@ -108,14 +124,40 @@ def verify_growth(log: DeadLetterLog, head: LogHead, *, trusted: frozenset[str])
     return Verified(records=number, head=previous, violations=tuple(found))
 
 
-def _all(log: DeadLetterLog) -> Iterator[LogRecord]:
-    last = 0
+async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, after: int = 0) -> frozenset[int]:
+    """Sequences of decisions whose maker, a contract, does not confirm its signature at the block that the record names.
+
+    A chain that does not answer, or has forgotten that block's state, denies nothing: the seal says that it was confirmed then.
+
+    Args:
+        log: of the decisions.
+        chains: by id.
+        after: the sequence from which on to ask.
+    """
+    denied = set[int]()
+    for record in _all(log, after):
+        if record.kind is RecordKind.DECIDED and record.document is not None and CONFIRMED_AT in record.document:
+            try:
+                chain, block = chains[record.document["chainId"]], record.document[CONFIRMED_AT]["block"]
+                if not await confirms(chain, record.document, block):
+                    denied.add(record.sequence)
+            except TransientError:
+                continue
+            except (KeyError, TypeError, ValueError):
+                denied.add(record.sequence)
+    return frozenset(denied)
+
+
+def _all(log: DeadLetterLog, after: int = 0) -> Iterator[LogRecord]:
+    last = after
     while batch := log.records(after=last, limit=_BATCH):
         yield from batch
         last = batch[-1].sequence
 
 
-def _problems(record: LogRecord, number: int, previous: bytes, trusted: frozenset[str]) -> Iterator[str]:
+def _problems(
+    record: LogRecord, number: int, previous: bytes, trusted: frozenset[str], denied: frozenset[int]
+) -> Iterator[str]:
     if record.sequence != number:
         yield f"stands in place {number}: a record before it is missing"
     if record.previous != previous:
@@ -128,9 +170,13 @@ def _problems(record: LogRecord, number: int, previous: bytes, trusted: frozense
     elif signer.lower() not in trusted:
         yield f"is signed by {signer}, who is not trusted; name the account in dlq.trusted_signers if it should be"
     if record.kind is RecordKind.DECIDED and record.document is not None:
-        maker = str(record.document.get("decisionMaker", ""))
-        if (decision_signer(record.document) or "").lower() != maker.lower():
-            yield f"its decision is not signed by {maker}"
+        account = str(record.document.get("decisionAccount", ""))
+        if record.sequence in denied:
+            yield f"its decision is not signed by {account}, as that contract says at the block it names"
+        elif (
+            CONFIRMED_AT not in record.document and (decision_signer(record.document) or "").lower() != account.lower()
+        ):
+            yield f"its decision is not signed by {account}"
 
 
 def _followed(dead_letters: dict[str, DeadLetter], record: LogRecord) -> Iterator[Violation]:

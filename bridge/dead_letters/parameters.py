@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eth_utils import keccak
+from eth_utils.address import to_checksum_address
 
 from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.addresses import to_bytes32
@@ -76,6 +77,14 @@ class OnChainParameters:
             return bool(await self._value(operator_parameter(account)))
         holders = [await read_view(self._chain, _ROUTER, self._router, name) for name in ("owner", "guardian")]
         return account.lower() in map(str.lower, holders)
+
+    async def owner(self) -> str:
+        """The account that names operators, with its EIP-55 checksum: governance.
+
+        Raises:
+            TransientError: the chain does not answer.
+        """
+        return to_checksum_address(await read_view(self._chain, _ROUTER, self.authority, "owner"))
 
     async def _value(self, name: bytes) -> int | None:
         if self._contract is None:

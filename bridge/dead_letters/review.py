@@ -13,7 +13,11 @@ from eth_utils.address import to_checksum_address
 from bridge.client import Client, RouteRequest
 from bridge.dead_letters.analysis import Analysis, NamedPause, Situation, analyse, named_pause
 from bridge.dead_letters.decisions import (
+    CONFIRMED_AT,
+    GOVERNANCE,
     DecisionError,
+    Maker,
+    confirmed,
     decision_document,
     open_letter,
     record_decision,
@@ -22,7 +26,7 @@ from bridge.dead_letters.decisions import (
 )
 from bridge.dead_letters.governance import Governance, proposal
 from bridge.dead_letters.parameters import OnChainParameters
-from bridge.dead_letters.signing import KeySealer
+from bridge.dead_letters.signing import KeySealer, decision_signer
 from bridge.domain.actions import action_of_letter
 from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
 from bridge.domain.jobs import reopen
@@ -68,7 +72,7 @@ class Prepared:
     first: LogRecord  # of the letter
     decision: Decision
     place: tuple[int, str]  # the chain and the contract that say who may decide
-    maker: str
+    maker: Maker
     rationale: str
     notice: Notice | None  # None: nobody is told by a message
 
@@ -184,47 +188,83 @@ class DeadLetterReview:
         )
         return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
 
-    async def requeue(self, event_id: str, rationale: str) -> LogRecord:
-        """Opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for.
-
-        Repeated after a crash, it finishes what was begun.
+    async def decide(self, event_id: str, decision: Decision, rationale: str, **reissue: Any) -> LogRecord:
+        """Takes a decision as the operator whose key this is. Repeated after a crash, it finishes what was begun.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`.
+            KeyError, DecisionError, RefusedError: see `draft` and `record`.
         """
-        return await self._decide(event_id, Decision.REQUEUE, rationale)
+        operator = self._require_operator()
+        document = await self.draft(event_id, decision, rationale, operator.address, **reissue)
+        return await self.record(signed(document, operator), KeySealer(operator), self._clock.now())
 
-    async def reissue(
-        self, event_id: str, rationale: str, sender: LocalAccount | None, gmps: Sequence[Gmp] | None = None
-    ) -> LogRecord:
-        """Sends a new message in the letter's place, with a new id and `replaces` set, as the original sender.
+    async def draft(
+        self,
+        event_id: str,
+        decision: Decision,
+        rationale: str,
+        maker: str,
+        *,
+        sender: LocalAccount | None = None,
+        gmps: Sequence[Gmp] | None = None,
+    ) -> dict[str, Any]:
+        """What the maker of a decision signs, once the messages that belong to it are sent.
 
-        `replaces` names the first message of a chain of re-issues, so that a recipient with a `ReissueGuard` applies one of
-        them. All checks of a new message are made again. A re-issue that the sender has made already is found on its chain and
-        not made twice: before a crash for example, or by a contract, which makes the call of `reissue_call`.
+        RETRY sends a new message in the letter's place, with a new id and `replaces` set, as the original sender. `replaces`
+        names the first message of a chain of re-issues, so that a recipient with a `ReissueGuard` applies one of them. All
+        checks of a new message are made again. A re-issue that the sender has made already is found on its chain and not made
+        twice: before a crash for example, or by a contract, which makes the call of `reissue_call`.
+
+        REQUEUE opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for.
+        ABANDON gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
+        GOVERNANCE_ESCALATION hands it to governance by a message; until governance decides it stays open. Both messages are
+        paid by the operator's key.
+
+        Args:
+            event_id: the letter.
+            decision: what is decided.
+            rationale: why.
+            maker: the account that decides, or `GOVERNANCE`.
+            sender: of the message, for RETRY.
+            gmps: to send over, for RETRY; None: others than the one that failed, as far as they suffice.
 
         Raises:
-            DecisionError: the account is not the original sender, which has not made it either.
-            RefusedError: the router refuses.
+            KeyError, DecisionError: see `open_letter`; no rationale, the maker is no operator, the account is not the original
+                sender, which has not re-issued it either, or nobody is named as governance.
+            RefusedError: the router refuses the message.
         """
-        prepared = await self.prepare(event_id, Decision.RETRY, rationale, self._require_operator().address)
-        message = _message_of(_document(prepared.first))
-        new = await self._reissue_of(message)
-        if new is None:
-            if sender is None or from_bytes32(message.sender) != sender.address:
-                given = "no key is given" if sender is None else f"the key given is that of {sender.address}"
-                raise DecisionError(
-                    f"only its sender {from_bytes32(message.sender)} may re-issue it, and {given}; if the sender is a contract,"
-                    " have it make the call that `waybill dlq reissue --call` prints, then repeat this; or escalate it"
-                )
-            client = Client(self._deployment, self._chains, sender)
-            new = (await client.route(message.source_chain, self._replacement(prepared.first, message, gmps))).message
-        return await self._conclude(prepared, newMessageId=f"0x{new.id.hex()}")
+        named = await self._maker(maker)
+        prepared = await self.prepare(event_id, decision, rationale, named)
+        if decision is Decision.RETRY:
+            new = await self._reissued(prepared.first, sender, gmps)
+            return prepared.document(self._clock.now(), newMessageId=f"0x{new.id.hex()}")
+        if prepared.notice is None:
+            return prepared.document(self._clock.now())
+        if self._operator is None:
+            raise DecisionError(
+                f"a message goes with {decision}, and a key has to pay for it: set WAYBILL_OPERATOR_KEY, or give --key"
+            )
+        client = Client(self._deployment, self._chains, self._operator)
+        sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
+        return prepared.document(self._clock.now(), notice=f"0x{sent.message.id.hex()}")
+
+    async def _reissued(self, first: LogRecord, sender: LocalAccount | None, gmps: Sequence[Gmp] | None) -> Message:
+        message = _message_of(_document(first))
+        if found := await self._reissue_of(message):
+            return found
+        if sender is None or from_bytes32(message.sender) != sender.address:
+            given = "no key is given" if sender is None else f"the key given is that of {sender.address}"
+            raise DecisionError(
+                f"only its sender {from_bytes32(message.sender)} may re-issue it, and {given}; if the sender is a contract,"
+                " have it make the call that `waybill dlq reissue --call` prints, then repeat this; or escalate it"
+            )
+        client = Client(self._deployment, self._chains, sender)
+        return (await client.route(message.source_chain, self._replacement(first, message, gmps))).message
 
     async def reissue_call(self, event_id: str, gmps: Sequence[Gmp] | None = None) -> Call:
         """The transaction with which the sender itself re-issues a letter's message: a contract, or a wallet elsewhere.
 
-        The decision is recorded by `reissue` once the transaction is on the chain. The router is what proves its authority.
+        The decision is recorded by RETRY once the transaction is on the chain. The router is what proves its authority.
 
         Raises:
             KeyError, DecisionError: see `open_letter`.
@@ -248,35 +288,17 @@ class DeadLetterReview:
             replaces=_first_of(message),
         )
 
-    async def abandon(self, event_id: str, rationale: str) -> LogRecord:
-        """Gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
-
-        Raises:
-            KeyError, DecisionError: see `open_letter`.
-            RefusedError: the router refuses the message to the sender.
-        """
-        return await self._decide(event_id, Decision.ABANDON, rationale)
-
-    async def escalate(self, event_id: str, rationale: str) -> LogRecord:
-        """Hands a letter to governance by a message of the kind GOVERNANCE_PROPOSAL. Until governance decides it stays open.
-
-        Raises:
-            KeyError, DecisionError: see `open_letter`; or nobody is named as governance.
-            RefusedError: the router refuses.
-        """
-        return await self._decide(event_id, Decision.GOVERNANCE_ESCALATION, rationale)
-
-    async def prepare(self, event_id: str, decision: Decision, rationale: str, maker: str) -> Prepared:
+    async def prepare(self, event_id: str, decision: Decision, rationale: str, maker: Maker) -> Prepared:
         """What a decision takes, once it is sure that it could be recorded: before anything is sent or signed.
 
         Args:
             event_id: the letter.
             decision: what is decided.
             rationale: why.
-            maker: the account that decides.
+            maker: who decides.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`; no rationale, or the account is no operator.
+            KeyError, DecisionError: see `open_letter`; no rationale, or the maker is no operator.
         """
         _, first = open_letter(self._letters, event_id)
         require_rationale(rationale)
@@ -301,19 +323,29 @@ class DeadLetterReview:
         """Writes a signed decision into the log, and carries out what is carried out here.
 
         Args:
-            document: of `Prepared.document`, with its maker's signature.
-            sealer: the maker, who vouches for the record's place in the log.
+            document: of `Prepared.document`, with its maker's signature. A maker that is a contract is asked whether it is its.
+            sealer: vouches for the record's place in the log, and for a contract's answer: the maker if it has a key, else the
+                relayer.
             now: Unix seconds.
 
         Raises:
             KeyError, DecisionError: see `record_decision`; or the maker is no operator, or signed for another network.
         """
+        document = {name: value for name, value in document.items() if name != CONFIRMED_AT}
         if (document["chainId"], document["verifyingContract"]) != self._place():
             chain_id, contract = self._place()
             raise DecisionError(
                 f"the decision is for another network: operators here are those of {contract} on {chain_id}"
             )
-        await self._require_role(document["decisionMaker"])
+        maker = Maker(document["decisionMaker"], document["decisionAccount"])
+        await self._require_role(maker)
+        chain = self._chains[self._parameters.chain_id]
+        if decision_signer(document) != maker.account and await is_contract(chain, maker.account):
+            if sealer.address == maker.account:
+                raise DecisionError(
+                    f"{maker.account} is a contract, which can't seal a record: decide by `waybill dlq … --maker {maker.account}`"
+                )
+            document = await confirmed(chain, document)
         record = record_decision(self._letters, document, sealer, now)
         if document["decisionType"] == Decision.REQUEUE:
             self._open_again(record.event_id, document["rationale"])
@@ -331,20 +363,6 @@ class DeadLetterReview:
         except KeyError as error:
             what = "delivery" if retry is None else "retry"
             raise DecisionError(f"the relayer's store has no {what} {event_id}: was it reorged away?") from error
-
-    async def _decide(self, event_id: str, decision: Decision, rationale: str) -> LogRecord:
-        operator = self._require_operator()
-        prepared = await self.prepare(event_id, decision, rationale, operator.address)
-        if prepared.notice is None:
-            return await self._conclude(prepared)
-        client = Client(self._deployment, self._chains, operator)
-        sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
-        return await self._conclude(prepared, notice=f"0x{sent.message.id.hex()}")
-
-    async def _conclude(self, prepared: Prepared, notice: str | None = None, **further: Any) -> LogRecord:
-        operator, now = self._require_operator(), self._clock.now()
-        document = prepared.document(now, notice=notice, **further)
-        return await self.record(signed(document, operator), KeySealer(operator), now)
 
     def _proposal(self, first: LogRecord, rationale: str) -> Notice:
         """The message that puts a letter before governance."""
@@ -394,10 +412,23 @@ class DeadLetterReview:
     def _place(self) -> tuple[int, str]:
         return self._parameters.chain_id, to_checksum_address(self._parameters.authority)
 
-    async def _require_role(self, account: str) -> None:
-        if not await self._parameters.is_operator(account):
+    async def _maker(self, name: str) -> Maker:
+        if name == GOVERNANCE:
+            return Maker(GOVERNANCE, await self._parameters.owner())
+        return Maker(name, name)
+
+    async def _require_role(self, maker: Maker) -> None:
+        if maker.name == GOVERNANCE:
+            owner = await self._parameters.owner()
+            if maker.account != owner:
+                raise DecisionError(
+                    f"GOVERNANCE is {owner}, the owner of {self._parameters.authority}, not {maker.account}"
+                )
+        elif maker.name != maker.account:
+            raise DecisionError(f"the decision names {maker.name} as its maker and {maker.account} as its account")
+        elif not await self._parameters.is_operator(maker.account):
             raise DecisionError(
-                f"account {account} is no operator on chain; governance grants that by the parameter"
+                f"account {maker.account} is no operator on chain; governance grants that by the parameter"
                 " dlq.operator of the account"
             )
 

@@ -10,6 +10,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_typing import Hash32
+from eth_utils import keccak
 
 from bridge.domain.dead_letters import LogRecord
 
@@ -35,7 +36,8 @@ _DECISION: Final = {
         {"name": "dlqEntryId", "type": "string"},
         {"name": "letterHash", "type": "bytes32"},
         {"name": "decisionAt", "type": "string"},
-        {"name": "decisionMaker", "type": "address"},
+        {"name": "decisionMaker", "type": "string"},
+        {"name": "decisionAccount", "type": "address"},
         {"name": "decisionType", "type": "string"},
         {"name": "newMessageId", "type": "bytes32"},
         {"name": "rationale", "type": "string"},
@@ -112,6 +114,12 @@ def decision_signer(decision: Mapping[str, Any]) -> str | None:
         return _recover(_DECISION, decision_message(decision), signature, _place_of(decision))
     except (KeyError, ValueError):
         return None
+
+
+def decision_digest(decision: Mapping[str, Any]) -> bytes:
+    """The 32 bytes that a signature covers: what a contract's `isValidSignature` (ERC-1271) is asked about."""
+    signable = encode_typed_data(full_message=decision_typed_data(decision))
+    return keccak(b"\x19" + signable.version + signable.header + signable.body)
 
 
 def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:

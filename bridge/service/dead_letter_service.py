@@ -12,7 +12,7 @@ from eth_account.signers.local import LocalAccount
 from bridge.dead_letters.alerts import Alerts
 from bridge.dead_letters.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
 from bridge.dead_letters.governance import Governance, GovernanceChannel
-from bridge.dead_letters.integrity import Verified, Violation, verify, verify_growth
+from bridge.dead_letters.integrity import NOTHING_DENIED, Verified, Violation, denied_decisions, verify, verify_growth
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
@@ -57,6 +57,7 @@ class DeadLetterService:
             InvalidKeyError: the key that is named can't be opened.
         """
         self._deployment = deployment
+        self._chains = chains
         self._store = store
         self._settings = settings
         self.dead_letters = open_dead_letters(settings.dlq.url or settings.store)
@@ -90,10 +91,11 @@ class DeadLetterService:
         """Verifies what the log has gained since it was last verified, and alerts on what does not fit; once for each change."""
         if self._untold is not None:
             await self._announce(self._untold)
-        trusted = frozenset[str]()
-        if self.dead_letters.records(after=self._verified.sequence, limit=1):  # else nobody's seal is looked at
+        trusted, denied, seen_to = frozenset[str](), NOTHING_DENIED, self._verified.sequence
+        if self.dead_letters.records(after=seen_to, limit=1):  # else nobody's seal is looked at
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
-        verified = verify_growth(self.dead_letters, self._verified, trusted=trusted)
+            denied = await denied_decisions(self.dead_letters, self._chains, after=seen_to)
+        verified = verify_growth(self.dead_letters, self._verified, trusted=trusted, denied=denied)
         if (seen := (verified.head, verified.violations)) != self._seen:
             self._seen = seen
             await self._announce(verified)
@@ -108,7 +110,8 @@ class DeadLetterService:
     async def _verify(self) -> None:
         try:
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
-            verified = verify_letters(self.dead_letters, self._store, trusted, self._settings)
+            denied = await denied_decisions(self.dead_letters, self._chains)
+            verified = verify_letters(self.dead_letters, self._store, trusted, self._settings, denied=denied)
         except TransientError:
             raise
         except Exception as error:
@@ -124,6 +127,8 @@ def verify_letters(
     trusted: frozenset[str],
     settings: Settings,
     head: bytes | None = None,
+    *,
+    denied: frozenset[int] = NOTHING_DENIED,
 ) -> Verified:
     """Verifies the log, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
 
@@ -141,7 +146,7 @@ def verify_letters(
             noted[event_id] = job.letter
     heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
     marked_dead = {event_id for event_id in wanted if noted.get(event_id, True)} | {one for one in noted if noted[one]}
-    verified = verify(log, trusted=trusted, heads=heads, marked_dead=sorted(marked_dead))
+    verified = verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead))
     return replace(verified, unpromised=tuple(sorted(wanted - marked_dead)))
 
 
@@ -174,7 +179,8 @@ async def verify_network(
     """Verifies from outside a relayer, with the chains' word on who is an operator."""
     async with connected(deployment, settings) as chains:
         trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
-    return verify_letters(log, store, trusted, settings, head)
+        denied = await denied_decisions(log, chains)
+    return verify_letters(log, store, trusted, settings, head, denied=denied)
 
 
 def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:

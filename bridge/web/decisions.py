@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from bridge.client import RouteRequest
-from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.decisions import DecisionError, Maker
 from bridge.dead_letters.review import DeadLetterReview, Notice, Prepared
 from bridge.dead_letters.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
 from bridge.domain.dead_letters import Decision
@@ -98,7 +98,7 @@ async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> d
         raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
     maker = to_checksum_address(form.maker)
     async with open_review() as review:
-        prepared = await review.prepare(form.event_id, form.decision, form.rationale, maker)
+        prepared = await review.prepare(form.event_id, form.decision, form.rationale, Maker(maker, maker))
         if form.signature is None:
             return _to_sign(prepared, round(now, 3))
         if form.at is None or abs(now - form.at) > _FRESH:

@@ -21,6 +21,7 @@ from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.actions import FREEZE, Change, begin, is_frozen
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
+from bridge.domain.dead_letters import Decision as LetterDecision
 from bridge.domain.dead_letters import LetterStatus
 from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain, open_chains
@@ -185,7 +186,7 @@ async def test_a_participant_that_stays_behind_gets_a_letter_and_stops_new_actio
         opened = opened_value(await review.open(event_id))
         assert opened["next"] == f"reconcile: `waybill action reconcile {action.name} --branch 1`"
         with pytest.raises(DecisionError, match="whose decision stands"):
-            await review.abandon(event_id, "it takes too long")
+            await review.decide(event_id, LetterDecision.ABANDON, "it takes too long")
 
         stuck = await asyncio.to_thread(world.waybill, "action", "show", action.name, "--json")
         assert stuck.code == 1, "a script sees that the chains differ"

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 from eth_abi.packed import encode_packed
-from eth_account import Account
-from eth_utils import keccak
-from eth_utils.address import to_canonical_address, to_checksum_address
+from eth_utils.address import to_checksum_address
 
 from bridge.deploy import deploy as deployment
 from bridge.deploy.artifacts import CHECKOUT, Artifact
@@ -28,45 +26,15 @@ from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import new_home
 from tests.anvil.rpc import rpc
-from tests.anvil.test_deploying import FACTORY, OWNER_KEY, heads, plan, read
-from tests.anvil.traffic import DAPP, transact
+from tests.anvil.safes import NOBODY, OWNERS, SAFE, create2, safe_on, send
+from tests.anvil.test_deploying import OWNER_KEY, heads, plan, read
 from tests.unit.cli.command import Command
 
 pytestmark = pytest.mark.timeout(300)
 
-OWNERS = [Account.from_key(key) for key in ANVIL_KEYS[3:6]]
-SAFE = GmpArtifact.load("safe", "Safe")
 MULTI_SEND = GmpArtifact.load("safe", "MultiSendCallOnly")
-NOBODY = "0x" + "00" * 20
 # The Safe team's own factory of contracts, which put MultiSendCallOnly at one address on all chains.
 SINGLETON_FACTORY = "0x914d7Fec6aaC8cd542e72Bca78B30650d45643d7"
-
-
-def create2(factory: str, salt: bytes, code: bytes) -> str:
-    return to_checksum_address(keccak(b"\xff" + to_canonical_address(factory) + salt + keccak(code))[12:])
-
-
-async def send(chain: EvmChain, to: str, data: bytes) -> None:
-    receipt = await transact(chain, DAPP, Call(to=to, data=data), gas=16_700_000)
-    assert receipt.succeeded
-
-
-async def safe_on(chain: EvmChain) -> str:
-    """A Safe of three owners, two of whom must sign, at the same address on every chain."""
-    factory = GmpArtifact.load("safe", "SafeProxyFactory")
-    at = [create2(FACTORY, bytes(32), artifact.bytecode) for artifact in (SAFE, factory)]
-    for address, artifact in zip(at, (SAFE, factory), strict=True):
-        if not await chain.code(address):
-            await send(chain, FACTORY, bytes(32) + artifact.bytecode)
-    runtime = await chain.call(Call(to=at[0], data=SAFE.contract.encode("VERSION")))
-    assert b"1.4.1" in runtime
-    names = [owner.address for owner in OWNERS]
-    setup = SAFE.contract.encode("setup", names, 2, NOBODY, b"", NOBODY, NOBODY, 0, NOBODY)
-    proxy_code = await chain.call(Call(to=at[1], data=factory.contract.encode("proxyCreationCode")))
-    code = factory.contract.decode("proxyCreationCode", proxy_code) + encode(["address"], [at[0]])
-    salt = keccak(keccak(setup) + (7).to_bytes(32, "big"))
-    await send(chain, at[1], factory.contract.encode("createProxyWithNonce", at[0], setup, 7))
-    return create2(at[1], salt, code)
 
 
 def put_multi_send(url: str) -> None:

@@ -10,7 +10,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from bridge.dead_letters.analysis import Analysis, Situation, analyse
-from bridge.dead_letters.decisions import DecisionError, decision_document, record_decision, signed
+from bridge.dead_letters.decisions import DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer, decision_typed_data
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
@@ -29,7 +29,7 @@ def decide(dead_letters: DeadLetterLog, event_id: str, decision: Decision, **cha
         first,
         decision,
         place=PLACE,
-        maker=OPERATOR.address,
+        maker=Maker(OPERATOR.address, OPERATOR.address),
         rationale="the recipient is retired",
         now=1_700_000_000,
         **changes,
@@ -52,6 +52,7 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
         "letterHash": f"0x{review.dead_letters.history(event_id)[0].hash.hex()}",
         "decisionAt": "2023-11-14T22:13:20.000Z",
         "decisionMaker": OPERATOR.address,
+        "decisionAccount": OPERATOR.address,
         "decisionType": "RETRY",
         "newMessageId": "0x" + "cd" * 32,
         "rationale": "the recipient is retired",
@@ -80,7 +81,14 @@ async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
     review = DeadLetterService()
     first = review.dead_letters.history(await review.die())[0]
     with pytest.raises(DecisionError, match="needs a rationale"):
-        decision_document(first, Decision.ABANDON, place=PLACE, maker=OPERATOR.address, rationale=rationale, now=0)
+        decision_document(
+            first,
+            Decision.ABANDON,
+            place=PLACE,
+            maker=Maker(OPERATOR.address, OPERATOR.address),
+            rationale=rationale,
+            now=0,
+        )
 
 
 @pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127")
@@ -90,6 +98,7 @@ async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
         ("rationale", "another"),
         ("decisionType", "REQUEUE"),
         ("decisionMaker", STRANGER.address),
+        ("decisionAccount", STRANGER.address),
         ("signature", "0x00"),
         ("chainId", 5),
     ],

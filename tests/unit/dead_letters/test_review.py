@@ -15,7 +15,7 @@ from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview
-from bridge.domain.dead_letters import LetterStatus, LogRecord
+from bridge.domain.dead_letters import Decision, LetterStatus, LogRecord
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
@@ -176,9 +176,9 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     with pytest.raises(DecisionError, match="only its sender"):
-        await dead_letter_queue.review.reissue(event_id, "because", STRANGER)
+        await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=STRANGER)
     assert dead_letter_queue.chains[ALPHA].sent == []
-    record = await dead_letter_queue.review.reissue(event_id, "because", SENDER)
+    record = await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=SENDER)
     (new,) = dead_letter_queue.chains[ALPHA].sent
     assert (new.replaces, new.payload, new.recipient) == (
         dead_letter_queue.original.id,
@@ -188,7 +188,9 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     assert new.sender == dead_letter_queue.original.sender
     assert said(record, "newMessageId") == f"0x{new.id.hex()}" != f"0x{dead_letter_queue.original.id.hex()}"
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
-    await dead_letter_queue.review.reissue(event_id, "a crash came before it was recorded", SENDER)
+    await dead_letter_queue.review.decide(
+        event_id, Decision.RETRY, "a crash came before it was recorded", sender=SENDER
+    )
     assert dead_letter_queue.chains[ALPHA].sent == [new]
 
 
@@ -198,14 +200,14 @@ async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_ope
     event_id = await dead_letter_queue.letter()
     review, chain = dead_letter_queue.review, dead_letter_queue.chains[ALPHA]
     with pytest.raises(DecisionError, match="no key is given; if the sender is a contract"):
-        await review.reissue(event_id, "because", None)
+        await review.decide(event_id, Decision.RETRY, "because", sender=None)
     call = await review.reissue_call(event_id)
     assert (chain.sent, dead_letter_queue.status()) == ([], LetterStatus.PENDING_REVIEW)
     assert (call.to, call.value) == (deployed(ALPHA, "alpha")["router"], 7)
     await transact(cast(Chain, chain), SENDER, call)  # the contract's: its owner's wallet makes it do so
     (new,) = chain.sent
     assert (new.replaces, new.sender) == (dead_letter_queue.original.id, dead_letter_queue.original.sender)
-    record = await review.reissue(event_id, "because", None)
+    record = await review.decide(event_id, Decision.RETRY, "because", sender=None)
     assert (said(record, "newMessageId"), chain.sent) == (f"0x{new.id.hex()}", [new])
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
@@ -213,11 +215,11 @@ async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_ope
 @pytest.mark.requirement("OIP-123", "X-7")
 async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipients_guard_expects() -> None:
     dead_letter_queue = Office()
-    await dead_letter_queue.review.reissue(await dead_letter_queue.letter(), "because", SENDER)
+    await dead_letter_queue.review.decide(await dead_letter_queue.letter(), Decision.RETRY, "because", sender=SENDER)
     (second,) = dead_letter_queue.chains[ALPHA].sent
     letter_of_second = await dead_letter_queue.dead_letter_service.die(second)
     for reason in ("it died as well", "a crash came before it was recorded"):
-        record = await dead_letter_queue.review.reissue(letter_of_second, reason, SENDER)
+        record = await dead_letter_queue.review.decide(letter_of_second, Decision.RETRY, reason, sender=SENDER)
         assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id] * 2
         third = dead_letter_queue.chains[ALPHA].sent[-1]
         assert said(record, "newMessageId") == f"0x{third.id.hex()}" != f"0x{second.id.hex()}"
@@ -229,8 +231,8 @@ async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> No
     sent = dead_letter_queue.chains[ALPHA].sent
     cancellation = cancellation_of(dead_letter_queue.original)
     sent.append(replace(cancellation, nonce=99))
-    record = await dead_letter_queue.review.reissue(
-        await dead_letter_queue.letter(), "it was cancelled too late", SENDER
+    record = await dead_letter_queue.review.decide(
+        await dead_letter_queue.letter(), Decision.RETRY, "it was cancelled too late", sender=SENDER
     )
     assert [one.kind for one in sent] == [Kind.CANCELLATION, Kind.PLAIN]
     assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
@@ -243,7 +245,7 @@ async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> 
     event_id = await dead_letter_queue.letter()
     if is_contract:
         dead_letter_queue.chains[ALPHA].contracts.add(SENDER.address)
-    record = await dead_letter_queue.review.abandon(event_id, "the recipient is retired")
+    record = await dead_letter_queue.review.decide(event_id, Decision.ABANDON, "the recipient is retired")
     told = dead_letter_queue.chains[BETA].sent
     assert dead_letter_queue.status() is LetterStatus.ABANDONED
     if not is_contract:
@@ -259,7 +261,9 @@ async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> 
 @pytest.mark.requirement("OIP-81", "OIP-117")
 async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open() -> None:
     dead_letter_queue = Office()
-    record = await dead_letter_queue.review.escalate(await dead_letter_queue.letter(), "every message dies")
+    record = await dead_letter_queue.review.decide(
+        await dead_letter_queue.letter(), Decision.GOVERNANCE_ESCALATION, "every message dies"
+    )
     (proposal,) = dead_letter_queue.chains[ALPHA].sent
     assert (proposal.kind, proposal.destination_chain) == (Kind.GOVERNANCE_PROPOSAL, BETA)
     assert said(record, "governanceMessageId") == f"0x{proposal.id.hex()}"
@@ -271,7 +275,7 @@ async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() ->
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     for _ in range(2):
-        await dead_letter_queue.review.requeue(event_id, "the gateway is back")
+        await dead_letter_queue.review.decide(event_id, Decision.REQUEUE, "the gateway is back")
         dead_letter_queue.dead_letter_service.clock.time += 1
         entry = dead_letter_queue.dead_letter_service.store.outbox.entry(event_id)
         assert entry is not None
@@ -288,15 +292,9 @@ async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is
 ) -> None:
     dead_letter_queue = Office(operator)
     event_id = await dead_letter_queue.letter()
-    for decide in (
-        dead_letter_queue.review.requeue,
-        dead_letter_queue.review.abandon,
-        dead_letter_queue.review.escalate,
-    ):
+    for decision in Decision:
         with pytest.raises(DecisionError, match=why):
-            await decide(event_id, "because")
-    with pytest.raises(DecisionError, match=why):
-        await dead_letter_queue.review.reissue(event_id, "because", SENDER)
+            await dead_letter_queue.review.decide(event_id, decision, "because", sender=SENDER)
     assert [chain.sent for chain in dead_letter_queue.chains.values()] == [[], []]
     assert len(dead_letter_queue.dead_letter_service.dead_letters.records()) == 1
     assert (await dead_letter_queue.review.open(event_id)).analysis.permanent.startswith("transient")
@@ -316,10 +314,10 @@ async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decid
     store.jobs.save(job.died("spent", 60, letter=True), fence=job.fence)
     letter_id = spent_id(dead_letter_queue.original.id, 1)
     assert "no delivery of it has failed here" in (await dead_letter_queue.review.open(letter_id)).analysis.permanent
-    await dead_letter_queue.review.requeue(letter_id, "worth another try")
+    await dead_letter_queue.review.decide(letter_id, Decision.REQUEUE, "worth another try")
     assert dead_letter_service.dead_letter_queue.is_let_through(letter_id)
     assert [one.state for one in store.jobs.due(RetryJob, dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
-    await dead_letter_queue.review.reissue(letter_id, "or a new one", SENDER)
+    await dead_letter_queue.review.decide(letter_id, Decision.RETRY, "or a new one", sender=SENDER)
     assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id]
-    await dead_letter_queue.review.abandon(letter_id, "enough")
+    await dead_letter_queue.review.decide(letter_id, Decision.ABANDON, "enough")
     assert dead_letter_queue.status() is LetterStatus.ABANDONED

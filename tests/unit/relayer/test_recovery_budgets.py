@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.dead_letters.decisions import decision_document, record_decision, signed
+from bridge.dead_letters.decisions import Maker, decision_document, record_decision, signed
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
 from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
@@ -71,7 +71,7 @@ class Silent:
             self.dead_letters.history(event_id)[0],
             Decision.REQUEUE,
             place=PLACE,
-            maker=OPERATOR.address,
+            maker=Maker(OPERATOR.address, OPERATOR.address),
             rationale="worth another try",
             now=now,
         )

@@ -52,6 +52,7 @@ def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, Any
         "letterHash": "0x" + "00" * 32,
         "decisionAt": f"2026-01-01T00:00:0{number % 10}Z",
         "decisionMaker": OPERATOR.address,
+        "decisionAccount": OPERATOR.address,
         "decisionType": decision.value,
         "rationale": "because",
     }
@@ -151,7 +152,7 @@ def test_a_log_written_anew_by_somebody_else_is_found_by_its_seals(dead_letters:
 @pytest.mark.requirement("OIP-118", "OIP-125")
 def test_a_decision_that_its_maker_did_not_sign_is_found(dead_letters: DeadLetterLog) -> None:
     dead_letters.append(entered("a"), SEAL)
-    forged = decided("a", Decision.ABANDON) | {"decisionMaker": STRANGER.address}
+    forged = decided("a", Decision.ABANDON) | {"decisionAccount": STRANGER.address}
     dead_letters.append(happened("a", RecordKind.DECIDED, 1, **forged), SEAL)
     (violation,) = verify(dead_letters, trusted=TRUSTED).violations
     assert f"not signed by {STRANGER.address}" in str(violation)
