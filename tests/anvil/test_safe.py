@@ -28,6 +28,7 @@ from tests.anvil.command import new_home
 from tests.anvil.rpc import rpc
 from tests.anvil.safes import NOBODY, OWNERS, SAFE, create2, safe_on, send
 from tests.anvil.test_deploying import OWNER_KEY, heads, plan, read
+from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command
 
 pytestmark = pytest.mark.timeout(300)
