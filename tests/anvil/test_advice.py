@@ -262,9 +262,9 @@ class Ground:
         data = {
             Act.EXECUTE: lambda: ROUTER.encode("execute", header),
             Act.EXPIRE: lambda: ROUTER.encode("expire", header),
-            Act.CANCEL: lambda: ROUTER.encode("cancel", header, 1, fees, caller),
-            Act.RETRY: lambda: ROUTER.encode("retryRoute", (message.id, header, 1, fees, caller)),
-            Act.FUND: lambda: ROUTER.encode("fund", header, caller),
+            Act.CANCEL: lambda: ROUTER.encode("cancel", header, 1, fees, STRANGER.address),
+            Act.RETRY: lambda: ROUTER.encode("retryRoute", (message.id, header, 1, fees, STRANGER.address)),
+            Act.FUND: lambda: ROUTER.encode("fund", header, STRANGER.address),
         }[act]()
         call = Call(to=at.router, data=data, value=sum(fee for _, fee in fees), gas=10_000_000)
         try:
