@@ -120,6 +120,8 @@ async def play(
     running = asyncio.create_task(_bridge(history, "last life", shape).run())
     await _until_settled(history)
     running.cancel()
+    if watching.done():
+        watching.result()  # it watches to the end, or an error ended it
     watching.cancel()
     await asyncio.gather(running, watching, return_exceptions=True)
     await world.stop()

@@ -17,6 +17,7 @@ from bridge.protocol.retry_requests import RetryRequest
 from tests.support.simulation.actions import Atomics
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import (
+    GMPS,
     MULTICALL_ADDRESS,
     RECIPIENT,
     ROUTER_ADDRESS,
@@ -204,7 +205,7 @@ class World:
             generation=generation,
             source_chain=message.source_chain,
             destination_chain=message.destination_chain,
-            missing_gmps=self._taken[message.id] - self.receipts(message),
+            missing_gmps=self._taken.get(message.id, frozenset(GMPS)) - self.receipts(message),
             received_gmps=self.receipts(message),
             reason="overdue",
             cause_chain=message.source_chain,
