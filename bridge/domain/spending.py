@@ -185,7 +185,7 @@ class SpendHeldError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Sponsor:
-    """Somebody pays for some senders' messages: `per_day` wei on each chain (UTC)."""
+    """A sponsor pays for the messages of some senders: `per_day` wei on each chain (UTC)."""
 
     name: str
     senders: frozenset[bytes]
@@ -197,7 +197,7 @@ class PaymentPolicy:
     """Who pays for deliveries and executions.
 
     Attributes:
-        required: whether somebody has to; else the operator pays for what nobody else does.
+        required: whether each delivery must be paid for; else the operator pays for what no payer covers.
         executors: the numbers of GMPs with an executor of their own, whom senders pay with the message.
         plays_executor: whether this relayer is that executor.
         executor_grace: seconds that it is given otherwise, before this relayer steps in.

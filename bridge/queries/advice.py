@@ -56,7 +56,7 @@ class Circumstances:
         destination_paused_until: the same on its destination.
         has_letter: whether there is a dead letter of it to decide about.
         replaced_by: of an ORPHANED message, the one that came back instead.
-        is_unpaid: whether the relayer waits until somebody pays for it.
+        is_unpaid: whether the relayer waits for a payment.
         expiry: when its time to live ends on its destination; None if it lives for ever, or nobody has computed that.
     """
 

@@ -1,6 +1,6 @@
 """The spending gate: asked before anything is paid for, on every path that pays.
 
-It asks whether the filters allow the message, whether somebody has paid, and whether the bounds have room. The sender asks the
+It asks whether the filters allow the message, whether it is paid for, and whether the bounds have room. The sender asks the
 last two once more, with the exact cost, in the transaction of the store that reserves the nonce: so no restart and no second
 worker spends beyond them. What a delivery costs is its declared gas at the highest price: what a recipient does in a trial says
 nothing about what it does in a transaction.

@@ -176,7 +176,7 @@ async def send(
     loop, sent = asyncio.get_running_loop(), list[bytes]()
     deadline, problem = loop.time() + patience, "nothing was sent"
     number, fees = offer or (-1, None)
-    at, is_offered = -1, offer is not None  # whether there is something to send that nobody has to be asked for
+    at, is_offered = -1, offer is not None  # whether a pause is ready to be sent
     while loop.time() < deadline:
         try:
             if not is_offered:

@@ -1,4 +1,4 @@
-"""Who pays, on real chains: a route that pays the vault is delivered, what nobody has paid for waits until somebody does."""
+"""Who pays, on real chains: a route that pays the vault is delivered, an unpaid delivery waits for its payment."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ WEEK = 7 * DAY
 
 
 def pay(world: World, sent: Sent | Message, wei: int, *, gmp: Gmp = Gmp.HYPERLANE) -> bytes:
-    """Somebody pays for a message's delivery."""
+    """Pays for a message's delivery."""
     message = sent.message if isinstance(sent, Sent) else sent
 
     def action(state: State) -> list[Emitted]:
