@@ -62,11 +62,11 @@ class OwnMessages:
             SpendHeldError: the purse is empty until tomorrow.
             TransientError: a chain does not answer, or refuses; or no block included the transaction in time.
         """
-        transaction_key = f"own/{key}"
+        transaction_key, sender = f"own/{key}", self._senders[source]
+        await sender.outcome(transaction_key)  # what is under way ends first, and then the ledger says how
         for slot in self._ledger.slots_for(transaction_key):
             if slot.included is not None and slot.included.succeeded and not slot.ended_as_noop:
                 return  # before a crash, perhaps
-        sender = self._senders[source]
         who = self._paid_for(transaction_key, purse, source, request)
         self._require_room(who, source, wei_per_day)
         try:
