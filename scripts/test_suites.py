@@ -161,8 +161,8 @@ SUITES = (
     pytest_suite("unit", "Python, without chains or Spark", 420, *BESIDE_EACH_OTHER),
     pytest_suite("simulation", "storms in a simulated world", 240),
     pytest_suite("anvil", "Python, against real anvil chains", 540, *BESIDE_EACH_OTHER, missing=release.missing),
-    pytest_suite("spark", "Python, on a real Spark session", 480),
-    pytest_suite("kafka", "streams out, with a real Apache Kafka", 150, missing=kafka_missing),
+    pytest_suite("spark", "Python, on real Spark sessions", 480, *BESIDE_EACH_OTHER),
+    pytest_suite("kafka", "streams out, with a real Apache Kafka", 150, *BESIDE_EACH_OTHER, missing=kafka_missing),
     Suite(
         name="web",
         title="the dApp kit and its page, with anvil and Chromium",
