@@ -198,4 +198,4 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
 
 
 def _total(total: dict[str, Any] | None) -> str:
-    return "" if total is None else f"{total['count']} · …{total['sum'][-8:]}"
+    return "" if total is None else f"{total['count']} · …{total['sum'].removeprefix('0x')[-8:]:0>8}"
