@@ -160,11 +160,12 @@ abstract contract AtomicActions is IAtomicCoordinator {
         action.pending = uint8(branches.length);
         for (uint256 index; index < branches.length; ++index) {
             Branch storage branch = branches[index];
+            bool told = branch.sentAt != 0;
             (branch.retries, branch.sentAt) = (0, 0);
             if (decision == Decision.COMMIT) continue;
             if (branch.state == BranchState.REFUSED) {
                 _settle(actionId, index, BranchState.REFUSED);
-            } else if (branch.state == BranchState.NONE && branch.prepareId == 0) {
+            } else if (branch.state == BranchState.NONE && !told) {
                 _settle(actionId, index, BranchState.RELEASED);
             }
         }

@@ -78,13 +78,16 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
     /// @inheritdoc IAtomicCoordinator
     function dispatch(bytes32 actionId, uint256 branch) external payable returns (bytes32 messageId) {
         (Route memory made, Phase phase) = _messageFor(actionId, branch);
-        messageId = Lanes.send(router, made, msg.value);
         Branch storage part = _branches[actionId][branch];
+        // Before it is sent: who is refunded meanwhile may have the action end.
+        part.sentAt = uint64(block.timestamp);
+        uint256 rest;
+        (messageId, rest) = Lanes.sendWithin(router, made, msg.value);
         if (phase == Phase.PREPARE) part.prepareId = messageId;
         else part.decisionId = messageId;
-        part.sentAt = uint64(block.timestamp);
         _places[messageId] = Place(actionId, uint8(branch));
         emit PhaseDispatched(actionId, uint8(branch), messageId, phase, part.chain);
+        Lanes.refund(made, rest);
     }
 
     /// @inheritdoc IAtomicCoordinator

@@ -38,10 +38,12 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
     /// @inheritdoc IAtomicParticipant
     function reply(bytes32 actionId) external payable returns (bytes32 messageId) {
         (Route memory made, Phase phase) = _replyOf(actionId);
-        messageId = Lanes.send(router, made, msg.value);
+        uint256 rest;
+        (messageId, rest) = Lanes.sendWithin(router, made, msg.value);
         Participation storage part = _participations[actionId];
         part.replyId = messageId;
         emit Replied(actionId, messageId, phase, part.state, part.reason);
+        Lanes.refund(made, rest);
     }
 
     /// @inheritdoc IAtomicParticipant

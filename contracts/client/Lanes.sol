@@ -58,13 +58,29 @@ library Lanes {
         });
     }
 
-    /// @dev Routes at today's fees with at most `value` of the caller's money; the rest goes to the request's `refundTo`.
+    /// @dev Routes at today's fees with at most `value` of the caller's money; the rest goes to the request's `refundTo`. That may
+    ///      call the dApp again before this returns: a dApp that writes state afterwards calls {sendWithin}, writes, and calls {refund}.
     function send(IRouter router, Route memory made, uint256 value) internal returns (bytes32 messageId) {
+        uint256 rest;
+        (messageId, rest) = sendWithin(router, made, value);
+        refund(made, rest);
+    }
+
+    /// @dev The same without the refund: `rest` is what is left of `value`, in wei.
+    function sendWithin(IRouter router, Route memory made, uint256 value)
+        internal
+        returns (bytes32 messageId, uint256 rest)
+    {
         uint256 fees;
         (fees, made.gmps) = router.quoteRoute(made);
         if (value < fees) revert ValueBelowFees(value, fees);
         messageId = router.route{value: fees}(made);
-        if (value > fees) Address.sendValue(payable(made.refundTo), value - fees);
+        rest = value - fees;
+    }
+
+    /// @dev Pays `rest` to the request's `refundTo`, which may call the dApp again while it is paid.
+    function refund(Route memory made, uint256 rest) internal {
+        if (rest > 0) Address.sendValue(payable(made.refundTo), rest);
     }
 
     /// @dev The same message again over `gmps`, at today's fees.

@@ -32,6 +32,11 @@ import {AtomicChains} from "./AtomicChains.sol";
 
 /// @notice Atomic actions over three chains, step by step: what each level promises, and what happens when a step fails.
 contract AtomicActionsTest is Test, AtomicChains {
+    /// @dev What this contract does when it is refunded, and what the call answered.
+    bytes private refundedCall;
+    bytes32 private refundedDelivery;
+    bytes private refundedAnswer;
+
     function setUp() external {
         setUpChains();
     }
@@ -762,6 +767,56 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(messageOf(prepareId).kind == Kind.LOCK_MANAGEMENT && messageOf(prepareId).ttl == 600);
     }
 
+    // ---- who is refunded calls again
+
+    function test_WhoIsRefundedCanNotDispatchTwice() external {
+        bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
+        refundedCall = abi.encodeCall(coordinator.dispatch, (actionId, 0));
+        bytes32 prepareId = coordinator.dispatch{value: 1 wei}(actionId, 0);
+        assertEq(
+            refundedAnswer,
+            abi.encodeWithSelector(IAtomicCoordinator.AlreadyDispatched.selector, actionId, 0, prepareId),
+            "dispatched twice"
+        );
+    }
+
+    /// @dev An adapter that fails has the router refund its fee, before the coordinator knows the message's id.
+    function test_AnActionThatEndsWhileItsPrepareIsSentOwesAnAbort() external {
+        bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
+        vm.prank(owner);
+        coordinator.transferOwnership(address(this));
+        coordinator.acceptOwnership();
+        networks[3].setFee(1 wei);
+        networks[3].setBroken(true);
+        refundedCall = abi.encodeCall(coordinator.abort, (actionId));
+        bytes32 prepareId = coordinator.dispatch{value: 1 wei}(actionId, 0);
+        networks[3].setFee(0);
+        assertState(actionId, ActionState.ABORTING);
+        deliver(prepareId);
+        assertLocked(EAST, actionId);
+        tell(actionId, 0);
+        assertUnlocked(EAST);
+        answer(actionId, EAST);
+        assertState(actionId, ActionState.ABORTED);
+    }
+
+    /// @dev ABORT waits with its receipts. It is executed by the contract that is refunded for the vote.
+    function test_AnAbortThatArrivesWhileAVoteIsRefundedIsConfirmed() external {
+        bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
+        tell(actionId, 0);
+        vm.prank(initiator);
+        coordinator.abort(actionId);
+        bytes32 abortId = coordinator.dispatch(actionId, 0);
+        deliver(abortId, 1);
+        refundedDelivery = abortId;
+        vm.chainId(EAST);
+        assets[EAST].reply{value: 1 wei}(actionId);
+        vm.chainId(HOME);
+        assertUnlocked(EAST);
+        answer(actionId, EAST);
+        assertState(actionId, ActionState.ABORTED);
+    }
+
     function test_AParameterChangesOnlyFromTheValueThatItNames() external {
         vm.chainId(EAST);
         AtomicParameters parameters = new AtomicParameters(routers[EAST], owner, window());
@@ -777,6 +832,14 @@ contract AtomicActionsTest is Test, AtomicChains {
     }
 
     // ---- helpers
+
+    receive() external payable {
+        if (refundedDelivery != 0) deliver(refundedDelivery, 2);
+        if (refundedCall.length == 0) return;
+        bytes memory call = refundedCall;
+        delete refundedCall;
+        (, refundedAnswer) = address(coordinator).call(call);
+    }
 
     function makeParticipant(Window memory asked) external {
         new AtomicAssets(routers[EAST], owner, asked);
