@@ -177,7 +177,7 @@ async def test_one_transient_failure_is_isolated_and_worth_another_try() -> None
     assert answers.suggestion == "requeue"
 
 
-@pytest.mark.requirement("OIP-112", "OIP-114", "OIP-77")
+@pytest.mark.requirement("OIP-112", "OIP-114")
 async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() -> None:
     review = DeadLetterService()
     many = [message(nonce) for nonce in range(1, 5)]

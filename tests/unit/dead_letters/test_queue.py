@@ -195,6 +195,22 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     assert len(review.dead_letters.records()) == 3
 
 
+@pytest.mark.requirement("OIP-63", "OIP-77")
+@in_virtual_time
+async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: len(bridge.dead_letters.records()) == 1, seconds=600)
+        await asyncio.sleep(600)
+        (entry,) = store.outbox.entries(sent.message.id)
+        assert (entry.state, entry.failed_tries) == (OutboxState.DEAD, 6), "tried again without a decision"
+    await world.stop()
+
+
 @pytest.mark.requirement("OIP-24", "OIP-65", "OIP-66", "OIP-79")
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK, Kind.HEARTBEAT])
 @in_virtual_time

@@ -16,6 +16,7 @@ from bridge.domain.retry_policy import (
     RetryPolicy,
     Spent,
     next_try,
+    proof_pause,
     validated,
 )
 from bridge.protocol.message import Kind
@@ -89,6 +90,23 @@ def test_the_retry_window_is_retries_times_cap(kind: Kind, seconds: float | None
 def test_every_kind_of_message_has_a_policy() -> None:
     assert set(DEFAULT_POLICIES) == set(Kind)
     assert validated(DEFAULT_POLICIES) is DEFAULT_POLICIES
+
+
+@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "X-4")
+@given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
+def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
+    policy: RetryPolicy, attempt: int, draw: float
+) -> None:
+    unlimited = RetryPolicy(None, policy.base, policy.cap, dead_letter=False)
+    nominal = min(policy.base * 2 ** (attempt - 1), policy.cap / 1.1)
+    assert delay(unlimited, attempt, draw=draw) == pytest.approx(nominal * (1 + draw * 0.2 - 0.1))
+
+
+@pytest.mark.requirement("OBX-60", "OBX-61", "OBX-62")
+def test_a_proof_is_asked_for_after_a_tenth_of_its_age_and_critical_ones_at_their_cap() -> None:
+    plain, critical = DEFAULT_POLICIES[Kind.PLAIN], DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
+    assert [proof_pause(plain, age) for age in (0, 10, 100, 1_000, 100_000)] == [1, 1, 10, 100, 600]
+    assert [proof_pause(critical, age) for age in (0, 30, 100_000)] == [1, 3, 5]
 
 
 @pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158")

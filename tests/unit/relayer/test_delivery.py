@@ -278,6 +278,31 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
     await world.stop()
 
 
+@pytest.mark.requirement("OBX-60", "OBX-61", "OBX-62")
+@in_virtual_time
+async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    asked: list[float] = []
+
+    class Slow(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            asked.append(world.clock.now())
+            if len(asked) < 40:
+                raise ProofPendingError("not yet")
+            return await super().attest(dispatch)
+
+    async with running(with_adapter(SimulatedRelayer(world, store), world, Slow)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: sent.created != [] and world.executions(sent.message) == 1, seconds=3_600)
+        assert only_entry(store, sent).failed_tries == 0
+    waits = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    for wait, age in zip(waits, (at - asked[0] for at in asked), strict=False):
+        assert wait >= max(age / 10, 1), "asked too often"
+        assert wait <= max(age / 10, 1) * 1.1 + 1.1  # the worker looks once in half a second
+    await world.stop()
+
+
 @pytest.mark.requirement("OIP-30", "OIP-28")
 @in_virtual_time
 async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter() -> None:

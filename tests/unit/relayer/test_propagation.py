@@ -154,9 +154,8 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-85", "OIP-87", "OIP-88", "OIP-141", "X-2")
 @in_virtual_time
-async def test_it_is_brought_forward_under_the_lock_while_that_holds_and_then_under_a_new_one() -> None:
+async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_then_under_a_new_one() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)

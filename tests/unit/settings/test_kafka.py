@@ -11,7 +11,7 @@ import pytest
 
 from bridge.domain.streams import Stream
 from bridge.settings import Settings, SettingsError
-from bridge.streams.settings import Semantics
+from bridge.streams.settings import DeadLetterTopicSettings, Semantics
 
 SERVERS = "kafka-1:9092,kafka-2:9092"
 SASL = {"security_protocol": "sasl_ssl", "sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "waybill"}
@@ -38,6 +38,22 @@ def test_what_is_set_reaches_the_publisher() -> None:
         "other:9092",
         "zstd",
         5,
+    )
+
+
+@pytest.mark.requirement("SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72")
+def test_what_is_not_set_is_as_the_document_has_it() -> None:
+    streams = loaded().streams()
+    assert streams is not None
+    assert streams.dead_letters == DeadLetterTopicSettings(
+        enabled=True,
+        topic="waybill.dlq",
+        brokers=None,
+        include_original_headers=True,
+        include_stack_trace=False,
+        compression="none",
+        tries=3,
+        pause=1.0,
     )
 
 
