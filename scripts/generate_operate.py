@@ -49,6 +49,8 @@ from bridge.settings.sections import (
     SpendLimit,
     TopicTable,
     TrustTable,
+    WebhooksTable,
+    WebhookTargetTable,
 )
 from indexer.model import dictionary
 from scripts.reference_pages import commands
@@ -81,6 +83,8 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[kafka]": (KafkaTable, "Where streams are published ([streams](../streams.md)). Off while `bootstrap_servers` is not set."),
     "[kafka.topics]": (TopicTable, "The topic of each stream."),
     "[kafka.dead_letter_queue]": (DeadLetterTopicTable, "The topic of what another topic refused, and of messages whose deliveries died."),
+    "[webhooks]": (WebhooksTable, "How records are POSTed to HTTP targets ([webhooks](../webhooks.md)). Off while there is no target."),
+    "[webhooks.targets.NAME]": (WebhookTargetTable, "One target. A record must pass all filters; one that is empty lets everything pass."),
     "[index]": (IndexTable, "Settings of `waybill index run`. Endpoints, their pace and their batches are those of `[chains.NAME]`."),
 }  # fmt: skip
 """Tables of the settings file, in the order of the page."""

@@ -33,6 +33,7 @@ _COMMANDS: Final = (
     "dlq",
     "sync",
     "streams",
+    "webhook",
     "config",
     "abi",
     "decode-error",

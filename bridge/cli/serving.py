@@ -91,6 +91,7 @@ async def opened_backend(
                 settings,
                 dead_letters=dead_letters,
                 streams=store.streams,
+                webhooks=store.webhooks,
                 accounts=accounts,
                 relayer=relayer,
                 index=partial(index_if_any, workspace),

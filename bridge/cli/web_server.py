@@ -83,6 +83,7 @@ def serve(
     except PayloadAbiError as error:
         raise UsageError(str(error)) from error
     index = _index(kept.index_store or workspace.index_url)
+    store = _kept_open(kept.store, lambda: open_store(kept.store))
     sources = Sources(
         deployment=deployment,
         index=index,
@@ -90,7 +91,8 @@ def serve(
         actions=partial(_of_actions, workspace, _newest_actions),
         action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
         spending=_spending(chains_to_ask(workspace), index),
-        store=_kept_open(kept.store, lambda: open_store(kept.store)),
+        store=store,
+        webhooks=lambda: opened.webhooks if (opened := store()) else None,
         dead_letters=_letters(kept),
         incidents=partial(_incidents, workspace),
         breaker=kept.relay().breaker,

@@ -13,11 +13,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+import orjson
+
 from bridge.domain.dead_letters import LogRecord, RecordKind
+from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import DivergenceRecord
 
 REFUSED: Final = "refused"
 """Counts records that a topic did not take and that went to the dead-letter topic, beside the streams' own counts."""
+
+
+class Sink(StrEnum):
+    """Where records go. Each sink has a position of its own among them; a record is kept until all sinks have it."""
+
+    KAFKA = "kafka"
+    WEBHOOKS = "webhooks"
 
 
 class Stream(StrEnum):
@@ -51,7 +61,7 @@ class StreamRecord(Change):
 class StreamStatus:
     """How far the streams are. Times are Unix seconds."""
 
-    recording: bool  # whether changes are recorded: the relayer that started last has streams configured
+    recording: bool  # whether changes are recorded for this sink: the relayer that started last has it configured
     waiting: int  # records that are not sent yet
     oldest: float | None  # when the oldest of them happened
     version: int  # of the last record that was sent
@@ -66,6 +76,24 @@ def change_of(record: LogRecord) -> Change:
     data = {"eventId": record.event_id, "kind": record.kind.value, "signer": record.signer, "document": record.document}
     message = record.event_id.partition("/")[0]
     return Change(stream=Stream.DEAD_LETTERS, key=message, event=record.kind.value, at=record.at, data=data)
+
+
+def value_of(record: StreamRecord) -> bytes:
+    """A record as it is sent: JSON, see docs/streams.md."""
+    data = dict(record.data)
+    if "gmp" in data:
+        data["gmp"] = Gmp(data["gmp"]).label
+    if "gmps" in data:
+        data["gmps"] = [gmp.label for gmp in sorted(gmps_from_bits(data["gmps"]))]
+    document = {
+        "stream": record.stream.value,
+        "key": record.key,
+        "version": record.version,
+        "event": record.event,
+        "at": record.at,
+        "data": data,
+    }
+    return orjson.dumps(document)
 
 
 def original_of(record: StreamRecord) -> Mapping[str, Any] | None:
@@ -87,13 +115,16 @@ IndexSource = Callable[[], AbstractContextManager[Divergences | None]]
 
 
 class Streams(Protocol):
-    """Where changes wait until they are sent. Every method is one transaction."""
+    """Where changes wait until they are sent to one sink. Every method is one transaction."""
 
     def start(self) -> None:
-        """Has the database record changes in the transactions that make them, and ends a halt."""
+        """Has the database record changes in the transactions that make them, and ends a halt.
+
+        A sink that is new begins behind the records that another one was given before.
+        """
 
     def stop(self) -> None:
-        """Has the database record no more changes; what waits stays."""
+        """Has the database record no more changes for this sink; what waits stays as long as no other sink goes on."""
 
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
         """The oldest records that wait, with their versions; None while another worker sends, or nothing may be sent.
@@ -111,7 +142,7 @@ class Streams(Protocol):
         """Whether that worker was the last one to claim."""
 
     def sent(self, version: int) -> None:
-        """Removes the records up to that version."""
+        """Notes that the sink has the records up to that version; those that all sinks have are removed."""
 
     def count_refused(self) -> None:
         """Counts a record that went to the dead-letter topic."""

@@ -17,10 +17,11 @@ from bridge.domain.ports import Block, Clock, TransientError
 from bridge.domain.store import Store
 from bridge.domain.streams import Streams
 from bridge.domain.ttl_cache import AsyncCached, Cached
+from bridge.domain.webhooks import Webhooks
 from bridge.evm.chain import EvmChain
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
-from bridge.metrics.streams import add_streams
+from bridge.metrics.streams import add_streams, add_webhooks
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
@@ -86,6 +87,7 @@ class Monitor:
         *,
         dead_letters: DeadLetterLog,
         streams: Streams | None = None,
+        webhooks: Webhooks | None = None,
         accounts: Collection[str] = (),
         relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
@@ -100,6 +102,7 @@ class Monitor:
             settings: the relayer's.
             dead_letters: the log of dead letters, which may be in another database.
             streams: the store's; None leaves them out.
+            webhooks: the same.
             accounts: whose balances are read, beside those of accounts that have sent before.
             relayer: asks the relayer's process; None where there is none.
             index: opens the index's figures, or None while there is no index.
@@ -111,6 +114,7 @@ class Monitor:
         self._settings = settings
         self._letters = dead_letters
         self._streams = streams
+        self._webhooks = webhooks
         self._accounts = frozenset(accounts)
         self._relayer = relayer
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
@@ -202,6 +206,8 @@ class Monitor:
     def _add_streams(self, samples: Samples) -> None:
         if self._streams is not None:
             add_streams(samples, self._streams, self._clock.now())
+        if self._webhooks is not None:
+            add_webhooks(samples, self._webhooks, self._store.counters, self._clock.now())
 
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:

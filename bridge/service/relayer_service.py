@@ -24,7 +24,7 @@ from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
 from bridge.domain.ports import Attester, Chain, Clock
-from bridge.domain.streams import IndexSource
+from bridge.domain.streams import IndexSource, Streams
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain
@@ -54,6 +54,8 @@ from bridge.service.trust_watch import TrustWatch
 from bridge.settings import Settings, SettingsError
 from bridge.store import SqlStore, WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
+from bridge.streams.copying import Copier
+from bridge.streams.webhooks import WebhookPublisher
 
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
@@ -157,7 +159,7 @@ class RelayerService:
         self.propagation = self._open_propagation(served, clock)
         self.heartbeats = self._open_heartbeats(relaying, clock)
         self.actions = self._open_actions(served, clock)
-        self._run_streams = self._open_streams(worker, index)
+        self._streams = self._open_streams(worker, index)
         self.trust_watch = self._open_trust_watch(clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
@@ -281,19 +283,32 @@ class RelayerService:
                     counts[Counted.REQUEST, (chain_id, endpoint.name, result)] += count
         return counts
 
-    def _open_streams(self, worker: str, index: IndexSource | None) -> Callable[[], Coroutine[Any, Any, None]]:
-        """What is done about streams: publish them, or have none recorded."""
-        kafka, streams = self._settings.streams(), self.store.streams
+    def _open_streams(self, worker: str, index: IndexSource | None) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What is done about streams: for each sink, to publish them, or to have none recorded for it."""
+        settings, store = self._settings, self.store
+        kafka, webhooks = settings.streams(), settings.webhook_settings(self.deployment)
+        copier = Copier(
+            store.streams,
+            dead_letters=self.dead_letter_service.dead_letters,
+            index=index,
+            divergence_interval=settings.kafka.divergence_interval,
+        )
+        work: list[Callable[[], Coroutine[Any, Any, None]]] = []
         if kafka is None:
+            work.append(partial(_stop, store.streams, settings.poll_interval))
+        else:
+            from bridge.streams.publisher import Publisher  # noqa: PLC0415  # the Kafka client is an extra
 
-            async def stop() -> None:
-                await asyncio.to_thread(streams.stop)
-
-            return partial(retry_until_success, "stop streams", stop, every=self._settings.poll_interval)
-        from bridge.streams.publisher import Publisher  # noqa: PLC0415  # the Kafka client is an extra
-
-        dead_letters = self.dead_letter_service.dead_letters
-        return Publisher(streams, kafka, dead_letters=dead_letters, index=index, worker=worker).run
+            work.append(Publisher(store.streams, kafka, worker=worker).run)
+        if webhooks is None:
+            work.append(partial(_stop, store.webhook_records, settings.poll_interval))
+        else:
+            publisher = WebhookPublisher(store.webhook_records, store.webhooks, store, webhooks, worker=worker)
+            work.append(publisher.run)
+        if kafka is not None or webhooks is not None:
+            every = min(one.poll_interval for one in (kafka, webhooks) if one is not None)
+            work.append(partial(copier.run, every))
+        return work
 
     @property
     def accounts(self) -> frozenset[str]:
@@ -326,7 +341,8 @@ class RelayerService:
             group.create_task(self.dead_letter_service.run())
             group.create_task(self.propagation.run())
             group.create_task(self.actions.run())
-            group.create_task(self._run_streams())
+            for run in self._streams:
+                group.create_task(run())
             group.create_task(self._keep_lock())
             if self.heartbeats is not None:
                 every = self._settings.heartbeats.interval
@@ -430,6 +446,15 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+async def _stop(streams: Streams, every: float) -> None:
+    """Has no more records kept for a sink that the settings do not name."""
+
+    async def stop() -> None:
+        await asyncio.to_thread(streams.stop)
+
+    await retry_until_success("stop streams", stop, every=every)
 
 
 def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:

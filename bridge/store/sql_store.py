@@ -6,6 +6,7 @@ from sqlalchemy import Table
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.errors import StoreError
+from bridge.domain.streams import Sink
 from bridge.store.counters import SqlCounters
 from bridge.store.database import Database, parse_url, sqlite_file, table_names
 from bridge.store.dead_letters import SqlDeadLetterLog, SqlHead
@@ -21,6 +22,7 @@ from bridge.store.spending import SqlSpending
 from bridge.store.streams import SqlStreams
 from bridge.store.tables import outbox, schema_version
 from bridge.store.transactions import SqlTransactionLedger
+from bridge.store.webhooks import SqlWebhooks
 
 
 class SqlStore:
@@ -46,7 +48,9 @@ class SqlStore:
         self.finality_records = SqlFinalityRecords(self._database)
         self.spending = SqlSpending(self._database)
         self.payments = SqlPayments(self._database)
-        self.streams = SqlStreams(self._database)
+        self.streams = SqlStreams(self._database, Sink.KAFKA)
+        self.webhook_records = SqlStreams(self._database, Sink.WEBHOOKS)
+        self.webhooks = SqlWebhooks(self._database)
 
     def close(self) -> None:
         """Closes its connections."""

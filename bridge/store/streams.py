@@ -16,7 +16,9 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
+    ColumnElement,
     Connection,
     Double,
     Index,
@@ -28,6 +30,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -35,7 +38,7 @@ from sqlalchemy import (
 from bridge.domain.dead_letters import LogRecord
 from bridge.domain.jobs import Queue
 from bridge.domain.outbox import OutboxState
-from bridge.domain.streams import REFUSED, Change, Stream, StreamRecord, StreamStatus, change_of
+from bridge.domain.streams import REFUSED, Change, Sink, Stream, StreamRecord, StreamStatus, change_of
 from bridge.store.database import Database
 from bridge.store.tables import METADATA
 
@@ -58,8 +61,15 @@ stream_state = Table(
     Column("identity", String, primary_key=True),
     Column("triggers", String, nullable=False),  # the hash of those in force; empty: none
     Column("claimed", BigInteger, nullable=False),  # the last version that was given
-    Column("version", BigInteger, nullable=False),  # the last that was sent
     Column("letter_cursor", BigInteger, nullable=False),  # the last record copied of the dead letters' log
+)
+
+stream_sinks = Table(
+    "stream_sinks",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("active", Boolean, nullable=False),  # whether records are kept for it
+    Column("version", BigInteger, nullable=False),  # the last that it has
     Column("holder", String, nullable=False),
     Column("held_until", Double, nullable=False),
     Column("halted", Text, nullable=False),
@@ -69,6 +79,7 @@ stream_state = Table(
 stream_counts = Table(
     "stream_counts",
     METADATA,
+    Column("sink", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("count", BigInteger, nullable=False),
 )
@@ -248,52 +259,63 @@ _DIALECTS: Final[Mapping[str, Mapping[str, Any]]] = {
 class SqlStreams:
     """See `bridge.domain.streams.Streams`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, sink: Sink) -> None:
         self._database = database
+        self._sink = sink
 
     def start(self) -> None:
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             _set_triggers(connection, wanted=True)
-            _set(connection, halted="", error="")
+            self._set(connection, active=True, halted="", error="")
 
     def stop(self) -> None:
-        if self._read()["triggers"]:
+        if self._read()["active"]:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-                _set_triggers(connection, wanted=False)
+                self._set(connection, active=False)
+                if connection.execute(select(stream_sinks.c.name).where(stream_sinks.c.active)).first() is None:
+                    _set_triggers(connection, wanted=False)
 
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
         if self._is_idle(holder, now, lease):
             return []
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            state = _state(connection)
-            if state["halted"] or (state["holder"] != holder and state["held_until"] > now):
+            claimed, sink = _state(connection)["claimed"], self._position(connection)
+            if sink["halted"] or (sink["holder"] != holder and sink["held_until"] > now):
                 return None
-            found = _versioned(connection, limit)
-            claimed = _give_versions(connection, state["claimed"], now, limit - len(found)) if len(found) < limit else 0
-            _set(connection, holder=holder, held_until=now + lease, claimed=max(claimed, state["claimed"]))
-            return _versioned(connection, limit) if claimed else found
+            self._set(connection, holder=holder, held_until=now + lease)
+            found = _versioned(connection, sink["version"], limit)
+            given = _give_versions(connection, claimed, now, limit - len(found)) if len(found) < limit else 0
+            if not given:
+                return found
+            _set(connection, claimed=given)
+            return _versioned(connection, sink["version"], limit)
 
     def is_held_by(self, holder: str) -> bool:
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
-        done = stream_records.c.version <= version
-        query = select(stream_records.c.stream, func.count()).where(done).group_by(stream_records.c.stream)
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
+            before = self._position(connection)["version"]
+            done = (stream_records.c.version > before) & (stream_records.c.version <= version)
+            query = select(stream_records.c.stream, func.count()).where(done).group_by(stream_records.c.stream)
             for stream, count in connection.execute(query).all():
-                _add(connection, stream, count)
-            connection.execute(delete(stream_records).where(done))
-            _set(connection, version=max(version, _state(connection)["version"]), error="")
+                self._add(connection, stream, count)
+            self._set(connection, version=max(version, before), error="")
+            kept_for = stream_sinks.c.active | (stream_sinks.c.name == self._sink)
+            everywhere = select(func.min(stream_sinks.c.version)).where(kept_for).scalar_subquery()
+            connection.execute(delete(stream_records).where(stream_records.c.version <= everywhere))
 
     def count_refused(self) -> None:
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            _add(connection, REFUSED, 1)
+            self._add(connection, REFUSED, 1)
 
     def identity(self) -> str:
-        return str(self._read()["identity"])
+        with self._database.reading() as connection:
+            return str(_found_state(connection)["identity"])
 
     def cursor(self) -> int:
-        return int(self._read()["letter_cursor"])
+        with self._database.reading() as connection:
+            return int(_found_state(connection)["letter_cursor"])
 
     def copy(self, records: Sequence[LogRecord]) -> None:
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
@@ -319,51 +341,83 @@ class SqlStreams:
 
     def note_error(self, error: str) -> None:
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            _set(connection, error=error)
+            self._set(connection, error=error)
 
     def halt(self, reason: str) -> None:
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            _set(connection, halted=reason)
+            self._set(connection, halted=reason)
 
     def resume(self) -> bool:
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            was_halted = bool(_state(connection)["halted"])
-            _set(connection, halted="", error="")
+            was_halted = bool(self._position(connection)["halted"])
+            self._set(connection, halted="", error="")
         return was_halted
 
     def status(self) -> StreamStatus:
-        waiting = select(func.count(), func.min(stream_records.c.at)).select_from(stream_records)
+        counts = select(stream_counts.c.name, stream_counts.c.count).where(stream_counts.c.sink == self._sink)
         with self._database.reading() as connection:
-            state = _found_state(connection)
+            sink = self._found(connection)
+            waiting = select(func.count(), func.min(stream_records.c.at)).where(_is_behind(sink["version"]))
             count, oldest = connection.execute(waiting).one()
-            sent = {name: number for name, number in connection.execute(select(stream_counts))}  # noqa: C416  # rows are no pairs to mypy
+            sent = {name: number for name, number in connection.execute(counts)}  # noqa: C416  # rows are no pairs to mypy
+            recording = sink["active"] and bool(_found_state(connection)["triggers"])
         return StreamStatus(
-            recording=bool(state["triggers"]),
+            recording=recording,
             waiting=count,
             oldest=oldest,
-            version=state["version"],
+            version=sink["version"],
             sent={name: sent.get(name, 0) for name in (*Stream, REFUSED)},
-            holder=state["holder"],
-            halted=state["halted"],
-            error=state["error"],
+            holder=sink["holder"],
+            halted=sink["halted"],
+            error=sink["error"],
         )
 
     def _read(self) -> Mapping[str, Any]:
         with self._database.reading() as connection:
-            return _found_state(connection)
+            return self._found(connection)
+
+    def _found(self, connection: Connection) -> Mapping[str, Any]:
+        query = select(stream_sinks).where(stream_sinks.c.name == self._sink)
+        found = connection.execute(query).mappings().first()
+        return _NO_SINK if found is None else dict(found)
+
+    def _position(self, connection: Connection) -> Mapping[str, Any]:
+        """The row of this sink, made if it is not there."""
+        found = self._found(connection)
+        if found is _NO_SINK:
+            row = {**_NO_SINK, "name": self._sink.value, "version": _state(connection)["claimed"]}
+            connection.execute(insert(stream_sinks).values(**row))
+            return row
+        return found
+
+    def _set(self, connection: Connection, **values: Any) -> None:
+        self._position(connection)
+        connection.execute(update(stream_sinks).where(stream_sinks.c.name == self._sink).values(**values))
+
+    def _add(self, connection: Connection, name: str, count: int) -> None:
+        mine = (stream_counts.c.sink == self._sink) & (stream_counts.c.name == name)
+        more = update(stream_counts).where(mine).values(count=stream_counts.c.count + count)
+        if not connection.execute(more).rowcount:
+            connection.execute(insert(stream_counts).values(sink=self._sink.value, name=name, count=count))
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
-        """Whether nothing waits and the worker holds the streams for long enough: then nothing need be written."""
+        """Whether nothing waits and the worker holds the sink for long enough: then nothing need be written."""
         with self._database.reading() as connection:
-            state = _found_state(connection)
-            is_held = state["holder"] == holder and state["held_until"] > now + lease / 2 and not state["halted"]
-            return is_held and connection.execute(select(stream_records.c.sequence).limit(1)).first() is None
+            sink = self._found(connection)
+            is_held = sink["holder"] == holder and sink["held_until"] > now + lease / 2 and not sink["halted"]
+            waiting = select(stream_records.c.sequence).where(_is_behind(sink["version"])).limit(1)
+            return is_held and connection.execute(waiting).first() is None
 
 
-_NOTHING: Final[Mapping[str, Any]] = {
-    "identity": "", "triggers": "", "claimed": 0, "version": 0, "letter_cursor": 0,
-    "holder": "", "held_until": 0.0, "halted": "", "error": "",
+_NOTHING: Final[Mapping[str, Any]] = {"identity": "", "triggers": "", "claimed": 0, "letter_cursor": 0}
+_NO_SINK: Final[Mapping[str, Any]] = {
+    "name": "", "active": False, "version": 0, "holder": "", "held_until": 0.0, "halted": "", "error": "",
 }  # fmt: skip
+
+
+def _is_behind(version: int) -> ColumnElement[bool]:
+    """Whether a record waits for a sink that has all up to that version."""
+    return or_(stream_records.c.version.is_(None), stream_records.c.version > version)
 
 
 def _found_state(connection: Connection) -> Mapping[str, Any]:
@@ -385,12 +439,6 @@ def _set(connection: Connection, **values: Any) -> None:
     connection.execute(update(stream_state).values(**values))
 
 
-def _add(connection: Connection, name: str, count: int) -> None:
-    mine = stream_counts.c.name == name
-    if not connection.execute(update(stream_counts).where(mine).values(count=stream_counts.c.count + count)).rowcount:
-        connection.execute(insert(stream_counts).values(name=name, count=count))
-
-
 def _give_versions(connection: Connection, last: int, now: float, limit: int) -> int:
     """Gives versions to the oldest records without one; the last version given, or 0."""
     without = select(stream_records.c.sequence).where(stream_records.c.version.is_(None))
@@ -405,9 +453,9 @@ def _give_versions(connection: Connection, last: int, now: float, limit: int) ->
     return first + len(sequences) - 1
 
 
-def _versioned(connection: Connection, limit: int) -> list[StreamRecord]:
-    """The oldest records with a version."""
-    query = select(stream_records).where(stream_records.c.version.is_not(None)).order_by(stream_records.c.version)
+def _versioned(connection: Connection, after: int, limit: int) -> list[StreamRecord]:
+    """The oldest records with a version above another one."""
+    query = select(stream_records).where(stream_records.c.version > after).order_by(stream_records.c.version)
     return [
         StreamRecord(
             version=row["version"],

@@ -16,8 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.domain.ports import TransientError
-from bridge.domain.streams import StreamRecord
-from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.domain.streams import StreamRecord, value_of
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings
 
 _log = structlog.get_logger(__name__)
@@ -313,24 +312,6 @@ class DeadLetterTopic:
             producer.purge()
         if failed:
             raise KafkaException(failed[0])
-
-
-def value_of(record: StreamRecord) -> bytes:
-    """A record's value: JSON, see docs/streams.md."""
-    data = dict(record.data)
-    if "gmp" in data:
-        data["gmp"] = Gmp(data["gmp"]).label
-    if "gmps" in data:
-        data["gmps"] = [gmp.label for gmp in sorted(gmps_from_bits(data["gmps"]))]
-    document = {
-        "stream": record.stream.value,
-        "key": record.key,
-        "version": record.version,
-        "event": record.event,
-        "at": record.at,
-        "data": data,
-    }
-    return orjson.dumps(document)
 
 
 def headers_of(record: StreamRecord) -> Headers:

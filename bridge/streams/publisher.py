@@ -1,4 +1,4 @@
-"""Publishes what waits in the store, and copies to it what dead letters and index have that is new."""
+"""Publishes what waits in the store to Kafka."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, Final
 
 import orjson
 import structlog
 from confluent_kafka import KafkaError
 
-from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
-from bridge.domain.streams import Change, IndexSource, Stream, StreamRecord, Streams, original_of
+from bridge.domain.streams import StreamRecord, Streams, original_of, value_of
 from bridge.domain.supervision import retry_until_success, run_forever
-from bridge.protocol.indexed import DivergenceRecord
 from bridge.streams.kafka import (
     DeadLetterTopic,
     DeadLetterTopicError,
@@ -26,46 +23,30 @@ from bridge.streams.kafka import (
     Headers,
     KafkaSink,
     headers_of,
-    value_of,
 )
 from bridge.streams.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
 
-_COPIED_AT_ONCE: Final = 100  # records of the dead letters' log
-
 
 class Publisher:
     """Works in a thread of its own: brokers that do not answer hold up nothing else."""
 
-    def __init__(
-        self,
-        streams: Streams,
-        settings: KafkaSettings,
-        *,
-        dead_letters: DeadLetterLog,
-        index: IndexSource | None,
-        worker: str,
-    ) -> None:
+    def __init__(self, streams: Streams, settings: KafkaSettings, *, worker: str) -> None:
         """Connects to nothing yet.
 
         Args:
             streams: where records wait.
             settings: how to publish.
-            dead_letters: the log, which may be in another database.
-            index: opens the index; None: no divergences are published.
             worker: names this process.
         """
         self._streams = streams
         self._settings = settings
-        self._dead_letters = dead_letters
-        self._index = index
         self._worker = worker
         self._sink: KafkaSink | None = None
         self._topic = DeadLetterTopic(settings)
         self._dead_lettered: set[int] = set()  # versions of records that are in the dead-letter topic
         self._error = ""
-        self._looked_at = -settings.divergence_interval
 
     async def run(self) -> None:
         """Has the store record, and publishes until it is cancelled."""
@@ -74,17 +55,12 @@ class Publisher:
         async def start() -> None:
             await loop.run_in_executor(thread, self._streams.start)
 
-        async def copy() -> bool:
-            return await loop.run_in_executor(thread, self.copy)
-
         async def publish() -> bool:
             return await loop.run_in_executor(thread, self.publish)
 
         try:
             await retry_until_success("start streams", start, every=every)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(run_forever("copy to streams", copy, every=every))
-                group.create_task(run_forever("publish streams", publish, every=every))
+            await run_forever("publish streams", publish, every=every)
         finally:
             thread.submit(self.close)
             await asyncio.to_thread(thread.shutdown)
@@ -93,18 +69,6 @@ class Publisher:
         """Ends the producer."""
         if self._sink is not None:
             self._sink.close()
-
-    def copy(self) -> bool:
-        """Copies what is new in the dead letters' log and, now and then, among the index's divergences."""
-        records = self._dead_letters.records(after=self._streams.cursor(), limit=_COPIED_AT_ONCE)
-        if records:
-            self._streams.copy(records)
-        if self._index is not None and time.monotonic() - self._looked_at >= self._settings.divergence_interval:
-            self._looked_at = time.monotonic()
-            with self._index() as index:
-                if index is not None:
-                    self._streams.compare(dict(map(_found, index.divergences())))
-        return len(records) == _COPIED_AT_ONCE
 
     def publish(self) -> bool:
         """Publishes a batch; says whether more may wait.
@@ -224,20 +188,3 @@ class Publisher:
             )
             raise
         self._dead_lettered.add(record.version)
-
-
-def _found(record: DivergenceRecord) -> tuple[str, Change]:
-    """A divergence as a change, with what tells it from others: evidence may change while a divergence lasts."""
-    lane = f"{record.source_chain}>{record.destination_chain}"
-    about = record.evidence if record.message_id is None else f"0x{record.message_id.hex()}"
-    key = lane if record.message_id is None else about
-    data: dict[str, Any] = {
-        "kind": record.kind,
-        "severity": record.severity,
-        "sourceChainId": record.source_chain,
-        "destinationChainId": record.destination_chain,
-        "evidence": record.evidence,
-        "next": record.next_action,
-    }
-    change = Change(stream=Stream.DIVERGENCES, key=key, event="FOUND", at=time.time(), data=data)
-    return f"{record.kind} {lane} {about}", change

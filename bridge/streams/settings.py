@@ -1,4 +1,4 @@
-"""How streams are published. Importing this needs no Kafka client."""
+"""How streams are published, and to which webhooks. Importing this needs no Kafka client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.streams import Stream
+from bridge.domain.webhooks import WebhookFilter
 
 
 class Semantics(StrEnum):
@@ -45,7 +47,6 @@ class KafkaSettings:
     replication_factor: int = -1  # the brokers' default
     poll_interval: float = 1.0
     lease: float = 15.0  # for which a dead relayer keeps others from publishing
-    divergence_interval: float = 60.0  # between two looks at the index's divergences
     security: Mapping[str, str] = field(default_factory=dict)  # in librdkafka's own names
     dead_letters: DeadLetterTopicSettings = DeadLetterTopicSettings()
 
@@ -58,3 +59,27 @@ class KafkaSettings:
     def is_exactly_once(self) -> bool:
         """Whether records are sent in transactions."""
         return self.semantics is Semantics.EXACTLY_ONCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookTarget:
+    """Somewhere that deliveries are POSTed to."""
+
+    name: str
+    url: str
+    secrets: tuple[bytes, ...] = field(repr=False)  # each signs; while one is replaced there are two
+    wanted: WebhookFilter = field(default_factory=WebhookFilter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """How webhooks are delivered. Times are in seconds."""
+
+    targets: tuple[WebhookTarget, ...]
+    policy: RetryPolicy
+    timeout: float = 10.0  # until an answer is complete
+    at_once: int = 8  # deliveries of one target
+    allow_private: bool = False  # plain HTTP, and hosts that are not on the public internet
+    keep: float = 7 * 86_400.0  # for which deliveries that have ended are kept
+    poll_interval: float = 1.0
+    lease: float = 15.0  # for which a dead relayer keeps others from choosing what is delivered

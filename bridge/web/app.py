@@ -28,6 +28,7 @@ from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
 from bridge.domain.ttl_cache import Cached, Dated
+from bridge.domain.webhooks import StillPendingError, WebhookState
 from bridge.http.gate import Gate, Limits, Refusal, client_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Position, Spending, with_diverged
@@ -76,6 +77,7 @@ _EXPORT_PART: Final = 500
 _EXPORT_PARTS: Final = 10
 """Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
+_SIGN_IN: Final = 'Basic realm="Waybill operators", charset="UTF-8"'
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
 
 
@@ -530,15 +532,54 @@ class Explorer:
         shown, token = read_letter(self.sources, event_id), self.settings.token
         if shown is None:
             return self.problem(404, f"there is no dead letter {event_id[:200]!r}")
-        if not (self.settings.open_letters or (token is not None and is_operator(request, token))):
+        if not (self.settings.open_letters or self.is_operator(request)):
             asked = token is not None and "sign-in" in request.query_params
             page = self.page("closed_letter.html", 401 if asked else 200, letter=shown.letter, can_sign_in=bool(token))
             if asked:
-                page.headers["www-authenticate"] = 'Basic realm="Waybill operators", charset="UTF-8"'
+                page.headers["www-authenticate"] = _SIGN_IN
             return page
         return self.page(
             "dead_letter.html", shown=shown, happened=happened, command=self.sources.command, can_decide=self.can_decide
         )
+
+    def webhooks(self, request: Request, state: str, before: str) -> Response:
+        """Deliveries to webhooks, for operators: their errors name hosts."""
+        if not (self.settings.open_letters or self.is_operator(request)):
+            asked = self.settings.token is not None and "sign-in" in request.query_params
+            page = self.page("webhooks.html", 401 if asked else 200, closed=True, can_sign_in=bool(self.settings.token))
+            if asked:
+                page.headers["www-authenticate"] = _SIGN_IN
+            return page
+        if (state and state not in WebhookState.__members__) or (before and not before.isdecimal()):
+            raise BadLinkError(f"state is one of {', '.join(WebhookState)}, and before is a version")
+        webhooks, chosen = self.sources.webhooks(), WebhookState(state) if state else None
+        version = int(before) if before else None
+        found = webhooks.listed(state=chosen, before=version, limit=_ROWS) if webhooks else []
+        return self.page(
+            "webhooks.html",
+            deliveries=found,
+            chosen=state,
+            states=list(WebhookState),
+            more=found[-1].version if len(found) == _ROWS else None,
+            figures=webhooks.figures() if webhooks else {},
+        )
+
+    def redeliver(self, request: Request, delivery_id: str) -> Response:
+        """Has a delivery made once more, by an operator."""
+        if not (self.settings.open_letters or self.is_operator(request)):
+            raise HTTPException(403, "only an operator who has signed in may have a webhook delivered again")
+        webhooks = self.sources.webhooks()
+        if webhooks is None or webhooks.delivery(delivery_id) is None:
+            raise HTTPException(404, f"there is no webhook delivery {delivery_id[:200]!r}")
+        try:
+            webhooks.redeliver(delivery_id, self.sources.clock())
+        except StillPendingError as error:
+            raise HTTPException(409, str(error)) from error
+        return RedirectResponse("/webhooks", 303)
+
+    def is_operator(self, request: Request) -> bool:
+        """Whether an operator has signed in."""
+        return self.settings.token is not None and is_operator(request, self.settings.token)
 
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""
@@ -602,6 +643,7 @@ def create_app(
     _add_pages(app, explorer)
     _add_lookups(app, explorer)
     _add_actions(app, explorer)
+    _add_webhooks(app, explorer)
     _add_streams(app, explorer)
     if open_review is not None and explorer.can_decide:
         add_decisions(app, sources, open_review)
@@ -696,6 +738,18 @@ def _add_actions(app: FastAPI, explorer: Explorer) -> None:
     @app.get("/actions/{action_id}")
     def action(action_id: str) -> Response:
         return explorer.action(_id_in(action_id))
+
+
+def _add_webhooks(app: FastAPI, explorer: Explorer) -> None:
+    @app.get("/webhooks")
+    def webhooks(request: Request, state: str = "", before: str = "") -> Response:
+        return explorer.webhooks(request, state, before)
+
+    if not explorer.settings.read_only:
+
+        @app.post("/webhooks/{delivery_id}/redeliver")
+        def redeliver(request: Request, delivery_id: str) -> Response:
+            return explorer.redeliver(request, delivery_id)
 
 
 def _add_streams(app: FastAPI, explorer: Explorer) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store
+from bridge.domain.webhooks import Webhooks
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.queries.lanes import chain_name
@@ -41,6 +42,9 @@ class Sources:
 
     incidents: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
     """The tripwire's, as `bridge.queries.incidents.incident_value`; none if it has not run here."""
+
+    webhooks: Callable[[], Webhooks | None] = lambda: None
+    """Deliveries of webhooks, in the relayer's store."""
 
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
     payloads: tuple[PayloadAbi, ...] = ()

@@ -22,6 +22,7 @@ from bridge.domain.streams import Stream, Streams
 from bridge.store import SqlStore, open_dead_letters
 from bridge.store.streams import SqlStreams
 from bridge.streams import kafka
+from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
 
@@ -66,18 +67,27 @@ def new_history(folder: Path, servers: str, semantics: Semantics, **changes: Any
     return history
 
 
+class CopyingPublisher(Publisher):
+    """A publisher that also copies, in one thread."""
+
+    def __init__(self, streams: Streams, settings: KafkaSettings, copier: Copier, worker: str = "worker") -> None:
+        super().__init__(streams, settings, worker=worker)
+        self.copy = copier.copy
+
+
 @contextmanager
-def publisher(history: History, worker: str = "worker") -> Iterator[tuple[Publisher, SqlStreams]]:
+def publisher(history: History, worker: str = "worker") -> Iterator[tuple[CopyingPublisher, SqlStreams]]:
     """A publisher in this process."""
     with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as dead_letters:
-        made = Publisher(store.streams, history.settings, dead_letters=dead_letters, index=None, worker=worker)
+        copier = Copier(store.streams, dead_letters=dead_letters, index=None, divergence_interval=60)
+        made = CopyingPublisher(store.streams, history.settings, copier, worker)
         try:
             yield made, store.streams
         finally:
             made.close()
 
 
-def publish_all(made: Publisher, streams: Streams) -> None:
+def publish_all(made: CopyingPublisher, streams: Streams) -> None:
     """Publishes until nothing waits, or publishing has halted."""
     deadline = time.monotonic() + LIMIT
     while True:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 from bridge.domain.streams import Stream
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.store import SqlStore, open_dead_letters
-from bridge.streams.publisher import Publisher
+from bridge.streams.copying import Copier
 from bridge.streams.settings import Semantics
 from tests.builders import ALPHA, BETA, message
 from tests.kafka.broker import Broker
-from tests.kafka.life import new_history, publish_all
+from tests.kafka.life import CopyingPublisher, new_history, publish_all
 
 
 class Index:
@@ -35,17 +34,18 @@ def test_a_divergence_is_published_once_though_its_evidence_changes_and_again_wh
     broker: Broker, tmp_path: Path
 ) -> None:
     history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
-    settings, index = replace(history.settings, divergence_interval=0), Index()
+    index = Index()
     twice, gap = message().id, "nonce 7 is missing"
     with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as log:
-        made = Publisher(store.streams, settings, dead_letters=log, index=lambda: nullcontext(index), worker="worker")
+        copier = Copier(store.streams, dead_letters=log, index=lambda: nullcontext(index), divergence_interval=0)
+        made = CopyingPublisher(store.streams, history.settings, copier)
         for evidence in ("executed 2 times", "executed 3 times"):
             index.found = [divergence("EXECUTED_TWICE", twice, evidence), divergence("NONCE_GAP", None, gap)]
             publish_all(made, store.streams)
         index.found = index.found[:1]
         publish_all(made, store.streams)
         made.close()
-    records = [one.document for one in broker.records(settings.topics[Stream.DIVERGENCES])]
+    records = [one.document for one in broker.records(history.settings.topics[Stream.DIVERGENCES])]
     of_message = [(one["event"], one["data"]["kind"]) for one in records if one["key"] == f"0x{twice.hex()}"]
     of_lane = [(one["event"], one["data"]["evidence"]) for one in records if one["key"] == f"{ALPHA}>{BETA}"]
     assert of_message == [("FOUND", "EXECUTED_TWICE")]
