@@ -133,7 +133,8 @@ def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal
     verified = waybill("index", "verify")
     assert verified.code == 0
     ends = re.findall(r"· …(\S+)", verified.out)
-    assert ends and all(re.fullmatch("[0-9a-f]{8}", end) for end in ends), "also those of small sums"
+    assert ends
+    assert all(re.fullmatch("[0-9a-f]{8}", end) for end in ends), "also those of small sums"
     nothing = waybill("index", "divergence")
     assert (nothing.code, "no divergence" in nothing.out) == (0, True)
 
