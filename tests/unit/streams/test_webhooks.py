@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -250,35 +250,45 @@ async def test_the_address_that_was_judged_is_the_one_that_is_connected_to(monke
 
 
 async def test_a_target_that_drips_its_answer_is_given_up_and_a_long_answer_is_not_read() -> None:
-    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def drip(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
-        try:
-            while True:
-                writer.write(b"x")
-                await asyncio.sleep(0.05)
-                await writer.drain()
-        except ConnectionError:
-            pass
+        while True:
+            writer.write(b"x")
+            await asyncio.sleep(0.05)
+            await writer.drain()
 
-    async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def flood(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-        try:
-            while True:
-                writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
-                await writer.drain()
-        except ConnectionError:
-            pass
+        while True:
+            writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+            await writer.drain()
 
     for serve, fails in ((drip, True), (flood, False)):
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        target = WebhookTarget(name="first", url=f"http://127.0.0.1:{port}/", secrets=(SECRET,))
-        if fails:
-            with pytest.raises(TargetError, match=r"no complete answer within 0.5 s"):
-                await sent(target, allow_private=True, timeout=0.5)
-        else:
-            assert await sent(target, allow_private=True) == 200
-        server.close()
+        ended = asyncio.Event()
+
+        async def answer(
+            _: asyncio.StreamReader,
+            writer: asyncio.StreamWriter,
+            serve: Callable[[asyncio.StreamWriter], Awaitable[None]] = serve,
+            ended: asyncio.Event = ended,
+        ) -> None:
+            with suppress(ConnectionError):
+                await serve(writer)
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            ended.set()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            target = WebhookTarget(name="first", url=f"http://127.0.0.1:{port}/", secrets=(SECRET,))
+            if fails:
+                with pytest.raises(TargetError, match=r"no complete answer within 0.5 s"):
+                    await sent(target, allow_private=True, timeout=0.5)
+            else:
+                assert await sent(target, allow_private=True) == 200
+            async with asyncio.timeout(10):
+                await ended.wait()
 
 
 PYTHON_CALL = """
