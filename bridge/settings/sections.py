@@ -962,11 +962,14 @@ class WebhookTargetTable(Section):
             return tuple(_signing_key(secret.get_secret_value()) for secret in self.secrets)
         about = f"webhooks.targets.{name}.secret_file {self.secret_file}"
         try:
-            return tuple(map(_signing_key, self.secret_file.read_text(encoding="utf-8").split()))
+            keys = tuple(map(_signing_key, self.secret_file.read_text(encoding="utf-8").split()))
         except OSError as error:
             raise ValueError(f"{about} can't be read: {error}") from error
         except ValueError as error:
             raise ValueError(f"{about}: {error}") from error
+        if not keys:
+            raise ValueError(f"{about} holds no secret; nothing would be signed")
+        return keys
 
 
 class WebhooksTable(Section):

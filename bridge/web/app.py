@@ -77,7 +77,6 @@ _EXPORT_PART: Final = 500
 _EXPORT_PARTS: Final = 10
 """Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
-_SIGN_IN: Final = 'Basic realm="Waybill operators", charset="UTF-8"'
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
 
 
@@ -529,27 +528,19 @@ class Explorer:
 
     def letter(self, request: Request, event_id: str) -> Response:
         """One dead letter: what happened, and what can be decided. To those who are no operators, that there is one."""
-        shown, token = read_letter(self.sources, event_id), self.settings.token
+        shown = read_letter(self.sources, event_id)
         if shown is None:
             return self.problem(404, f"there is no dead letter {event_id[:200]!r}")
-        if not (self.settings.open_letters or self.is_operator(request)):
-            asked = token is not None and "sign-in" in request.query_params
-            page = self.page("closed_letter.html", 401 if asked else 200, letter=shown.letter, can_sign_in=bool(token))
-            if asked:
-                page.headers["www-authenticate"] = _SIGN_IN
-            return page
+        if not self.is_open_to(request):
+            return self.closed(request, "closed_letter.html", letter=shown.letter)
         return self.page(
             "dead_letter.html", shown=shown, happened=happened, command=self.sources.command, can_decide=self.can_decide
         )
 
     def webhooks(self, request: Request, state: str, before: str) -> Response:
         """Deliveries to webhooks, for operators: their errors name hosts."""
-        if not (self.settings.open_letters or self.is_operator(request)):
-            asked = self.settings.token is not None and "sign-in" in request.query_params
-            page = self.page("webhooks.html", 401 if asked else 200, closed=True, can_sign_in=bool(self.settings.token))
-            if asked:
-                page.headers["www-authenticate"] = _SIGN_IN
-            return page
+        if not self.is_open_to(request):
+            return self.closed(request, "webhooks.html", closed=True)
         if (state and state not in WebhookState.__members__) or (before and not before.isdecimal()):
             raise BadLinkError(f"state is one of {', '.join(WebhookState)}, and before is a version")
         webhooks, chosen = self.sources.webhooks(), WebhookState(state) if state else None
@@ -566,7 +557,7 @@ class Explorer:
 
     def redeliver(self, request: Request, delivery_id: str) -> Response:
         """Has a delivery made once more, by an operator."""
-        if not (self.settings.open_letters or self.is_operator(request)):
+        if not self.is_open_to(request):
             raise HTTPException(403, "only an operator who has signed in may have a webhook delivered again")
         webhooks = self.sources.webhooks()
         if webhooks is None or webhooks.delivery(delivery_id) is None:
@@ -577,9 +568,19 @@ class Explorer:
             raise HTTPException(409, str(error)) from error
         return RedirectResponse("/webhooks", 303)
 
-    def is_operator(self, request: Request) -> bool:
-        """Whether an operator has signed in."""
-        return self.settings.token is not None and is_operator(request, self.settings.token)
+    def is_open_to(self, request: Request) -> bool:
+        """Whether a viewer may see the contents of dead letters and webhooks: an operator who has signed in, unless all may."""
+        token = self.settings.token
+        return self.settings.open_letters or (token is not None and is_operator(request, token))
+
+    def closed(self, request: Request, template: str, **shown: Any) -> Response:
+        """A page without its contents, which asks a viewer who wants to sign in for the token."""
+        token = self.settings.token
+        asked = token is not None and "sign-in" in request.query_params
+        page = self.page(template, 401 if asked else 200, can_sign_in=bool(token), **shown)
+        if asked:
+            page.headers["www-authenticate"] = 'Basic realm="Waybill operators", charset="UTF-8"'
+        return page
 
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""

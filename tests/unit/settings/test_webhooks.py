@@ -60,6 +60,9 @@ def test_a_secret_may_be_in_a_file_also_two_while_one_is_replaced(tmp_path: Path
     file.write_text("hunter2")
     with pytest.raises(SettingsError, match=r"first\.secret_file .* a secret is whsec_"):
         found(loaded(secrets=[], secret_file=file))
+    file.write_text("\n")
+    with pytest.raises(SettingsError, match=r"first\.secret_file .* holds no secret"):
+        found(loaded(secrets=[], secret_file=file))
     file.unlink()
     with pytest.raises(SettingsError, match=r"first\.secret_file .* can't be read"):
         found(loaded(secrets=[], secret_file=file))

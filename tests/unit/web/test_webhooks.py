@@ -47,6 +47,7 @@ def client(store: SqlStore, **settings: Any) -> Client:
 
 def test_deliveries_are_listed_by_state_and_in_pages(store: SqlStore) -> None:
     browser = client(store)
+    assert 'href="/webhooks"' in browser.get("/dead-letters").text
     first = browser.get("/webhooks").text
     assert "first-69" in first
     assert "first-10<" not in first
