@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -16,8 +16,7 @@ from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, escaped, facts, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.dead_letter import iso
-from bridge.domain.webhooks import StillPendingError, WebhookState
-from bridge.queries.webhooks import webhook_value
+from bridge.domain.webhooks import StillPendingError, WebhookDelivery, WebhookState
 from bridge.store import SqlStore
 from bridge.streams.webhooks import TargetError, new_client, post
 
@@ -44,7 +43,7 @@ def list_deliveries(
     with open_relayer_store(Workspace.of(network)) as store:
         listed = store.webhooks.listed if store else None
         found = listed(state=state, target=target, key=key, before=before, limit=limit) if listed else []
-    value = [webhook_value(one) for one in found]
+    value = [_value(one) for one in found]
     rows = [[row["id"], row["event"], row["state"], str(row["failedTries"]), row["error"] or ""] for row in value]
     drawn = table(None, ["id", "event", "state", "failed tries", "last error"], rows)
     result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no deliveries"))
@@ -60,7 +59,7 @@ def show(delivery: _Delivery, *, network: options.Network = DEVNET, as_json: opt
         found = store.webhooks.delivery(delivery)
     if found is None:
         raise _unknown(delivery)
-    value = {**webhook_value(found), "body": orjson.loads(found.body)}
+    value = {**_value(found), "body": orjson.loads(found.body)}
     lines = {
         "state": found.state.value,
         "target": found.target,
@@ -81,7 +80,7 @@ def redeliver(delivery: _Delivery, *, network: options.Network = DEVNET, as_json
     """
     with _store(network) as store:
         try:
-            value = webhook_value(store.webhooks.redeliver(delivery, time.time()))
+            value = _value(store.webhooks.redeliver(delivery, time.time()))
         except KeyError:
             raise _unknown(delivery) from None
         except StillPendingError as error:
@@ -135,3 +134,20 @@ def _store(network: str) -> Iterator[SqlStore]:
 
 def _unknown(delivery: str) -> CliError:
     return CliError(f"there is no webhook delivery {delivery!r}; it may be pruned", next_step="waybill webhook list")
+
+
+def _value(found: WebhookDelivery) -> dict[str, Any]:
+    """A delivery as JSON, without its body; times in Unix seconds."""
+    return {
+        "id": found.id,
+        "target": found.target,
+        "state": found.state.value,
+        "event": found.event,
+        "key": found.key,
+        "version": found.version,
+        "failedTries": found.tries,
+        "createdAt": found.created_at,
+        "nextTryAt": found.next_at if found.ended_at is None else None,
+        "endedAt": found.ended_at,
+        "error": found.error or None,
+    }

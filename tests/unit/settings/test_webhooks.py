@@ -1,4 +1,4 @@
-"""The settings of webhooks: off by default, checked together, secrets from a file, the environment or the settings file."""
+"""The settings of webhooks: off by default, checked together, secrets from a file or the settings file."""
 
 from __future__ import annotations
 
