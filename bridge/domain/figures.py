@@ -26,6 +26,7 @@ class Counted(StrEnum):
     DELIVERED = "delivered"  # the same, and the place in LATENCY_BOUNDS
     DELIVERY_SECONDS = "delivery seconds"  # source chain, destination chain, GMP
     FAILED = "failed"  # the same, kind, code
+    RETRIED = "retried"  # source chain, destination chain, GMP
     TRANSACTION = "transaction"  # chain, account, outcome
     COMMIT = "commit"  # destination chain, result
     TTL_VIOLATION = "ttl violation"  # asset class
@@ -49,8 +50,8 @@ class Counters(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedSum:
-    """The dispatches of one lane and GMP that were observed."""
+class QueueSum:
+    """What was counted of one lane and GMP."""
 
     source_chain: int
     destination_chain: int
@@ -135,7 +136,7 @@ class Tried:
 class Figures(Protocol):
     """Where they come from. Every method is one transaction that only reads."""
 
-    def observed(self) -> list[ObservedSum]:
+    def observed(self) -> list[QueueSum]:
         """What was observed, ever; again after a reorg took it back."""
 
     def deliveries(self) -> list[DeliverySum]:
@@ -143,6 +144,9 @@ class Figures(Protocol):
 
     def failures(self) -> list[FailureSum]:
         """What failed, ever."""
+
+    def retries(self) -> list[QueueSum]:
+        """The failures after which a delivery was tried again, ever: all but those that it died of."""
 
     def slots(self) -> list[SlotSum]:
         """Where our nonces are."""

@@ -117,6 +117,13 @@ METRICS: Final = (
         "UNANSWERED, INTERRUPTED, UNDONE, TERMINAL. UNKNOWN is what no row of the table of failures has.",
     ),
     Metric(
+        "waybill_delivery_retries_total",
+        _COUNTER,
+        _QUEUE,
+        "How much is tried again?",
+        "Failed tries after which the delivery was tried again, ever: all but the one that it died of.",
+    ),
+    Metric(
         "waybill_dead_letters",
         _GAUGE,
         _QUEUE,

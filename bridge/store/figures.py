@@ -14,7 +14,7 @@ from bridge.domain.figures import (
     Counted,
     DeliverySum,
     FailureSum,
-    ObservedSum,
+    QueueSum,
     SlotSum,
     TransactionOutcome,
     TransactionSum,
@@ -38,11 +38,8 @@ class SqlFigures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def observed(self) -> list[ObservedSum]:
-        return [
-            ObservedSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=count)
-            for (source, destination, gmp), count in self._ever(Counted.OBSERVED, select(*_QUEUE, func.count()), _QUEUE)
-        ]
+    def observed(self) -> list[QueueSum]:
+        return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
 
     def deliveries(self) -> list[DeliverySum]:
         took = outbox.c.delivered_at - outbox.c.created_at
@@ -87,6 +84,10 @@ class SqlFigures:
             for (source, destination, gmp, kind, code), count in self._ever(Counted.FAILED, query, key)
         ]
 
+    def retries(self) -> list[QueueSum]:
+        survived = select(*_QUEUE, func.count()).join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
+        return self._by_queue(Counted.RETRIED, survived.where(outbox_failures.c.letter.is_(None)))
+
     def slots(self) -> list[SlotSum]:
         key = (slots.c.chain_id, slots.c.account, slots.c.state)
         query = select(*key, func.count(), func.min(slots.c.reserved_at)).group_by(*key).order_by(*key)
@@ -109,6 +110,12 @@ class SqlFigures:
         return [
             TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(ended), count=count)
             for (chain_id, account, ended), count in self._ever(Counted.TRANSACTION, included, key)
+        ]
+
+    def _by_queue(self, what: Counted, rows: Select[Any]) -> list[QueueSum]:
+        return [
+            QueueSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=count)
+            for (source, destination, gmp), count in self._ever(what, rows, _QUEUE)
         ]
 
     def _ever(

@@ -351,13 +351,16 @@ def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Count
     queue, these = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp), outbox.c.event_id.in_(event_ids)
     gone = connection.execute(select(*queue, outbox.c.created_at, outbox.c.delivered_at).where(these)).all()
     failed = (
-        select(*queue, outbox_failures.c.kind, outbox_failures.c.code)
+        select(*queue, outbox_failures.c.kind, outbox_failures.c.code, outbox_failures.c.letter)
         .join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
         .where(these)
     )
     counts = delivered_counts(tuple(row) for row in gone)
     counts.update((Counted.OBSERVED, tuple(row[:3])) for row in gone)
-    counts.update((Counted.FAILED, tuple(row)) for row in connection.execute(failed))
+    for *labels, letter in connection.execute(failed):
+        counts[Counted.FAILED, tuple(labels)] += 1
+        if letter is None:
+            counts[Counted.RETRIED, tuple(labels[:3])] += 1
     return counts
 
 

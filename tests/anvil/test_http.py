@@ -56,7 +56,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     assert await condition(), what
 
 
-@pytest.mark.requirement("OBXS-13", "OBXS-12", "OBX-66", "SF-5")
+@pytest.mark.requirement("OBXS-13", "OBXS-12", "OBX-66", "SF-5", "SF-106")
 async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_it(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -79,10 +79,21 @@ async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_i
             numbers = await scraped(http)
         assert (numbers["lane_held"], numbers["lag_messages"]) == (1, 2)
         assert numbers["account_balance_wei"] > 0
+        assert numbers["delivery_failures_total"] - numbers["delivery_retries_total"] == 1, (
+            "one died of its last failure"
+        )
+        assert numbers["delivery_retries_total"] > 0
 
         async with served(home, "api") as http:  # the relayer was killed
             again = await scraped(http)
-            lasting = ("observed_total", "deliveries_total", "lag_messages", "lane_held", "delivery_seconds_sum")
+            lasting = (
+                "observed_total",
+                "deliveries_total",
+                "delivery_retries_total",
+                "lag_messages",
+                "lane_held",
+                "delivery_seconds_sum",
+            )
             assert [again[name] for name in lasting] == [numbers[name] for name in lasting]
             status: dict[str, Any] = (await http.get("/v1/status")).json()
             assert [row["state"] for row in status["lanes"]] == ["PAUSED"]

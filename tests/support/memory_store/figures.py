@@ -12,7 +12,7 @@ from bridge.domain.figures import (
     Counted,
     DeliverySum,
     FailureSum,
-    ObservedSum,
+    QueueSum,
     SlotSum,
     TransactionOutcome,
     TransactionSum,
@@ -41,11 +41,8 @@ class MemoryFigures:
         self._transactions = transactions
         self._spending = spending
 
-    def observed(self) -> list[ObservedSum]:
-        return [
-            ObservedSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=int(count))
-            for (source, destination, gmp), count in self._counted(Counted.OBSERVED)
-        ]
+    def observed(self) -> list[QueueSum]:
+        return self._by_queue(Counted.OBSERVED)
 
     def deliveries(self) -> list[DeliverySum]:
         seconds, places = dict(self._counted(Counted.DELIVERY_SECONDS)), range(len(LATENCY_BOUNDS) + 1)
@@ -76,6 +73,15 @@ class MemoryFigures:
                 count=int(count),
             )
             for (source, destination, gmp, kind, code), count in self._counted(Counted.FAILED)
+        ]
+
+    def retries(self) -> list[QueueSum]:
+        return self._by_queue(Counted.RETRIED)
+
+    def _by_queue(self, what: Counted) -> list[QueueSum]:
+        return [
+            QueueSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=int(count))
+            for (source, destination, gmp), count in self._counted(what)
         ]
 
     def _counted(self, what: Counted) -> list[tuple[Any, float]]:

@@ -273,7 +273,11 @@ class MemoryOutbox:
             self._count_failure(entry, outcome.failure)
 
     def _count_failure(self, entry: OutboxEntry, failure: Failure) -> None:
-        self._counters.add({(Counted.FAILED, (*queue_of(entry), failure.kind.value, failure.code)): 1})
+        queue = queue_of(entry)
+        again = int(failure.letter is None)
+        self._counters.add(
+            {(Counted.FAILED, (*queue, failure.kind.value, failure.code)): 1, (Counted.RETRIED, queue): again}
+        )
 
     def _change_delivered(self, event_ids: Collection[str], change: Callable[[OutboxEntry], OutboxEntry]) -> None:
         for event_id in event_ids:

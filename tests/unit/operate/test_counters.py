@@ -7,6 +7,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import Counted
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Delivered, Delivery, OutboxEntry, OutboxState, Retry
+from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, Retry
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
@@ -63,6 +64,7 @@ class Day:
             self.clock.time += 31
             self._claim("takes over", 0)
             self.happened["failures"] += len(lost)
+            self.happened["retries"] += len(lost)
         if step % 30 == 5:
             self._replay()
         if step % 20 == 9:
@@ -101,8 +103,17 @@ class Day:
         now = self.clock.now() + self._random.uniform(1, 20)
         if self._random.random() < 0.25:
             failure = Failure(at=now, kind=FailureKind.TRANSIENT, code="NotAttestedError", message="no proof")
-            self.store.outbox.finish([Retry(entry.claim_held, failure, now)], now)
+            dies = self._random.random() < 0.2
+            self.store.outbox.finish(
+                [
+                    Dead(entry.claim_held, replace(failure, letter=True))
+                    if dies
+                    else Retry(entry.claim_held, failure, now)
+                ],
+                now,
+            )
             self.happened["failures"] += 1
+            self.happened["retries"] += not dies
             return
         self._use_a_nonce(entry, now)
         self.store.outbox.finish([Delivered(entry.claim_held, Delivery(block(9), word("delivery")))], now)
@@ -150,7 +161,7 @@ def counters(exposition: bytes) -> dict[str, float]:
     }
 
 
-@pytest.mark.requirement("SF-102", "SF-103", "SF-104", "OBXS-13")
+@pytest.mark.requirement("SF-102", "SF-103", "SF-104", "SF-106", "OBXS-13")
 async def test_after_a_day_with_retention_prometheus_sees_no_reset_and_the_true_increase(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -177,6 +188,7 @@ async def test_after_a_day_with_retention_prometheus_sees_no_reset_and_the_true_
         f"waybill_deliveries_total{queue}": day.happened["deliveries"],
         f"waybill_delivery_seconds_count{queue}": day.happened["deliveries"],
         f"waybill_delivery_failures_total{queue}": day.happened["failures"],
+        f"waybill_delivery_retries_total{queue}": day.happened["retries"],
         'waybill_transactions_total{chain="beta"}': day.happened["transactions"],
         'waybill_commits_total{destination="beta",result="success"}': day.happened["commits"],
     }

@@ -134,7 +134,7 @@ def fill(store: Store) -> None:
     store.outbox.finish(
         [
             Delivered(claims[0], Delivery(block(9), word("delivery"))),
-            Dead(claims[1], failure),
+            Dead(claims[1], replace(failure, letter=True)),
             Retry(claims[2], failure, now + 60),
         ],
         now - 38,
@@ -261,7 +261,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     for state, count in (("PENDING", 2), ("CLAIMED", 0), ("DELIVERED", 1), ("DEAD", 1)):
         assert value(found, "waybill_outbox_entries", **axelar, state=state) == count
     expected = {"lag_messages": 2, "observed_total": 4, "deliveries_total": 1, "dead_letters": 1}
-    expected |= {"outbox_failing_entries": 1, "delivery_seconds_count": 1}
+    expected |= {"outbox_failing_entries": 1, "delivery_seconds_count": 1, "delivery_retries_total": 1}
     assert {name: value(found, f"waybill_{name}", **axelar) for name in expected} == expected
     assert 49 < value(found, "waybill_outbox_oldest_seconds", **axelar) < 80
     assert value(found, "waybill_delivery_seconds_bucket", **axelar, le="30.0") == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
-from bridge.domain.outbox import Delivered, Delivery, OutboxEntry, OutboxState, Retry, event_id_of
+from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, Retry, event_id_of
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import (
@@ -102,13 +104,29 @@ def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_a
     assert store.figures.attested([]) == {}
 
 
-@pytest.mark.requirement("SF-102", "SF-103")
+@pytest.mark.requirement("SF-106")
+def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store) -> None:
+    fail(store, Gmp.AXELAR, 200, "TransientError")
+    failure = Failure(at=300, kind=FailureKind.TERMINAL, code="CallRevertedError", message="it can't pass")
+    with_letter, without, other = claimed(store, Gmp.AXELAR, 300)
+    store.outbox.finish(
+        [
+            Dead(with_letter.claim_held, replace(failure, letter=True)),
+            Dead(without.claim_held, replace(failure, letter=False)),
+            Retry(other.claim_held, failure, 301),
+        ],
+        300,
+    )
+    assert [(figure.gmp, figure.count) for figure in store.figures.retries()] == [(Gmp.AXELAR, 4)]
+
+
+@pytest.mark.requirement("SF-102", "SF-103", "SF-106")
 def test_nothing_that_was_counted_falls_when_it_is_forgotten_replayed_opened_again_or_reorganised(store: Store) -> None:
     fail(store, Gmp.AXELAR, 200, "TransientError")
     deliver(store, Gmp.AXELAR, 201, 202, 203)
     entries = store.outbox.listed(state=OutboxState.DELIVERED)
     store.outbox.confirm([entries[0].event_id], 210)
-    figures = (store.figures.observed, store.figures.deliveries, store.figures.failures)
+    figures = (store.figures.observed, store.figures.deliveries, store.figures.failures, store.figures.retries)
     before = [figure() for figure in figures]
     assert store.outbox.forget(300, 1) == 1
     store.outbox.replay(entries[1].event_id, "an operator", 220)
