@@ -53,7 +53,7 @@ def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iter
 
 def commands(chosen: set[str]) -> dict[str, list[str]]:
     """The command of each runner that has a test of one of these findings."""
-    files: dict[str, set[str]] = {"pytest": set(), "forge": set(), "kit": set()}
+    files: dict[str, set[str]] = {"forge": set(), "pytest": set(), "kit": set()}
     for finding, test in named_tests():
         if finding in chosen:
             path = test.split("::")[0]
@@ -61,9 +61,9 @@ def commands(chosen: set[str]) -> dict[str, list[str]]:
             files[runner].add(test if runner == "pytest" else path)
     numbers = "|".join(sorted(chosen))
     kit = ["node", "--conditions=source", "--import", "tsx", "--test", "--test-reporter=spec"]
-    runners = {
-        "pytest": [sys.executable, "-m", "pytest", "-m", "finding and not sweep", *sorted(files["pytest"])],
+    runners = {  # forge first: it compiles, which would take a test of Python past its limit on a busy machine
         "forge": [str(ROOT / "build/tools/bin/forge"), "test", "--match-test", f"Finding_({numbers})_"],
+        "pytest": [sys.executable, "-m", "pytest", "-m", "finding and not sweep", *sorted(files["pytest"])],
         "kit": [*kit, f"--test-name-pattern=^({numbers}): ", *sorted(file[5:] for file in files["kit"])],
     }
     return {name: command for name, command in runners.items() if files[name]}
