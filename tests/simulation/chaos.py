@@ -1,9 +1,10 @@
 """A seeded history; then calm, in which everything must come right.
 
 In the storm there are messages of several kinds, requests for retries, bad nodes, reorgs on both sides, and relayers, sometimes two at
-once, that crash and whose clocks are off. Messages of some kinds have few tries: their deliveries may die. In some worlds each
-chain has three endpoints, of which one lies, in the calm, too. In some, state changes go to several chains at once, and are followed there. In some, there are atomic actions over three chains: a GMP lies
-about them, guards close, initiators abort, and GMPs are paused.
+once, that crash and whose clocks are off. Messages of some kinds have few tries: their deliveries may die. In half of the worlds the
+GMPs deliver some messages themselves, and a reorg drops such a delivery for good. In some worlds each chain has three endpoints, of
+which one lies, in the calm, too. In some, state changes go to several chains at once, and are followed there. In some, there are atomic
+actions over three chains: a GMP lies about them, guards close, initiators abort, and GMPs are paused.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import Faults, Power, SimulatedRelayer, World, run_in_virtual_time
 from tests.support.simulation.chain import SimulatedChain
-from tests.support.simulation.contracts import GMPS, refuse
+from tests.support.simulation.contracts import GMPS, deliver, refuse
 
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8
@@ -74,6 +75,7 @@ class Shape:
     lies: float | None  # how often one of three endpoints lies; None: chains are asked directly
     follows: bool  # whether state changes go to several chains, and are followed
     acts: bool = False  # whether there are atomic actions
+    has_executors: bool = False  # whether the GMPs deliver too
 
     @classmethod
     def of(cls, seed: int, kind: WorldKind | None = None) -> Shape:
@@ -86,6 +88,7 @@ class Shape:
             lies=dice.choice([0.05, 0.3, 1.0]) if kind in (WorldKind.LYING, WorldKind.BOTH) else None,
             follows=kind in (WorldKind.FOLLOWING, WorldKind.BOTH),
             acts=kind is WorldKind.ACTING,
+            has_executors=random.Random(f"executors {seed}").random() < 0.5,
         )
 
 
@@ -105,7 +108,9 @@ async def play(
     history.watch = ActionWatch(world) if shape.acts else None
     history.note(f"{shape}")
     world.start()
-    weather = asyncio.create_task(_weather(history, dice, shape))
+    weather = [asyncio.create_task(_weather(history, dice, shape))]
+    if shape.has_executors:
+        weather.append(asyncio.create_task(_execute(history)))
     watching = asyncio.create_task(_watch(history))
     life = 0
     while asyncio.get_running_loop().time() < storm:
@@ -115,7 +120,8 @@ async def play(
             *(_live(history, dice, f"{life}.{one}", shape, length) for one in range(dice.choice([1, 1, 2])))
         )
         await asyncio.sleep(dice.choice([0, 1, 10]))
-    weather.cancel()
+    for one in weather:
+        one.cancel()
     _calm_down(history, shape)
     running = asyncio.create_task(_bridge(history, "last life", shape).run())
     await _until_settled(history)
@@ -204,6 +210,19 @@ async def _weather(history: History, dice: random.Random, shape: Shape) -> None:
                 history.note(actions.befall(world, dice, chain, event))
             case event:
                 history.note(f"chain {chain.chain_id}: {_befall(chain, dice, event)}")
+
+
+async def _execute(history: History) -> None:
+    """The GMPs' own executors deliver some messages. A reorg that drops such a delivery drops it for good."""
+    world, dice = history.world, random.Random(f"executors of {history.seed}")
+    while True:
+        await asyncio.sleep(dice.expovariate(0.5))
+        waiting = [sent.message for sent in standing(world) if not world.executions(sent.message)]
+        if waiting:
+            message = dice.choice(waiting)
+            gmp = dice.choice(sorted(world.route_of(message)))
+            world.chains[message.destination_chain].submit(partial(deliver, gmp=gmp, envelope=message.encode()))
+            history.note(f"{gmp.label} delivers message {message.nonce} of {message.source_chain} by itself")
 
 
 def _send(world: World, dice: random.Random, shape: Shape, source: int) -> None:

@@ -194,6 +194,10 @@ class World:
         """The GMPs that have delivered a message."""
         return self.chains[message.destination_chain].state.receipts.get(message.id, frozenset())
 
+    def route_of(self, message: Message) -> frozenset[Gmp]:
+        """The GMPs over which a message was routed at first."""
+        return self._taken.get(message.id, frozenset(GMPS))
+
     def request_retry(
         self, message: Message, attempt: int = 1, generation: int = 0, ranking: tuple[Gmp, ...] = ()
     ) -> RetryRequest:
@@ -205,7 +209,7 @@ class World:
             generation=generation,
             source_chain=message.source_chain,
             destination_chain=message.destination_chain,
-            missing_gmps=self._taken.get(message.id, frozenset(GMPS)) - self.receipts(message),
+            missing_gmps=self.route_of(message) - self.receipts(message),
             received_gmps=self.receipts(message),
             reason="overdue",
             cause_chain=message.source_chain,

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from eth_abi.abi import encode
+from eth_abi.abi import decode, encode
 from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
+from bridge.client import RouteRequest
 from bridge.dead_letters.alerts import Alerts, severity_of
 from bridge.dead_letters.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
+from bridge.dead_letters.governance import Governance, GovernanceChannel
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.parameters import (
     ALERT_THRESHOLD,
@@ -27,13 +29,17 @@ from bridge.dead_letters.parameters import (
 )
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import Kind
+from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import channels, trusted_accounts, verify_letters
 from bridge.settings import Settings
 from bridge.settings.sections import AlertSettings, EmailSettings
 from bridge.store.dead_letters import SqlDeadLetterLog
-from tests.builders import message
+from tests.builders import ALPHA, BETA, message
 from tests.support.memory_store import MemoryStore
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
+from tests.unit.dead_letters.test_review import deployed
 from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, StillClock, entered
 
 
@@ -76,6 +82,35 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     assert details["routingSlip"]["deliveries"][0]["eventId"] == event_id
     await alerts.step()
     assert len(hook.posted) == 1, "told once"
+
+
+class Sent:
+    """Stands where the relayer's own messages leave; keeps what it was asked to send."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, RouteRequest]] = []
+
+    async def send(self, key: str, _source: int, request: RouteRequest, **_: object) -> None:
+        self.requests.append((key, request))
+
+
+@pytest.mark.requirement("OIP-81")
+async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else() -> None:
+    review, sent = DeadLetterService(), Sent()
+    network = Deployment.model_validate(
+        {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+    )
+    channel = GovernanceChannel(network, Governance(chain=BETA, address="0x" + "09" * 20), cast(OwnMessages, sent))
+    ids = {kind: await review.die(message(int(kind) + 1, kind=kind)) for kind in (Kind.PLAIN, Kind.GOVERNANCE_EXECUTE)}
+    alerts = Alerts(review.dead_letters, [channel], Fixed(), review.clock)
+    await alerts.step()
+    await alerts.step()
+    ((key, request),) = sent.requests
+    assert key == f"governance/dlq/entered/{ids[Kind.GOVERNANCE_EXECUTE]}"
+    assert (request.kind, request.destination) == (Kind.GOVERNANCE_PROPOSAL, BETA)
+    about, _, event_id, why = decode(["bytes32", "bytes32", "string", "string"], request.payload)
+    assert (f"0x{about.hex()}/hyperlane/0", event_id) == (ids[Kind.GOVERNANCE_EXECUTE],) * 2
+    assert "a new vote is needed" in why
 
 
 @pytest.mark.requirement("OIP-105")

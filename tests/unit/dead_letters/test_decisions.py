@@ -204,7 +204,7 @@ async def test_the_destinations_word_comes_first(situation: dict[str, bool], sai
     assert (await analysis(review, await review.die(sent), sent, **situation)).would_succeed.startswith(said)
 
 
-@pytest.mark.requirement("OIP-81", "OIP-114")
+@pytest.mark.requirement("OIP-114")
 async def test_a_governance_decision_that_cannot_be_carried_out_needs_a_new_vote() -> None:
     review, sent = DeadLetterService(), message(kind=Kind.GOVERNANCE_EXECUTE)
     assert "new vote" in (await analysis(review, await review.die(sent), sent)).governance

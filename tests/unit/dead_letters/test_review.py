@@ -258,7 +258,7 @@ async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> 
     assert said(record, "senderNotice") == f"0x{notice.id.hex()}"
 
 
-@pytest.mark.requirement("OIP-81", "OIP-117")
+@pytest.mark.requirement("OIP-117")
 async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open() -> None:
     dead_letter_queue = Office()
     record = await dead_letter_queue.review.decide(
