@@ -19,6 +19,7 @@ _COMMANDS: Final = (
     "devnet",
     "network",
     "deploy",
+    "rehearse",
     "send",
     "message",
     "action",

@@ -13,6 +13,7 @@ from bridge.deploy.addresses import UnknownChainError
 from bridge.deploy.plan import PlanError
 from bridge.deploy.transactions import DeployError
 from bridge.devnet import DevnetError, PortTakenError
+from bridge.devnet.rehearsal import EndpointError
 from bridge.domain.dead_letters import BrokenLogError
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TerminalError, TransientError
@@ -38,6 +39,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (ListeningError, ExitCode.USAGE, _READ_HELP),
     (UnknownChainError, ExitCode.USAGE, "waybill network list"),
     (PlanError, ExitCode.USAGE, "waybill deploy --help"),
+    (EndpointError, ExitCode.FAILED, "waybill rehearse --help"),
     (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
     (RpcError, ExitCode.FAILED, "waybill doctor"),
     (TransientError, ExitCode.FAILED, "waybill status"),

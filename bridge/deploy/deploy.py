@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from bridge.deploy.transactions import (
     ChainContracts,
     ChainWork,
     DeployError,
+    Transaction,
     refuse_another_network,
 )
 from bridge.evm.chain import EvmChain
@@ -34,6 +35,9 @@ from bridge.evm.signing import InvalidKeyError, LocalSigner
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 
 Progress = Callable[[str], None]
+
+Send = Callable[[str, EvmChain, Sequence[Transaction]], Awaitable[None]]
+"""Has transactions included in their order, as the owner's; takes the chain's name first."""
 
 _START_BLOCKS: Final = "start-blocks.json"
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
@@ -89,10 +93,19 @@ async def deploy(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     signer = _owners(plan, key)
+
+    async def send(name: str, chain: EvmChain, transactions: Sequence[Transaction]) -> None:
+        await send_all(name, chain, signer, transactions)
+
+    return await deploy_with(send, plan, target, progress)
+
+
+async def deploy_with(send: Send, plan: NetworkPlan, target: Path, progress: Progress = lambda _: None) -> Deployed:
+    """As `deploy`, with transactions that `send` sends, of a plan that may leave open who verifies."""
     async with _compared(plan, target, progress, payer=plan.owner) as (chains, works, previous):
         progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
         # A failure on one chain does not stop another half-way.
-        runs = (_work_on(work, chain, signer, previous, progress) for work, chain in zip(works, chains, strict=True))
+        runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
         results = await asyncio.gather(*runs, return_exceptions=True)
         for failure in results:
             if isinstance(failure, BaseException):
@@ -262,11 +275,11 @@ async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Dep
 
 
 async def _work_on(
-    work: ChainWork, chain: EvmChain, signer: LocalSigner, previous: Deployment | None, progress: Progress
+    work: ChainWork, chain: EvmChain, send: Send, previous: Deployment | None, progress: Progress
 ) -> ChainDeployment:
     # Taken before anything is sent, so that the router is younger.
     head = await chain.head()
-    await send_all(work.planned.name, chain, signer, work.missing)
+    await send(work.planned.name, chain, work.missing)
     progress(f"{work.planned.name}: {', '.join(one.name for one in work.missing) or 'nothing to do'}")
     return await _describe(work, chain, head.number if _makes_router(work) else None, previous)
 

@@ -44,10 +44,14 @@ async def preview_chain(work: ChainWork, chain: EvmChain, owner: str) -> ChainPr
     Raises:
         DeployError: a transaction would be refused, or the endpoint can't simulate.
     """
-    fees = await chain.fees()
     estimates = await simulated(work.planned.name, chain, owner, work.missing)
-    # `fees` offers twice the base fee and the priority fee.
-    return ChainPreview(work.planned.name, estimates, (fees.max_fee - fees.priority_fee) // 2 + fees.priority_fee)
+    return ChainPreview(work.planned.name, estimates, await gas_price(chain))
+
+
+async def gas_price(chain: EvmChain) -> int:
+    """Wei per gas, as the chain asks for now."""
+    fees = await chain.fees()  # offers twice the base fee and the priority fee
+    return (fees.max_fee - fees.priority_fee) // 2 + fees.priority_fee
 
 
 async def simulated(

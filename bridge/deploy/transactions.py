@@ -67,6 +67,11 @@ class OwnContract:
         return self.artifact.bytecode + self.arguments
 
     @property
+    def creation(self) -> Transaction:
+        """The call that creates it; anyone may make it."""
+        return Transaction(self.name, CREATE2_FACTORY, _SALT + self.creation_code)
+
+    @property
     def address(self) -> str:
         """Where its code and arguments put it, on every chain."""
         packed = b"\xff" + to_canonical_address(CREATE2_FACTORY) + _SALT + keccak(self.creation_code)
@@ -167,7 +172,7 @@ class _Here:
 
     async def missing(self) -> AsyncIterator[Transaction]:
         contracts = self.contracts
-        creations = {own.name: Transaction(own.name, CREATE2_FACTORY, _SALT + own.creation_code) for own in contracts}
+        creations = {own.name: own.creation for own in contracts}
         for own in contracts:
             # Anyone may have created a contract before: it has the same code, and what it says counts.
             if await self.chain.code(own.address):

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +23,9 @@ from bridge.devnet.paths import ANVIL
 
 HOST: Final = "127.0.0.1"
 
+_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # anvil has none, and the machine's take long to read
 _START_SECONDS = 20.0
+_FORK_SECONDS = 60.0  # the same for a chain that asks another one first
 _STOP_SECONDS = 10.0
 # Two readings of one process's start may differ by a clock tick; another process with the same id is older or younger.
 _START_TOLERANCE = 1.0  # seconds
@@ -102,7 +105,15 @@ def require_free_port(port: int, chain: str, option: str) -> None:
             ) from None
 
 
-def start(*, name: str, chain_id: int, port: int, log: Path, keep_states: int | None = None) -> AnvilProcess:
+def start(
+    *,
+    name: str,
+    chain_id: int,
+    port: int,
+    log: Path,
+    keep_states: int | None = None,
+    forked: tuple[str, int] | None = None,
+) -> AnvilProcess:
     """Starts a chain and waits until it answers.
 
     It mines a block for each transaction, and one a second, until `mine_every` says otherwise: with a block for each
@@ -116,6 +127,8 @@ def start(*, name: str, chain_id: int, port: int, log: Path, keep_states: int | 
         log: the file for what it prints; older states are kept beside it.
         keep_states: of how many of the newest blocks the state is kept, all of them in memory; all if None, older ones on
             disk. From there anvil 1.7.1 brings back accounts without their code when a reorg needs them.
+        forked: the endpoint and the block of the chain that this one goes on from, if it does. It asks for state there and
+            sends nothing there, and keeps none of it on disk.
 
     Raises:
         DevnetError: anvil is missing, ended, or does not answer.
@@ -123,7 +136,12 @@ def start(*, name: str, chain_id: int, port: int, log: Path, keep_states: int | 
     if not ANVIL.exists():
         raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`, or `waybill devnet up`, which fetches it")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
-    command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
+    command += ["--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
+    if forked is None:
+        command += ["--hardfork", "cancun"]
+    else:
+        url, block = forked
+        command += ["--fork-url", url, "--fork-block-number", str(block), "--no-storage-caching"]
     # Left to itself anvil puts these states into the user's home, and leaves them there when it is killed.
     command += ["--cache-path", str(_states_beside(log))]
     if keep_states is not None:
@@ -139,7 +157,7 @@ def start(*, name: str, chain_id: int, port: int, log: Path, keep_states: int | 
             started_at=psutil.Process(pid).create_time(),
             log=str(log),
         )
-        _wait_until_it_answers(started)
+        _wait_until_it_answers(started, _FORK_SECONDS if forked else _START_SECONDS)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -168,8 +186,8 @@ def _spawn(command: list[str], log: Path) -> int:
     )
 
 
-def _wait_until_it_answers(anvil: AnvilProcess) -> None:
-    deadline = time.monotonic() + _START_SECONDS
+def _wait_until_it_answers(anvil: AnvilProcess, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     # Another process could have taken the port since it was looked at: its answer must not pass for ours.
     while _rpc(anvil, "eth_chainId") != hex(anvil.chain_id) or not is_alive(anvil):
         if not is_alive(anvil):
@@ -186,12 +204,22 @@ def mine_every(anvil: AnvilProcess, seconds: int) -> None:
         DevnetError: the chain does not answer, or refuses.
     """
     method, argument = ("evm_setIntervalMining", seconds) if seconds else ("evm_setAutomine", True)
+    request(anvil, method, argument)
+
+
+def request(anvil: AnvilProcess, method: str, *params: Any) -> Any:
+    """What anvil answers to a request, such as one of its own methods that no other node has.
+
+    Raises:
+        DevnetError: the chain does not answer, or refuses.
+    """
     try:
-        answer = _answer(anvil, method, [argument], timeout=_START_SECONDS)
+        answer = _answer(anvil, method, params, timeout=_START_SECONDS)
     except (httpx.HTTPError, ValueError) as error:
         raise DevnetError(f"anvil for chain {anvil.name} does not answer {method}: {error!r}") from error
     if "error" in answer:
         raise DevnetError(f"anvil for chain {anvil.name} refuses {method}: {answer['error']}")
+    return answer.get("result")
 
 
 def is_alive(anvil: AnvilProcess) -> bool:
@@ -243,8 +271,10 @@ def _rpc(anvil: AnvilProcess, method: str, *params: Any) -> Any:
 
 
 def _answer(anvil: AnvilProcess, method: str, params: Sequence[Any], *, timeout: float) -> dict[str, Any]:
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-    answer: dict[str, Any] = httpx.post(anvil.url, json=request, timeout=timeout, trust_env=False).json()
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+    answer: dict[str, Any] = httpx.post(
+        anvil.url, json=asked, timeout=timeout, trust_env=False, verify=_NO_CERTIFICATES
+    ).json()
     return answer
 
 

@@ -231,8 +231,7 @@ def bring_in(progress: Progress) -> None:
     if not stamp.exists() or stamp.read_text() != _pins_hash():
         progress(f"fetching the GMPs' contracts with npm into {GMP_ARTIFACTS}, once")
         fetch([package for package in pinned_packages() if not package.for_tests], GMP_ARTIFACTS, progress)
-    if not ANVIL.exists():
-        _bring_anvil(progress)
+    bring_anvil(progress)
 
 
 def is_native(binary: Path) -> bool:
@@ -294,7 +293,14 @@ def link(target: Path, at: Path) -> None:
     fresh.replace(at)
 
 
-def _bring_anvil(progress: Progress) -> None:
+def bring_anvil(progress: Progress) -> None:
+    """Bring in anvil, and nothing else, if it is not there. A checkout has it from `make setup`.
+
+    Raises:
+        ArtifactError: npm is missing or failed, or there is no anvil for this machine.
+    """
+    if IS_CHECKOUT or ANVIL.exists():
+        return
     found = find_foundry("anvil", [])
     if found is None:
         package = Package(**tomllib.loads(PINS.read_text())["anvil"])

@@ -34,6 +34,7 @@ class Waybill:
     """The `waybill` command on one network's files."""
 
     home: Path
+    limit: float = LIMIT
 
     def __call__(self, *arguments: str, **environment: str) -> Ended:
         """Runs it to its end."""
@@ -41,7 +42,7 @@ class Waybill:
             environment = environment_of(self.home) | environment
             process = start(*arguments, output=output, errors=errors, environment=environment)
             try:
-                code = process.wait(LIMIT)
+                code = process.wait(self.limit)
             finally:
                 process.kill()
             output.seek(0)

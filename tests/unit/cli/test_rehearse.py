@@ -1,0 +1,74 @@
+"""`waybill rehearse` names a chain that can't be forked, before it starts anything."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command import Command
+from tests.unit.cli.nodes import node, nodes
+from tests.unit.cli.test_network import ROLES, WITHOUT_GAPS
+from tests.unit.evm.rpc_server import Answer, Behaviour
+
+SEPOLIA, BASE_SEPOLIA = 11155111, 84532
+_NEXT = "name an endpoint that is up and serves state"
+
+
+def whole(method: str, params: list[object]) -> Answer:
+    """A node with fees."""
+    if method == "eth_maxPriorityFeePerGas":
+        return {"result": "0x1"}
+    answer = node()(method, params)
+    assert isinstance(answer, dict)
+    if method == "eth_getBlockByNumber":
+        answer["result"]["baseFeePerGas"] = "0x1"
+    return answer
+
+
+def without_state(method: str, params: list[object]) -> Answer:
+    if method == "eth_call":
+        return {"error": {"code": -32000, "message": "missing trie node 1a2b (path ) state is not available"}}
+    return whole(method, params)
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    for name, value in ROLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process keeps its own
+    return Command(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("chain_id", "behaviour", "found"),
+    [
+        (SEPOLIA, whole, "serves chain 11155111, but the deployment says chain 84532"),
+        (BASE_SEPOLIA, without_state, "state is not available"),
+    ],
+)
+def test_a_chain_that_can_not_be_forked_is_named_with_each_endpoints_reason(
+    waybill: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    chain_id: int,
+    behaviour: Behaviour,
+    found: str,
+) -> None:
+    waybill("network", "create", "testnet", *WITHOUT_GAPS)
+    with nodes((SEPOLIA, whole), (chain_id, behaviour)) as (good, bad):
+        for number in (1, 2, 3):
+            monkeypatch.setenv(f"SEPOLIA_RPC_{number}", f"{good}?{number}")
+            monkeypatch.setenv(f"BASE_SEPOLIA_RPC_{number}", f"{bad}?secret={number}")
+        monkeypatch.setenv("BASE_SEPOLIA_RPC_2", "http://127.0.0.1:1/secret")
+        ended = waybill("rehearse", str(tmp_path / "networks" / "testnet.json"), "--json")
+    assert ended.code == 1
+    message = ended.error["message"]
+    assert message.startswith("chain 'base-sepolia' can't be forked")
+    assert found in message
+    assert "http://127.0.0.1:1/…: " in message
+    assert _NEXT in message
+    assert "secret" not in ended.err
