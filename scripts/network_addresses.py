@@ -168,11 +168,12 @@ def read_chain(registries: Registries, chain: Mapping[str, Any], *, testnet: boo
     addresses = {
         name: _layerzero_address(registries, chain, kind, contract) for name, contract in (libraries | _DVNS).items()
     }
-    blocks = (registries.json("hyperlane", f"dist/chains/{chain.get('hyperlane')}/metadata.json") or {}).get("blocks")
-    reorg_period = (blocks or {}).get("reorgPeriod")
+    metadata = registries.json("hyperlane", f"dist/chains/{chain.get('hyperlane')}/metadata.json") or {}
+    reorg_period = metadata.get("blocks", {}).get("reorgPeriod")
     return {
         "chainId": chain["id"],
         "testnet": testnet,
+        "currency": metadata.get("nativeToken", {}).get("symbol"),
         "confirmations": reorg_period if isinstance(reorg_period, int) else 0,
         "finalBlocks": _final_blocks(registries, chain.get("wormhole")),
         "gmps": {gmp: section for gmp, section in sections.items() if section},

@@ -22,6 +22,7 @@ from bridge.devnet.anvil import AnvilProcess
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.vault import VAULT
 from tests.anvil.rpc import free_ports, rpc
 from tests.unit.cli.command import Command
 
@@ -30,6 +31,11 @@ pytestmark = pytest.mark.timeout(420)  # two chains, five GMPs on each, and the 
 NAMES = ("sepolia", "base-sepolia")
 OWNER = account(DEPLOYER_KEY).address
 GUARDIAN, REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("guardian", "revoker", "tripwire"))
+PAYMENTS = {"OPERATOR": account(RELAYER_KEY).address, "ORACLE": signer("oracle", 0).address} | {
+    f"{chain}_{what}": str(value)
+    for chain in ("SEPOLIA", "BASE_SEPOLIA")
+    for what, value in (("GAS_PRICE", 10**9), ("DATA_FEE", 5))
+}
 
 _ROLES = contract("guardian() returns (address)", "revoker() returns (address)", "tripwire() returns (address)")
 _MAILBOX = contract("defaultIsm() returns (address)", "recipientIsm(address) returns (address)")
@@ -84,7 +90,8 @@ def waybill(
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setenv("WAYBILL_KEY", DEPLOYER_KEY)
     monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
-    for name, value in {"OWNER": OWNER, "GUARDIAN": GUARDIAN, "REVOKER": REVOKER, "TRIPWIRE": TRIPWIRE}.items():
+    roles = {"OWNER": OWNER, "GUARDIAN": GUARDIAN, "REVOKER": REVOKER, "TRIPWIRE": TRIPWIRE}
+    for name, value in (roles | PAYMENTS).items():
         monkeypatch.setenv(name, value)
     for process in played.processes:
         for number in (1, 2, 3):
@@ -161,6 +168,9 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
                            "interchainSecurityModule") == chosen  # fmt: skip
         assert played.read(place, mailbox, _MAILBOX, "recipientIsm", adapter) == chosen
         check_uln(played, place, chain, document)
+        assert chain.vault is not None
+        assert played.read(place, chain.vault, VAULT, "operator") == PAYMENTS["OPERATOR"].lower()
+        assert played.read(place, chain.vault, VAULT, "priceOf", other.chain_id)[:2] == (10**9, 5 + 32 * 10**9)
         assert (chain.agreement, chain.finality) == (2, "finalized")
 
     heads = played.heads()

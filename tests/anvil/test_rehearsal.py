@@ -22,7 +22,7 @@ from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Ended, Waybill, environment_of
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.running import start
-from tests.anvil.test_network_plan import NAMES, Played, move_to
+from tests.anvil.test_network_plan import NAMES, PAYMENTS, Played, move_to
 from tests.unit.cli.command import Command
 
 pytestmark = pytest.mark.timeout(240)  # two chains with five GMPs, their forks, and the compiler
@@ -41,7 +41,7 @@ class Public:
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.environment = ROLES | {"HOME": str(self.home / "user"), "TMPDIR": str(self.home / "tmp")}
+        self.environment = ROLES | PAYMENTS | {"HOME": str(self.home / "user"), "TMPDIR": str(self.home / "tmp")}
         for process in self.played.processes:
             prefix = process.name.upper().replace("-", "_")
             urls = (self.unused, process.url, f"{process.url}/3")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.cli.command import Command
 from tests.unit.cli.nodes import node, nodes
-from tests.unit.cli.test_network import ROLES, WITHOUT_GAPS
+from tests.unit.cli.test_network import PRICES, ROLES, WITHOUT_GAPS
 from tests.unit.evm.rpc_server import Answer, Behaviour
 
 SEPOLIA, BASE_SEPOLIA = 11155111, 84532
@@ -36,7 +36,7 @@ def without_state(method: str, params: list[object]) -> Answer:
 @pytest.fixture
 def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    for name, value in ROLES.items():
+    for name, value in (ROLES | PRICES).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process keeps its own
     return Command(monkeypatch, capsys)

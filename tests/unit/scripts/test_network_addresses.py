@@ -16,7 +16,9 @@ CHAIN = {"id": 7, "hyperlane": "seven", "layerzero": "seven", "wormhole": "Seven
 SDK = "dist/esm/constants"
 FILES: dict[str, dict[str, str]] = {
     "hyperlane": {
-        "dist/chains/seven/metadata.json": json.dumps({"chainId": 7, "domainId": 70, "blocks": {"reorgPeriod": 5}}),
+        "dist/chains/seven/metadata.json": json.dumps(
+            {"chainId": 7, "domainId": 70, "blocks": {"reorgPeriod": 5}, "nativeToken": {"symbol": "SVN"}}
+        ),
         "dist/chains/seven/addresses.json": json.dumps({"mailbox": A, "merkleTreeHook": B, "validatorAnnounce": C}),
     },
     "axelar": {
@@ -73,6 +75,7 @@ def test_every_registry_is_read_as_it_is_laid_out() -> None:
     assert read() == {
         "chainId": 7,
         "testnet": True,
+        "currency": "SVN",
         "confirmations": 5,
         "finalBlocks": 64,
         "gmps": {
