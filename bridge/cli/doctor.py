@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import platform
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
+from eth_account import Account
 from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.client import Client, RefusedError, RouteRequest
+from bridge.deploy.drift import find_drift
+from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain, decides_chains
+from bridge.deploy.transactions import DeployError
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, read_view
+from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import DEFAULT
 from bridge.protocol.contracts import ROUTER
-from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
+from bridge.queries.trust_plan import TrustPlan, TrustPlanError, drift_of
 from bridge.rpc.answers import WrongChainError
+from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers
 from bridge.service.tripwire_service import tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains
@@ -59,7 +69,8 @@ class Finding:
 def doctor(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
     """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances, the tripwire and stores. Changes nothing.
 
-    Ends with 1 if anything has failed.
+    If the network file is there, compare all that it decides, and whom lanes trust, with the chains. Ends with 1 if anything has
+    failed.
 
     Example: waybill doctor
     """
@@ -78,6 +89,7 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
         findings += _stores(workspace)
         findings.append(_dead_letters(settings))
         findings += asyncio.run(_chains(deployment, settings))
+        findings += _compared(workspace, deployment, settings)
     value = [asdict(finding) for finding in findings]
     result(value, as_json=as_json, render=lambda console: _draw(console, findings))
     if any(finding.verdict is Verdict.FAILED for finding in findings):
@@ -233,6 +245,80 @@ async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str 
     verdict = Verdict.FAILED if balance == 0 else Verdict.WARNING if balance < _LITTLE else Verdict.OK
     advice = "" if verdict is Verdict.OK else "send it some: without it no pause can be sent"
     return [Finding(name, verdict, f"{named} holds {balance / 10**18:.4f} ether", advice)]
+
+
+def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
+    """What the network file decides and notes, against what the chains answer."""
+    file = workspace.plan_file
+    if not file.exists():
+        return []
+    try:
+        noted, plan = TrustPlan.read(file), NetworkPlan.read(file) if decides_chains(file) else None
+    except (TrustPlanError, PlanError) as error:
+        return [Finding("network file", Verdict.WARNING, str(error), "without it nothing is compared with the plan")]
+
+    async def read() -> list[Finding]:
+        async with connected(deployment, settings) as chains:
+            found = await _trusted(deployment, chains, noted, file)
+            for planned in plan.chains if plan else ():
+                if planned.chain_id in chains and plan is not None:
+                    found.append(await _planned(plan, planned, chains[planned.chain_id]))
+            return [*found, *(await _fees(deployment, chains) if plan else ())]
+
+    try:
+        return asyncio.run(read())
+    except (TransientError, TerminalError, WrongChainError) as error:
+        return [Finding("network file", Verdict.WARNING, str(error), "nothing was compared with the plan")]
+
+
+async def _trusted(
+    deployment: Deployment, chains: Mapping[int, EvmChain], noted: TrustPlan, file: Path
+) -> list[Finding]:
+    """As `waybill trust check`: addresses, versions, verifiers and thresholds of each lane that is noted."""
+    if not noted.lanes:
+        advice = f"waybill trust show LANE --write-plan {file} notes it, and any change is found from then on"
+        return [Finding("trust of lanes", Verdict.WARNING, f"{file} notes no lane's", advice)]
+    try:
+        drift = await drift_of(deployment, chains, noted, sorted(noted.lanes))
+    except (NotReadableError, DeploymentError) as error:
+        return [Finding("trust of lanes", Verdict.FAILED, str(error), "is the deployments file of this network?")]
+    advice = "who changed it? if it is agreed to, note it: waybill trust show LANE --write-plan"
+    return [
+        Finding(f"trust of {lane}", Verdict.FAILED, "\n".join(map(str, found)), advice)
+        if found
+        else Finding(f"trust of {lane}", Verdict.OK, f"as {file} notes it")
+        for lane, found in drift.items()
+    ]
+
+
+async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> Finding:
+    name = f"plan of {planned.name}"
+    try:
+        drift = await find_drift(plan, planned, chain)
+    except DeployError as error:
+        return Finding(name, Verdict.WARNING, str(error), "then nothing is compared with the plan")
+    if not drift:
+        return Finding(name, Verdict.OK, "addresses, floors, verifiers, roles and prices are as planned")
+    advice = f"correct the file if the chain is right; else waybill deploy --network {plan.network} --dry-run shows what it takes"
+    return Finding(name, Verdict.FAILED, "\n".join(drift), advice)
+
+
+async def _fees(deployment: Deployment, chains: Mapping[int, EvmChain]) -> list[Finding]:
+    """What each GMP asks for a small message on each lane."""
+    client, found = Client(deployment, chains, Account.create()), []
+    for here, there in itertools.permutations(deployment.chains, 2):
+        for gmp in sorted(here.gmp_numbers & there.gmp_numbers):
+            request = RouteRequest(
+                destination=there.chain_id, recipient=there.router, payload=b"doctor", gmps=(gmp,), ttl=0
+            )
+            name = f"fee of {gmp.label} from {here.name} to {there.name}"
+            try:
+                asked = (await client.quote_route(here.chain_id, request))[gmp]
+            except RefusedError as error:
+                found.append(Finding(name, Verdict.FAILED, str(error), "nothing can be sent over it: ask the GMP"))
+            else:
+                found.append(Finding(name, Verdict.OK, f"{asked / 10**18:.6f} ether for a small message"))
+    return found
 
 
 def _balance(chain: str, account: str, wei: int) -> Finding:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from eth_utils.address import is_address, to_checksum_address
@@ -16,8 +17,10 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.trust import NotReadableError
 from bridge.protocol.deployment import ChainDeployment, DeploymentError
 from bridge.queries.trust import DirectionTrust, assess, lane_ends, lane_value, read_lane
-from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, config_of, differences
+from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, drift_of
 from bridge.service.connections import connected
+
+_T = TypeVar("_T")
 
 
 class _LaneFirst(typer.core.TyperGroup):
@@ -68,7 +71,13 @@ def show(
     deployment = workspace.deployment()
     ends = _ends(workspace, lane)
     expected = _plan(plan, workspace.plan_file)
-    directions = _read(workspace, [ends], to_checksum_address(recipient) if recipient else None)[0]
+
+    async def read() -> tuple[DirectionTrust, DirectionTrust]:
+        whose = to_checksum_address(recipient) if recipient else None
+        async with connected(deployment, workspace.settings(), {end.chain_id for end in ends}) as chains:
+            return await read_lane(chains, ends, whose)
+
+    directions = _readable(read())
     value = lane_value(deployment, [assess(one, expected.named) for one in directions])
     if write_plan is not None:
         into = _plan(write_plan, write_plan, must_exist=False)
@@ -98,11 +107,13 @@ def check(
             f"{file} does not say how {' and '.join(filter(None, missing)) or 'any lane'} is to be",
             next_step=f"waybill trust {lane or 'LANE'} --write-plan {file}",
         )
-    read = _read(workspace, [_ends(workspace, name) for name in lanes], None)
-    found = {
-        name: differences(expected.lanes[name], config_of(directions))
-        for name, directions in zip(lanes, read, strict=True)
-    }
+    wanted = {end.chain_id for name in lanes for end in _ends(workspace, name)}
+
+    async def read() -> dict[str, list[Difference]]:
+        async with connected(workspace.deployment(), workspace.settings(), wanted) as chains:
+            return await drift_of(workspace.deployment(), chains, expected, lanes)
+
+    found = _readable(read())
     value = {
         "plan": str(file),
         "lanes": {name: [one.to_value() for one in lane_found] for name, lane_found in found.items()},
@@ -138,22 +149,14 @@ def _plan(file: Path | None, usual: Path, *, must_exist: bool = True) -> TrustPl
         raise CliError(str(error)) from error
 
 
-def _read(
-    workspace: Workspace, lanes: list[tuple[ChainDeployment, ChainDeployment]], recipient: str | None
-) -> list[tuple[DirectionTrust, DirectionTrust]]:
-    """Both directions of each lane.
+def _readable(reading: Coroutine[Any, Any, _T]) -> _T:
+    """What was read.
 
     Raises:
         CliError: a router is none.
     """
-    wanted = {end.chain_id for ends in lanes for end in ends}
-
-    async def read() -> list[tuple[DirectionTrust, DirectionTrust]]:
-        async with connected(workspace.deployment(), workspace.settings(), wanted) as chains:
-            return [await read_lane(chains, ends, recipient) for ends in lanes]
-
     try:
-        return asyncio.run(read())
+        return asyncio.run(reading)
     except NotReadableError as error:
         raise CliError(f"{error}; is the deployments file of this network?", next_step="waybill doctor") from error
 

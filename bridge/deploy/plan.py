@@ -206,3 +206,12 @@ class NetworkPlan(FileSection):
         urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]
         chains = (chain.model_copy(update={"rpc_urls": raw}) for chain, raw in zip(plan.chains, urls, strict=True))
         return plan.model_copy(update={"chains": tuple(chains)})
+
+
+def decides_chains(path: Path) -> bool:
+    """Whether a file names chains: one may note whom lanes trust, and nothing else."""
+    try:
+        document = json.loads(path.read_text())
+    except ValueError:
+        return True  # reading it says what is wrong
+    return "chains" in document

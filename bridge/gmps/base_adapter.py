@@ -39,6 +39,9 @@ class GmpContracts(FileSection, ABC):
     NUMBER_OF: ClassVar[tuple[str, str]]
     """Its function that gives the GMP's own number or name of a chain, and that number's ABI type."""
 
+    ASKED_FOR_NUMBER: ClassVar[tuple[str, str] | None] = None
+    """Which contract of the section knows the chain's number, by the section's key, and its function; None: none does."""
+
     VERIFICATION: ClassVar[type[Verification] | None] = None
     """What an application may choose of the GMP's verification; None: nothing."""
 

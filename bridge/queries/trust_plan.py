@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bridge.protocol.deployment import Address
-from bridge.queries.trust import DirectionTrust, Operators
+from bridge.domain.trust import ChainState
+from bridge.protocol.deployment import Address, Deployment
+from bridge.queries.trust import DirectionTrust, Operators, lane_ends, read_lane
 
 
 class TrustPlanError(ValueError):
@@ -78,6 +79,28 @@ def config_of(directions: Iterable[DirectionTrust]) -> dict[str, Any]:
     """The configuration of a lane, by direction, as JSON has it."""
     config: dict[str, Any] = json.loads(json.dumps({one.name: one.config() for one in directions}))
     return config
+
+
+async def drift_of(
+    deployment: Deployment, chains: Mapping[int, ChainState], plan: TrustPlan, lanes: Iterable[str]
+) -> dict[str, list[Difference]]:
+    """By lane, what is not as the plan notes it.
+
+    Args:
+        deployment: the network.
+        chains: its chains by id, connected.
+        plan: which has all those lanes.
+        lanes: such as alpha:beta.
+
+    Raises:
+        DeploymentError: one is no lane of the network.
+        NotReadableError: a router is none.
+        UnansweredError: a chain gives no answer.
+    """
+    return {
+        lane: differences(plan.lanes[lane], config_of(await read_lane(chains, lane_ends(deployment, lane))))
+        for lane in lanes
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eth_abi.abi import encode
 
 from bridge.deploy.addresses import address_table
 from bridge.deploy.plan import NetworkPlan
 from bridge.devnet import anvil, network
 from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.anvil import AnvilProcess
+from bridge.domain.payments import RATE_UNIT
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.vault import VAULT
-from tests.anvil.rpc import free_ports, rpc
+from tests.anvil.rpc import free_ports, mine, rpc
 from tests.unit.cli.command import Command
 
 pytestmark = pytest.mark.timeout(420)  # two chains, five GMPs on each, and the compiler
@@ -96,7 +98,7 @@ def waybill(
     for process in played.processes:
         for number in (1, 2, 3):
             variable = f"{process.name.upper().replace('-', '_')}_RPC_{number}"
-            monkeypatch.setenv(variable, process.url if number == 1 else f"{process.url}/{number}")
+            monkeypatch.setenv(variable, process.url if number == 1 else f"{process.url}/?{number}")
     return Command(monkeypatch, capsys)
 
 
@@ -201,3 +203,77 @@ def test_a_single_dvn_is_deployed_only_if_that_is_accepted(waybill: Command, pla
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
     assert findings["hyperlane on sepolia"]["verdict"] == "warning"
     assert findings["hyperlane on sepolia"]["found"] == "default: the Mailbox's default ISM, which Hyperlane may change"
+
+
+def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played: Played, tmp_path: Path) -> None:
+    file = tmp_path / "networks" / "testnet.json"
+    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
+    document = move_to(played, file)
+    assert waybill("deploy", "--network", "testnet", "--json").code == 0
+
+    def doctor() -> dict[str, Any]:
+        ended = waybill("doctor", "--network", "testnet", "--json")
+        return {row["check"]: row for row in json.loads(ended.out)}
+
+    findings = doctor()
+    assert findings["trust of lanes"]["verdict"] == "warning", "nothing is noted yet"
+    assert {findings[f"plan of {name}"]["verdict"] for name in NAMES} == {"ok"}
+    assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith("ether for a small message")
+    # The second DVN is none: it gives no price.
+    assert findings["fee of layerzero from sepolia to base-sepolia"]["verdict"] == "failed"
+    noted = waybill("trust", "show", ":".join(NAMES), "--network", "testnet", "--write-plan", str(file), "--json")
+    assert noted.code == 0, noted.err
+    assert doctor()["trust of sepolia:base-sepolia"]["verdict"] == "ok"
+    gmps = json.loads(file.read_text())["trust"]["lanes"]["sepolia:base-sepolia"]["base-sepolia → sepolia"]["gmps"]
+    assert gmps["layerzero"]["receiveLibraryVersion"] == [3, 0, 2]
+    assert gmps["hyperlane"]["version"]
+    assert all(ramp["type"].startswith("OffRamp ") for ramp in gmps["ccip"]["offRamps"].values())
+
+    here, there = Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "file").chains
+    stranger, limits = signer("stranger", 0).address, (10**9, 10**12, 1, 2**63, 5, 60)
+    planned = (50 * 10**9, 1600 * 10**9 + 250, RATE_UNIT // 4, RATE_UNIT * 4, 150_000, 86_400)
+    assert here.vault is not None
+    layerzero, chosen = here.gmps["layerzero"], document["chains"][0]["verification"]["layerzero"]
+    (dvn, *_) = chosen["requiredDvns"]
+    uln = encode([_CONFIG], [(1, 1, 255, 0, [dvn], [])])
+    config = contract("setConfig(address,address,(uint32,uint32,bytes)[])").encode(
+        "setConfig", here.adapters["layerzero"], chosen["receiveLibrary"], [(there.gmps["layerzero"]["eid"], 2, uln)]
+    )
+    ism = contract("setInterchainSecurityModule(address)").encode("setInterchainSecurityModule", "0x" + "00" * 20)
+    for to, data in (
+        (here.router, ROUTER.encode("setGuardian", stranger)),
+        (here.router, ROUTER.encode("setFloor", there.chain_id, 3)),
+        (here.vault, VAULT.encode("setOracle", stranger)),
+        (here.vault, VAULT.encode("setPriceLimits", there.chain_id, limits)),
+        (here.adapters["hyperlane"], ism),
+        (str(layerzero["endpoint"]), config),
+    ):
+        sent = {"from": OWNER, "to": to, "data": "0x" + data.hex()}  # anvil has this account's key
+        transaction = rpc(played.processes[0].url, "eth_sendTransaction", sent)
+        mine(played.processes[0].url)
+        assert rpc(played.processes[0].url, "eth_getTransactionReceipt", transaction)["status"] == "0x1"
+
+    findings = doctor()
+    drift = findings["plan of sepolia"]["found"].splitlines()
+    assert drift == [
+        "Hyperlane's ISM: not there, or set otherwise",
+        "DVNs of what comes from 31002: not there, or set otherwise",
+        f"guardian: the plan names {GUARDIAN}, the router {stranger.lower()}",
+        "floor to base-sepolia: the plan asks for 2, the router for 3",
+        f"vault's oracle: the plan names {PAYMENTS['ORACLE']}, the vault {stranger.lower()}",
+        f"price limits for base-sepolia: the plan says {planned}, the vault {limits}",
+    ]
+    assert findings["plan of base-sepolia"]["verdict"] == "ok"
+    changed = findings["trust of sepolia:base-sepolia"]
+    assert changed["verdict"] == "failed"
+    direction = "base-sepolia → sepolia"
+    assert f"{direction} / gmps / layerzero / uln / confirmations: expected 8, found 1" in changed["found"]
+    assert f"{direction} / gmps / hyperlane / ism / default: expected false, found true" in changed["found"]
+    assert f"{direction} / router / floor: expected 2, found 3" in changed["found"]
+    assert waybill("trust", "check", "--network", "testnet", "--plan", str(file)).code == 1
+
+    document = json.loads(file.read_text())
+    document["chains"][0]["gmps"]["wormhole"]["chainId"] = 9
+    file.write_text(json.dumps(document))
+    (line,) = [one for one in doctor()["plan of sepolia"]["found"].splitlines() if one.startswith("gmps.wormhole")]
+    assert line.endswith("calls the chain 10001, the plan 9")

@@ -83,16 +83,18 @@ class CcipTrust(BaseTrustReader):
         verifiers: list[Requirement] = []
         watched = [router]
         for ramp in sorted(ramps):
-            if (await chain.read(_VERSIONED, ramp, "typeAndVersion")).startswith("OffRamp 2."):
+            version = await chain.read(_VERSIONED, ramp, "typeAndVersion")
+            if version.startswith("OffRamp 2."):
                 part = await _off_ramp_v2(chain, ramp, selector)
-                value["offRamps"][ramp] = part.config
+                value["offRamps"][ramp] = {"type": version, **part.config}
                 verifiers.append(part.verifiers)
                 controls += part.controls
                 watched += part.watched
                 continue
-            value["offRamps"][ramp], requirement, rmn = await _off_ramp(chain, ramp, selector)
+            config, requirement, rmn = await _off_ramp(chain, ramp, selector)
+            value["offRamps"][ramp] = {"type": version, **config}
             verifiers.append(requirement)
-            controls += await _controls(chain, ramp, rmn, blessed=value["offRamps"][ramp]["rmn"] is not None)
+            controls += await _controls(chain, ramp, rmn, blessed=config["rmn"] is not None)
             watched += [ramp, rmn]
         return GmpTrust(
             gmp=Gmp.CCIP,

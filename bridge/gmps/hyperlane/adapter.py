@@ -55,6 +55,7 @@ class HyperlaneContracts(GmpContracts):
     GMP = Gmp.HYPERLANE
     ADAPTER = "HyperlaneAdapter"
     NUMBER_OF = ("domainOf", "uint32")
+    ASKED_FOR_NUMBER = ("mailbox", "localDomain")
     VERIFICATION = HyperlaneIsm
     VERIFIED_BY = "the Mailbox's default ISM, which Hyperlane may change"
 

@@ -24,7 +24,7 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
 
-_MAILBOX: Final = contract("recipientIsm(address) returns (address)")
+_MAILBOX: Final = contract("recipientIsm(address) returns (address)", "PACKAGE_VERSION() returns (string)")
 _ADAPTER: Final = contract("domainOf(uint64) returns (uint32)", "interchainSecurityModule() returns (address)")
 _ISM: Final = contract(
     "moduleType() returns (uint8)",
@@ -75,6 +75,7 @@ class HyperlaneTrust(BaseTrustReader):
         config = {
             "mailbox": mailbox,
             "implementation": await chain.implementation(mailbox),
+            "version": await chain.maybe(_MAILBOX, mailbox, "PACKAGE_VERSION"),
             "ism": {**tree.value, "default": chosen == NOBODY},
         }
         return GmpTrust(

@@ -36,6 +36,7 @@ class LayerZeroContracts(GmpContracts):
     GMP = Gmp.LAYERZERO
     ADAPTER = "LayerZeroAdapter"
     NUMBER_OF = ("eidOf", "uint32")
+    ASKED_FOR_NUMBER = ("endpoint", "eid")
     VERIFICATION = LayerZeroUln
     VERIFIED_BY = "LayerZero's default libraries and DVNs, perhaps a single one, which LayerZero may change"
     ONE_MAY_VERIFY = True

@@ -26,6 +26,7 @@ _LIBRARY: Final = contract(
     f"getUlnConfig(address,uint32) returns ({_ULN})",
     f"getAppUlnConfig(address,uint32) returns ({_ULN})",
     "getExecutorConfig(address,uint32) returns ((uint32,address))",
+    "version() returns (uint64,uint8,uint8)",
 )
 _DVN: Final = contract("getSigners() returns (address[])", "quorum() returns (uint64)")
 _ADAPTER: Final = contract("eidOf(uint64) returns (uint32)")
@@ -76,6 +77,7 @@ class LayerZeroTrust(BaseTrustReader):
             "endpoint": endpoint,
             "receiveLibrary": library,
             "receiveLibraryIsDefault": is_default,
+            "receiveLibraryVersion": await chain.maybe(_LIBRARY, library, "version"),
             "formerLibraryInGrace": former,
             "uln": _uln_value(config),
             "defaults": defaults,

@@ -29,6 +29,7 @@ class WormholeContracts(GmpContracts):
     ADAPTER = "WormholeAdapter"
     HAS_EXECUTOR = False
     NUMBER_OF = ("wormholeIdOf", "uint16")
+    ASKED_FOR_NUMBER = ("core", "chainId")
     VERIFIED_BY = "13 of Wormhole's 19 guardians, whom no application chooses"
 
     chain_id: int

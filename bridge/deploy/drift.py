@@ -1,0 +1,89 @@
+"""Where a chain is not as the network's plan says: what was decided in the plan, against what the contracts answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from bridge.deploy.artifacts import ForgeError
+from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.deploy.transactions import ChainContracts, ChainWork, DeployError
+from bridge.domain.ports import CallRevertedError, read_view
+from bridge.evm.chain import EvmChain
+from bridge.gmps.registry import adapter_class
+from bridge.protocol.contracts import ROUTER, contract
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.vault import VAULT
+
+_ROLES: Final = ("guardian", "revoker", "tripwire")
+
+
+async def find_drift(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> list[str]:
+    """What is not as planned on one chain, one line each: addresses, floors, verifiers, roles, prices.
+
+    Raises:
+        DeployError: the contracts are not compiled.
+        TransientError: no endpoint answers.
+    """
+    try:
+        work = await ChainWork.find(plan, planned, chain)
+    except ForgeError as error:
+        raise DeployError(str(error)) from error
+    except DeployError as error:  # the owner has decided otherwise
+        return [str(error)]
+    lines = [f"{one.name}: not there, or set otherwise" for one in work.missing]
+    lines += [line async for line in _numbers(planned, chain)]
+    if await chain.code(work.contracts.router.address):
+        lines += [line async for line in _decided(plan, chain, work.contracts.router.address)]
+    lines += [line async for line in _priced(plan, planned, chain, work.contracts)]
+    return lines
+
+
+async def _numbers(planned: PlannedChain, chain: EvmChain) -> AsyncIterator[str]:
+    """What GMPs' contracts call their chain, where they know it."""
+    for gmp, section in planned.gmps.items():
+        contracts = adapter_class(Gmp.parse(gmp)).CONTRACTS
+        if contracts.ASKED_FOR_NUMBER is None:
+            continue
+        field, function = contracts.ASKED_FOR_NUMBER
+        number, address = contracts.read(section).number, str(section[field])
+        asked = contract(f"{function}() returns ({contracts.NUMBER_OF[1]})")
+        try:
+            found = await read_view(chain, asked, address, function)
+        except CallRevertedError:
+            found = None
+        if found != number:
+            yield f"gmps.{gmp}: {address} calls the chain {found}, the plan {number}"
+
+
+async def _decided(plan: NetworkPlan, chain: EvmChain, router: str) -> AsyncIterator[str]:
+    """What the owner may have decided since. A deployment leaves that alone."""
+    for role in _ROLES:
+        found, named = await read_view(chain, ROUTER, router, role), getattr(plan, role)
+        if named is not None and found != named.lower():
+            yield f"{role}: the plan names {named}, the router {found}"
+    for there in plan.chains:
+        floor = await read_view(chain, ROUTER, router, "floorOf", there.chain_id)
+        if floor > plan.floor:
+            yield f"floor to {there.name}: the plan asks for {plan.floor}, the router for {floor}"
+
+
+async def _priced(
+    plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, contracts: ChainContracts
+) -> AsyncIterator[str]:
+    """The same of the vault."""
+    vault, payments = contracts.vault, plan.payments
+    if vault is None or payments is None or not await chain.code(vault.address):
+        return
+    for role in ("operator", "oracle"):
+        found, named = await read_view(chain, VAULT, vault.address, role), getattr(payments, role)
+        if found != named.lower():
+            yield f"vault's {role}: the plan names {named}, the vault {found}"
+    now = (await chain.head()).timestamp
+    for there in (one for one in plan.chains if one is not planned):
+        limits: tuple[Any, ...] = await read_view(chain, VAULT, vault.address, "priceLimitsOf", there.chain_id)
+        if limits != (planned_limits := payments.limits(planned.name, there.name)):
+            yield f"price limits for {there.name}: the plan says {planned_limits}, the vault {limits}"
+        *_, updated_at = await read_view(chain, VAULT, vault.address, "priceOf", there.chain_id)
+        if now - updated_at > limits[-1]:
+            yield f"price for {there.name}: {now - updated_at} s old, and sells nothing after {limits[-1]} s"
