@@ -355,7 +355,7 @@ async def _review(
     with open_letters(settings) as log:
         if log is None:
             raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
-        async with connected(deployment, settings) as chains:
+        async with connected(deployment, settings, eager=False) as chains:
             store = open_store(settings.store)
             try:
                 operator = _operator(network, key)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from bridge.protocol.text import visible
+
+_ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
 
 
 class ExitCode(IntEnum):
@@ -71,10 +74,10 @@ def fail(error: CliError, *, as_json: bool) -> NoReturn:
 
 
 def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table:
-    """A table whose cells are data, never markup."""
+    """A table whose cells are data, never markup. Ids are not broken into lines: people copy them."""
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, overflow="fold")
+    for place, column in enumerate(columns):
+        drawn.add_column(column, overflow="fold", no_wrap=any(_ID.fullmatch(row[place]) for row in rows))
     for row in rows:
         drawn.add_row(*(escaped(cell) for cell in row))
     return drawn

@@ -19,6 +19,7 @@ from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.merkle import verifies
 from bridge.domain.store import Store
 from bridge.queries.heartbeats import arrived_everywhere
+from bridge.queries.lanes import lane_name
 from bridge.relayer.heartbeats import ArrivedHeartbeat
 from bridge.service.connections import connected
 from bridge.service.keys import paying_accounts
@@ -34,6 +35,7 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
 
     Example: waybill sync status
     """
+    deployment = Workspace.of(network).deployment()
     with _store(network) as store:
         beats = store.finality_records.heartbeats()
         waiting = store.jobs.listed(SyncJob, UNRESOLVED, _SHOWN)
@@ -41,6 +43,7 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
         "lanes": [
             {
                 "lane": str(one.lane),
+                "name": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain),
                 "at": one.at,
                 "primaryFinal": one.progress.primary_final,
                 "applied": one.progress.applied,
@@ -61,7 +64,7 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
         ],
     }
     lanes = [
-        [row["lane"], str(row["primaryFinal"]), str(row["applied"]), f"{row['lagSeconds']:.0f} s"]
+        [row["name"], str(row["primaryFinal"]), str(row["applied"]), f"{row['lagSeconds']:.0f} s"]
         for row in value["lanes"]
     ]
     pending = [[row["messageId"], row["state"], str(row["propagations"]), row["problem"]] for row in value["pending"]]
@@ -108,11 +111,15 @@ def heartbeats(
             return await arrived_everywhere(chains, contracts, believed)
 
     now = time.time()
-    value = [one.value(now) for one in asyncio.run(work())]
+    arrived = asyncio.run(work())
+    value = [
+        {**one.value(now), "name": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain)}
+        for one in arrived
+    ]
     columns = ["lane", "age", "final", "applied", "lag", "sent", "not executed", "checksum"]
     rows = [
         [
-            row["lane"],
+            row["name"],
             f"{row['ageSeconds']:.0f} s",
             *(str(row[name]) for name in ("primaryFinal", "applied")),
             f"{row['lagSeconds']:.0f} s",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.domain.finality_records import Heartbeat
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.protocol.message import Kind
 from bridge.store import open_store
@@ -29,6 +30,8 @@ def test_what_was_applied_where_is_told_for_each_message(
     done = store.jobs.newest(SyncJob, applied.id)
     assert done is not None
     store.jobs.save(done.settled(SyncState.APPLIED, "", 1_000), fence=done.fence)
+    for lane, progress in store.finality_records.progress(2_000).items():
+        store.finality_records.beat(Heartbeat(lane=lane, at=2_000, progress=progress))
     store.close()
 
     for sent, state in ((applied, "APPLIED"), (lost, "PENDING")):
@@ -37,5 +40,9 @@ def test_what_was_applied_where_is_told_for_each_message(
         assert (told["record"]["sourceChain"], told["record"]["destinationChain"]) == (ALPHA, BETA)
     (waits,) = json.loads(waybill("sync", "status", "--json").out)["pending"]
     assert waits["messageId"] == f"0x{lost.id.hex()}"
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = waybill("sync", "status").out
+    assert "alpha → beta" in shown
+    assert f"0x{lost.id.hex()}" in shown, "an id is copied, so it is not broken into lines"
     refused = waybill("sync", "prove", f"0x{unknown.id.hex()}", "--json")
     assert "is not followed: only state changes are" in refused.error["message"]
