@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from eth_abi.abi import decode
 
 from bridge.client import Client, RouteRequest
@@ -22,6 +24,7 @@ from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from tests.anvil.command import Waybill, new_home
+from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
@@ -157,6 +160,44 @@ async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
             for message in (vote, alarm):
                 assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
             assert len(await _to_governance(devnet, chains)) == 2, "each is told once, whatever is killed"
+
+
+class Counting(FaultProxy):
+    """Counts the calls of one contract that a node is asked to make."""
+
+    def __init__(self, upstream: str, contract: str) -> None:
+        super().__init__(upstream, seed=0, share=0)
+        self._contract = contract.lower()
+        self.calls: Counter[str] = Counter()  # by method
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        asked = json.loads(await request.read())
+        for one in asked if isinstance(asked, list) else [asked]:
+            if self._contract in json.dumps(one).lower() and one["method"] != "eth_getLogs":
+                self.calls[one["method"]] += 1
+        return await super().handle(request)
+
+
+@pytest.mark.requirement("OBXS-10")
+async def test_each_failure_in_a_letter_is_one_attempt_to_deliver_and_nothing_is_retried_inside_it(
+    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
+) -> None:
+    traffic, home, beta = Traffic(devnet, chains), waybill.home, devnet.deployment.chain("beta")
+    url, adapter = beta.rpc_urls[0], beta.adapters["wormhole"]
+    tries = {"WAYBILL_POLICIES": '{"plain": {"max_retries": 3, "base": 0.1, "cap": 0.2}}'}
+    node = Counting(url, adapter)
+    async with node.serving() as proxied, blocks(devnet):
+        chains_behind = json.dumps({"beta": {"rpc_urls": [proxied]}})
+        with process(home, home / "relayer.log", **tries, WAYBILL_CHAINS=chains_behind) as relayer:
+            await relayer.is_at_work()
+            rpc(url, "anvil_setCode", adapter, REVERTS)
+            node.calls.clear()
+            sent = await traffic.send(Gmp.WORMHOLE)
+            await until(lambda: relayer.says("delivery dead"), "its tries are spent")
+            assert relayer.terminate() == 0
+    (letter,) = await asyncio.to_thread(waybill.json, "dlq", "show", f"0x{sent.id.hex()}")
+    assert len(letter["document"]["failureHistory"]) == 4
+    assert node.calls == {"eth_call": 4}, "tried once for each failure, and no transaction was sent in vain"
 
 
 async def _to_governance(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
