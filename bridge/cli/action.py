@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -14,9 +15,9 @@ from web3.types import TxReceipt
 from bridge.cli import options
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.client import Client
+from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
-from bridge.domain.actions import Action, Branch
+from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
 from bridge.evm.actions import ActionReader, due_steps
 from bridge.evm.chain import EvmChain
@@ -139,6 +140,11 @@ def abort(
     """
 
     async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> dict[str, Any]:
+        if found.decision is not Decision.NONE:
+            raise CliError(
+                f"{found.decision.name} is decided, and a decision never changes: the action is {found.state.name}",
+                next_step=f"waybill action show {found.name}",
+            )
         return _done("decide ABORT", await client.abort(found))
 
     _act(action, network, key, act, as_json=as_json)
@@ -167,6 +173,12 @@ def reconcile(
     """
 
     async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> dict[str, Any]:
+        told = _branch(found, branch).participation
+        if not found.state.is_stalled and (told is None or told.state is not BranchState.DIVERGED):
+            raise CliError(
+                f"the action is {found.state.name}: only one that is DIVERGED or ROLLBACK_INCOMPLETE is reconciled",
+                next_step=f"waybill action show {found.name}",
+            )
         receipt = await client.reconcile(found, _branch(found, branch), evidence)
         return _done(f"reconcile participant {branch}", receipt)
 
@@ -238,7 +250,10 @@ def _act(
 
     async def work(reader: ActionReader, chains: dict[int, EvmChain]) -> list[dict[str, Any]]:
         found = await _find(reader, action_id)
-        done = await act(ActionClient(workspace.deployment(), chains, account), found, chains)
+        try:
+            done = await act(ActionClient(workspace.deployment(), chains, account), found, chains)
+        except RefusedError as error:
+            raise CliError(str(error), next_step=f"waybill action show {found.name}") from error
         return done if isinstance(done, list) else [done]
 
     steps = asyncio.run(_ask(workspace, work))
@@ -256,9 +271,10 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     pairs = {
         "level": value["level"],
         "subject": value["subject"],
+        "begun": f"{_moment(value['begunAt'])} by {value['initiator']}",
         "coordinator": f"{value['coordinator']} on {value['chain']}",
         "decision": decision,
-        **({"phase": f"{value['phase']}, until {_moment(ends)}" if ends else value["phase"]} if value["phase"] else {}),
+        **({"phase": f"{value['phase']}{_time_left(ends)}"} if value["phase"] else {}),
     }
     console.print(facts(pairs))
     rows = [
@@ -284,7 +300,16 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     for finding in value["findings"]:
         console.print(f"[red]DIVERGED[/red] {escaped(finding)}")
     if value["next"]:
-        console.print(table("\nNext", ["", ""], [[act["command"], act["why"]] for act in value["next"]]))
+        console.print("\nNext")
+    for act in value["next"]:
+        console.print(escaped(f"{act['command']}\n  {act['why']}"), soft_wrap=True)
+
+
+def _time_left(ends: int | None) -> str:
+    """A phase may end before, once no retry is left."""
+    if ends is None:
+        return ""
+    return f", until {_moment(ends)} at the latest" if ends > time.time() else f", whose time was over {_moment(ends)}"
 
 
 def _moment(seconds: int) -> str:

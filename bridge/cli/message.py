@@ -30,7 +30,14 @@ _MOST_SHOWN = 1_000
 """Characters of a payload."""
 
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
-for _command in (message_acts.watch, message_acts.fund, message_acts.top_up, message_acts.cancel, message_acts.expire):
+for _command in (
+    message_acts.watch,
+    message_acts.fund,
+    message_acts.top_up,
+    message_acts.cancel,
+    message_acts.report,
+    message_acts.expire,
+):
     app.command()(_command)
 
 

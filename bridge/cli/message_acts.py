@@ -1,4 +1,4 @@
-"""`waybill message fund | cancel | expire | watch`: what is rarer than a retry, and looking on."""
+"""`waybill message fund | cancel | report | expire | watch`: what is rarer than a retry, and looking on."""
 
 from __future__ import annotations
 
@@ -124,6 +124,29 @@ def cancel(
         return {"cancellation": sent.message.id, **sent_value(sent)}
 
     act_on(message, network, key, act, "its cancellation is on its way over", as_json=as_json)
+
+
+def report(
+    message: options.MessageId,
+    *,
+    gmps: Annotated[
+        str | None, typer.Option(help="GMPs for the report. Those that took the message, if not given.")
+    ] = None,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Have the destination report to the source how a message ended. Anyone may; a contract on the source learns it so.
+
+    Example: waybill message report 0x…
+    """
+    named = None if gmps is None else options.gmps(gmps)
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        sent = await client.report(found.message, named or _those_that_took(found))
+        return {"report": sent.message.id, **sent_value(sent)}
+
+    act_on(message, network, key, act, "its report is on its way over", as_json=as_json)
 
 
 def expire(

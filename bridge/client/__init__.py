@@ -27,6 +27,7 @@ from bridge.client.routing import (
     TtlTooShortError,
     UnknownMessageError,
     cancellation_of,
+    report_of,
     transact,
 )
 
@@ -44,5 +45,6 @@ __all__ = [
     "TtlTooShortError",
     "UnknownMessageError",
     "cancellation_of",
+    "report_of",
     "transact",
 ]

@@ -85,6 +85,7 @@ class BlockingClient:
     execute = _blocking(Client.execute)
     fund = _blocking(Client.fund)
     cancel = _blocking(Client.cancel)
+    report = _blocking(Client.report)
     expire = _blocking(Client.expire)
     appoint_retrier = _blocking(Client.appoint_retrier)
     progress = _blocking(Client.progress)

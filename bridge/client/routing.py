@@ -361,6 +361,27 @@ class Client:
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), None)
 
+    async def report(self, message: Message, gmps: Sequence[Gmp]) -> Sent:
+        """Has the destination report to the source how a message ended; anyone may. At least its quorum of GMPs has to take that.
+
+        Returns:
+            The report, which is a message itself.
+
+        Raises:
+            RefusedError: the router refused: the message has not ended there.
+        """
+        destination = self._deployment.chain(message.destination_chain)
+        call = await self.report_call(message, gmps, self._sender(destination))
+        receipt = await transact(self._chain(destination), self._account, call)
+        return _sent(receipt, destination.router, frozenset(gmps), call.value, None)
+
+    async def report_call(self, message: Message, gmps: Sequence[Gmp], refund_to: str) -> Call:
+        """The call by which the destination reports how a message ended, at the fees that GMPs ask for now."""
+        destination = self._deployment.chain(message.destination_chain)
+        fees = await self.quote(destination, report_of(message), gmps)
+        data = ROUTER.encode("report", message_tuple(message), message.quorum, _named(fees), refund_to)
+        return Call(to=destination.router, data=data, value=sum(fees.values()))
+
     async def expire(self, message: Message) -> TxReceipt:
         """Marks a message whose time has run out as expired, for good; anyone may.
 
@@ -493,6 +514,23 @@ class Client:
 
 def cancellation_of(message: Message) -> Message:
     """What the router sends when a message is cancelled, but for nonce and time: good for a quote."""
+    return _about(message, Kind.CANCELLATION)
+
+
+def report_of(message: Message) -> Message:
+    """What the destination's router sends when it reports a message's end, but for nonce, time and end: good for a quote."""
+    return replace(
+        _about(message, Kind.REPORT),
+        source_chain=message.destination_chain,
+        source_router=message.destination_router,
+        sender=message.destination_router,
+        destination_chain=message.source_chain,
+        destination_router=message.source_router,
+        recipient=message.source_router,
+    )
+
+
+def _about(message: Message, kind: Kind) -> Message:
     payload = (
         ROUTER.encode("execute", message_tuple(replace(message, payload=b"")))[4:] + message.payload_hash + bytes(32)
     )
@@ -503,7 +541,7 @@ def cancellation_of(message: Message) -> Message:
         gas_limit=0,
         sent_at=0,
         ttl=0,
-        kind=Kind.CANCELLATION,
+        kind=kind,
         replaces=message.id,
         payload=payload,
     )

@@ -220,6 +220,18 @@ class Action:
                 found.append((branch, sent))
         return tuple(found)
 
+    @property
+    def unreported(self) -> tuple[Branch, ...]:
+        """Participants of a BEST_EFFORT action that have applied it, while no report has told the coordinator's chain so."""
+        return tuple(
+            branch
+            for branch in self.branches
+            if self.level is Level.BEST_EFFORT
+            and not (branch.state.is_settled or branch.can_settle)
+            and branch.participation is not None
+            and branch.participation.state is BranchState.APPLIED
+        )
+
     def _has_answered(self, branch: Branch) -> bool:
         """Whether the phase's message has reached the participant, so that its answer is what is missing."""
         told = branch.participation

@@ -291,7 +291,9 @@ class ActionReader:
                     self._offer(read_view(*place, "quoteReply", action.id)),
                 )
         except TimeoutError:
-            return replace(branch, problem=f"chain {branch.chain} does not answer within {_PATIENCE:g} s")
+            return replace(
+                branch, problem=f"{self._deployment.chain(branch.chain).name} does not answer within {_PATIENCE:g} s"
+            )
         except (TransientError, CallRevertedError) as error:
             return replace(branch, problem=str(error))
         state, _, _, _, _, _, _, _, reason, reply_id, _ = found

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Phase
+from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase
 from bridge.evm.actions import due_steps
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.status import Status
@@ -32,7 +32,7 @@ _MEANINGS: Final = {
 class ActionAct:
     """Something that can be done about an action, and the command that does it."""
 
-    kind: str  # advance, retry, abort or reconcile
+    kind: str  # advance, retry, report, abort or reconcile
     why: str
     command: str
 
@@ -40,6 +40,8 @@ class ActionAct:
 def meaning(action: Action) -> str:
     """What its state means, in a sentence or two."""
     text = _MEANINGS[action.state]
+    if action.level is Level.BEST_EFFORT and action.state is ActionState.COMMITTING:
+        return "COMMIT is sent, and nobody insists on it. A report of each destination says how it ended."
     if action.state.is_stalled:
         return f"{text} New actions on its subject are refused until that is put right."
     return text
@@ -59,12 +61,20 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
     found += [
         ActionAct(
             kind="retry",
-            why=f"{message.phase.name} of participant {branch.number} has not arrived. A retrier may send it again.",
+            why=f"{message.phase.name} of participant {branch.number} {_not_there(message.status)}. A retrier may send it again.",
             command=f"waybill action retry {action.name} --branch {branch.number}",
         )
         for branch in action.branches
         for message in branch.messages
         if message.phase in (action.phase, Phase.VOTE, Phase.FINALIZE) and not is_there(message.status)
+    ]
+    found += [
+        ActionAct(
+            kind="report",
+            why=f"Participant {branch.number} has applied it, and the coordinator's chain has no report. Anyone may pay for one.",
+            command=f"waybill message report 0x{branch.decision_id.hex()}",
+        )
+        for branch in action.unreported
     ]
     if action.decision is Decision.NONE:
         why = "Its initiator and the coordinator's owner may, as long as nothing is decided."
@@ -82,6 +92,10 @@ def reconciliation(action: Action, branch: Branch) -> ActionAct:
         return ActionAct(kind="reconcile", why=why, command=command)
     why = "The coordinator's owner vouches for the participant, once its chain agrees with the decision."
     return ActionAct(kind="reconcile", why=why, command=f'{command} --evidence "…"')
+
+
+def _not_there(status: Status | None) -> str:
+    return "has not arrived" if status is not None else "is not known to have arrived, for its chain does not answer"
 
 
 def is_there(status: Status | None) -> bool:

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import structlog
 
+from bridge.client import RefusedError
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.actions import Action, ActionState, Branch, BranchState
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.observations import Observations
-from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
+from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.spending import SpendHeldError
 from bridge.domain.supervision import run_forever
 from bridge.evm.actions import ActionReader, Coordinator, Step, due_steps
@@ -56,6 +57,7 @@ class Actions:
         observations: Observations,
         senders: Mapping[int, Sending],
         retry: Callable[[bytes], Awaitable[Retried]],
+        report_call: Callable[[Message], Awaitable[Call]],
         dead_letters: DeadLetterQueue,
         clock: Clock,
         settings: ActionSettings,
@@ -69,6 +71,7 @@ class Actions:
             observations: messages that this relayer has seen.
             senders: those who pay for steps, by chain.
             retry: sends a message again without asking its destination, which may be down.
+            report_call: makes the call by which a message's destination reports how it ended.
             dead_letters: where letters are written.
             clock: time.
             settings: whether to pay for steps, and how often to look.
@@ -79,6 +82,7 @@ class Actions:
         self._observations = observations
         self._senders = senders
         self._retry = retry
+        self._report_call = report_call
         self._letters = dead_letters
         self._clock = clock
         self._settings = settings
@@ -148,6 +152,9 @@ class Actions:
             if step.chain in self._senders:
                 self._start(f"{ACTION_KEYS}{action.name}/{step.name}", self._take(action, step))
 
+        for branch in action.unreported if self._settings.advance else ():
+            if branch.chain in self._senders:
+                self._start(f"{ACTION_KEYS}{action.name}/report/{branch.number}", self._report(action, branch))
         for branch, message_id in action.overdue(self._clock.now()) if self._settings.advance else ():
             name = f"{ACTION_KEYS}{action.name}/retry/{branch.number}/{action.phase.name}/{branch.retries}"
             self._start(name, self._again(action, branch, message_id))
@@ -161,6 +168,20 @@ class Actions:
         else:
             gmps = ", ".join(gmp.label for gmp in sorted(done.gmps))
             _log.info("phase sent again", action=action.name, branch=branch.number, phase=action.phase.name, gmps=gmps)
+
+    async def _report(self, action: Action, branch: Branch) -> None:
+        """Pays for the report that settles a participant, once: what was sent for its key is found again."""
+        key = f"{ACTION_KEYS}{action.name}/report/{branch.number}"
+        message = await self._message(action, branch)
+        if message is None or await self._senders[branch.chain].outcome(key) is not None:
+            return
+        try:
+            call = await self._report_call(message)
+        except RefusedError as error:
+            self._tell_once(key, str(error))
+            return
+        receipt = await self._senders[branch.chain].send(key, call)
+        _log.info("end of a message reported", action=action.name, branch=branch.number, succeeded=receipt.succeeded)
 
     async def _take(self, action: Action, step: Step) -> None:
         key = f"{ACTION_KEYS}{action.name}/{step.name}"

@@ -23,7 +23,7 @@ from bridge.client import Client
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
-from bridge.domain.ports import Attester, Chain, Clock
+from bridge.domain.ports import Attester, Call, Chain, Clock
 from bridge.domain.streams import IndexSource, Streams
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.actions import ActionReader
@@ -35,6 +35,7 @@ from bridge.gmps.attestation import AttestationError
 from bridge.gmps.registry import create_adapters, create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
@@ -257,10 +258,20 @@ class RelayerService:
             observations=self.store.observations,
             senders=payers,
             retry=partial(self.recovery.retry, blind=True),
+            report_call=self._report_call,
             dead_letters=self.dead_letter_service.dead_letter_queue,
             clock=clock,
             settings=table.settings(),
         )
+
+    async def _report_call(self, message: Message) -> Call:
+        """Has a message's destination report how it ended, over the GMPs that it came over."""
+        attempts = self.store.observations.attempts(message.id)
+        took = {gmp for attempt in attempts for gmp in attempt.gmps} or self.deployment.gmps_between(
+            message.destination_chain, message.source_chain
+        )
+        payer = next(address for chain_id, address in self._senders if chain_id == message.destination_chain)
+        return await Client(self.deployment, self.chains).report_call(message, sorted(took), payer)
 
     def _open_trust_watch(self, clock: Clock) -> TrustWatch | None:
         """Compares lanes with their plan; None if no plan is named."""

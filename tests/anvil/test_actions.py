@@ -18,7 +18,7 @@ from bridge.client import RefusedError
 from bridge.dead_letters.decisions import DecisionError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
-from bridge.devnet.actions import FREEZE, Change, begin, is_frozen
+from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
 from bridge.domain.dead_letters import Decision as LetterDecision
@@ -51,8 +51,10 @@ class World:
         deployment = self.devnet.deployment
         return ActionReader(deployment, self.chains, settings(self.folder).actions.named(deployment))
 
-    async def begin(self, window: Window | None = None, level: Level = Level.ALL_OR_NOTHING) -> bytes:
-        changes = [Change(chain, FREEZE) for chain in self.devnet.deployment.chains[1:]]
+    async def begin(
+        self, window: Window | None = None, level: Level = Level.ALL_OR_NOTHING, act: int = FREEZE
+    ) -> bytes:
+        changes = [Change(chain, act) for chain in self.devnet.deployment.chains[1:]]
         return await begin(self.devnet.deployment, self.chains, changes, level=level, window=window)
 
     async def frozen(self) -> list[bool]:
@@ -122,6 +124,33 @@ async def test_an_action_that_everybody_prepares_is_applied_everywhere(world: Wo
     assert [(one["actionId"], one["state"]) for one in listed] == [(action.name, "COMMITTED")]
     counted = await asyncio.to_thread(actions_of, Workspace("devnet", world.waybill.home))
     assert counted == {"COMMITTED": 1}, "the report counts them"
+
+
+async def test_the_end_of_a_best_effort_action_is_reported_by_hand_or_by_the_relayer_that_pays(world: World) -> None:
+    async with world.relaying(actions={"advance": False, "poll_interval": 0.2}):
+        by_hand = await world.begin(SHORT, Level.BEST_EFFORT)
+        name = f"0x{by_hand.hex()}"
+        await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+        await until(lambda: unreported(world, by_hand, 2))
+        shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
+        assert "nobody insists" in shown["meaning"]
+        commands = [act["command"] for act in shown["next"] if act["act"] == "report"]
+        for command in commands:
+            await asyncio.to_thread(world.waybill.json, *command.split()[1:])
+        assert len(commands) == 2
+        await until(lambda: can_settle(world, by_hand))
+        await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+        await world.until(by_hand, ActionState.COMMITTED)
+    async with world.relaying():
+        await world.until(await world.begin(SHORT, Level.BEST_EFFORT, UNFREEZE), ActionState.COMMITTED)
+
+
+async def unreported(world: World, action_id: bytes, count: int) -> bool:
+    return len((await world.action(action_id)).unreported) == count
+
+
+async def can_settle(world: World, action_id: bytes) -> bool:
+    return all(branch.can_settle for branch in (await world.action(action_id)).branches)
 
 
 async def agreed(world: World, action_id: bytes) -> bool:
@@ -228,4 +257,6 @@ async def test_an_action_that_nobody_knows_and_one_that_is_aborted_by_hand(world
     action = await world.action(action_id)
     assert (action.state, action.cause) == (ActionState.ABORTING, Cause.CANCELLED)
     again = await asyncio.to_thread(world.waybill, "action", "abort", name)
-    assert (again.code, "WrongState" in again.err) == (1, True), again.err
+    assert (again.code, "a decision never changes" in again.err) == (1, True), again.err
+    reconciled = await asyncio.to_thread(world.waybill, "action", "reconcile", name, "--branch", "0")
+    assert (reconciled.code, "only one that is DIVERGED" in reconciled.err) == (1, True), reconciled.err

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer
 from bridge.evm.actions import due_steps
-from bridge.queries.actions import action_acts, by_state, findings
+from bridge.queries.actions import action_acts, by_state, findings, meaning
 from bridge.relayer.actions import failures_of
 from tests.support.actions import action, branch, participation
 
@@ -91,6 +93,21 @@ def test_steps_are_those_that_the_contracts_take() -> None:
     assert timed_out.text == "time COMMIT out"
     assert [act.kind for act in action_acts(action(ready, owes))] == ["advance"]
     assert due_steps(action(owes, state=ActionState.COMMITTED)) == [], "nobody waits for that answer any more"
+
+
+def test_a_best_effort_part_that_is_applied_and_not_reported_is_offered_a_report_and_no_promise() -> None:
+    applied = branch(0, 2, NONE, participation=participation(APPLIED))
+    found = action(applied, level=Level.BEST_EFFORT, state=ActionState.COMMITTING)
+    assert "nobody insists on it" in meaning(found)
+    (act,) = [act for act in action_acts(found) if act.kind == "report"]
+    assert act.command == f"waybill message report 0x{applied.decision_id.hex()}"
+    others = (
+        action(applied, level=Level.GUARANTEED),
+        action(replace(applied, can_settle=True), level=Level.BEST_EFFORT),
+        action(branch(0, 2, APPLIED, participation=participation(APPLIED)), level=Level.BEST_EFFORT),
+        action(branch(0, 2, NONE, problem="silent"), level=Level.BEST_EFFORT),
+    )
+    assert [other.unreported for other in others] == [()] * len(others)
 
 
 def test_actions_are_counted_by_state() -> None:
