@@ -32,10 +32,6 @@ class ProofPendingError(TransientError):
     """A GMP's own parties have not attested yet, which takes them its time: nothing is wrong with anybody."""
 
 
-class RecipientFailedError(TransientError):
-    """The GMP brought the message and the recipient failed, so that an account has to execute it by hand: no fault of the GMP."""
-
-
 class InsufficientFundsError(TransientError):
     """The account can't pay for a transaction now; it needs money."""
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
 import orjson
 
-from bridge.domain.ports import Chain, UnansweredError
+from bridge.domain.ports import Chain, Dispatch, ProofPendingError, TransientError, UnansweredError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 
 _LONGEST: Final = 1 << 20  # bytes of an answer
+_REMEMBERED: Final = 10_000  # transport ids
 
 
 class AttestationError(Exception):
@@ -77,3 +79,59 @@ async def _limited(answer: httpx.Response) -> bytes:
         if len(content) > _LONGEST:
             raise ValueError(f"more than {_LONGEST} bytes")
     return content
+
+
+class PublicHosts:
+    """Services that each give the same proof; asked in their order. One whose proof did not do is asked last the next time.
+
+    A proof may be false in a way that only the destination's contracts see.
+    """
+
+    def __init__(self, hosts: Sequence[str], web: JsonDocuments) -> None:
+        """`hosts` are URLs."""
+        self._hosts = hosts
+        self._web = web
+        self._believed: OrderedDict[str, int] = OrderedDict()  # transport id: the host whose proof was given out
+
+    async def find(self, dispatch: Dispatch, path: str, read: Callable[[Any], bytes | None]) -> bytes | None:
+        """The first proof of a dispatch that a host gives, or None if no host has one yet.
+
+        Args:
+            dispatch: whose.
+            path: where the hosts have it.
+            read: the proof in a document, or None of one that does not belong to the dispatch. It raises `ProofPendingError` of
+                a document that lacks signatures.
+
+        Raises:
+            UnansweredError: no host gives a sensible answer.
+            TransientError: what hosts give does not belong to the dispatch.
+            ProofPendingError: hosts have documents that lack signatures.
+        """
+        problems, is_silent, pending = [], True, None
+        first = self._believed.get(dispatch.transport_id, -1) + 1
+        for number in (*range(first, len(self._hosts)), *range(min(first, len(self._hosts)))):
+            url = f"{self._hosts[number].rstrip('/')}{path}"
+            try:
+                found = await self._web.json(url)
+            except UnansweredError as error:
+                problems.append(str(error))
+                continue
+            if found is None:
+                continue
+            try:
+                proof = read(found)
+            except ProofPendingError as error:
+                pending = error
+                continue
+            if proof is not None:
+                self._believed[dispatch.transport_id] = number
+                if len(self._believed) > _REMEMBERED:
+                    self._believed.popitem(last=False)
+                return proof
+            problems.append(f"{url} is no proof of this message")
+            is_silent = False
+        if problems:
+            raise UnansweredError("; ".join(problems)) if is_silent else TransientError("; ".join(problems))
+        if pending is not None:
+            raise pending
+        return None

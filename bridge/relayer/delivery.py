@@ -45,7 +45,6 @@ from bridge.domain.ports import (
     FeesTooHighError,
     ProofPendingError,
     Receipt,
-    RecipientFailedError,
     TransientError,
     UnansweredError,
 )
@@ -519,11 +518,10 @@ async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
         NotAttestedError: the GMP has no proof, which counts against it.
         AttestationUnansweredError: no usable answer, which counts against it too.
         ProofPendingError: the GMP's own parties are not done yet.
-        RecipientFailedError: an operator must execute it by hand.
     """
     try:
         return await adapter.attest(dispatch)
-    except (ProofPendingError, RecipientFailedError):
+    except ProofPendingError:
         raise  # it is tried again later, and does not speak against the GMP
     except UnansweredError as error:
         raise AttestationUnansweredError(str(error)) from error

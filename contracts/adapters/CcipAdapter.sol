@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
 import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
@@ -29,6 +30,13 @@ interface ICcipRouter {
         returns (bytes32 ccipMessageId);
 
     function getFee(uint64 destinationSelector, OutgoingMessage calldata message) external view returns (uint256 fee);
+
+    function getOnRamp(uint64 destinationSelector) external view returns (address onRamp);
+}
+
+/// @dev By which CCIP's contracts tell their versions.
+interface ICcipTypeAndVersion {
+    function typeAndVersion() external view returns (string memory);
 }
 
 /// @dev What CCIP asks of a recipient. A recipient that does not declare this interface by ERC-165 is skipped, and the message
@@ -45,15 +53,62 @@ interface ICcipReceiver {
     function ccipReceive(IncomingMessage calldata message) external;
 }
 
-/// @notice Speaks CCIP 1.6. A refused delivery puts the message in state FAILURE at the OffRamp; then anyone may call
-///         `manuallyExecute`, with as much gas or more. CCIP gives a delivery exactly the gas it was sent with.
-contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
+/// @dev What an off-ramp of CCIP 2.0 asks of a recipient that declares it by ERC-165.
+interface ICcipReceiverV2 {
+    /// @notice Who must have verified a message from a source before it is executed.
+    /// @return required Resolvers that all must have; the zero address stands for the lane's default ones.
+    /// @return optional Resolvers of which some must have.
+    /// @return optionalThreshold How many of them.
+    /// @return allowedFinality What a message may be executed after; zero: the source's finality, and nothing earlier.
+    function getCCVsAndFinalityConfig(uint64 sourceSelector, bytes calldata sender)
+        external
+        view
+        returns (address[] memory required, address[] memory optional, uint8 optionalThreshold, bytes4 allowedFinality);
+}
+
+/// @dev By which a resolver is told from a verifier: it names the verifier that serves a lane now.
+interface ICcipVerifierResolver {
+    function getOutboundImplementation(uint64 destinationSelector, bytes memory extraArgs)
+        external
+        view
+        returns (address);
+}
+
+/// @notice Speaks CCIP 1.6 and 2.0. A refused delivery puts the message in state FAILURE at the OffRamp; then anyone may
+///         execute it (`manuallyExecute` of 1.6, `execute` of 2.0), with as much gas or more. CCIP gives a delivery exactly
+///         the gas it was sent with. Of 2.0 the owner may choose the verifiers of each lane.
+contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
     using Addresses for bytes32;
+
+    struct Verifiers {
+        address[] required;
+        address[] optional;
+        uint8 optionalThreshold;
+    }
 
     /// @dev Tag of CCIP's extra arguments, version 2: gas limit, and whether messages may overtake each other.
     bytes4 private constant EXTRA_ARGS_TAG = 0x181dcf10;
 
+    /// @dev Tag of version 3, which only lanes of CCIP 2.0 take: gas limit, finality, verifiers, executor.
+    bytes4 private constant EXTRA_ARGS_V3_TAG = 0xa69dd4aa;
+
+    /// @dev What the name of an on-ramp that takes version 3 begins with.
+    bytes9 private constant ON_RAMP_V2 = "OnRamp 2.";
+
+    /// @notice Verifiers that a lane may have at most: each is paid for, and costs gas on both chains.
+    uint256 public constant MOST_VERIFIERS = 16;
+
     ICcipRouter public immutable ccipRouter;
+
+    mapping(uint64 selector => Verifiers) private _verifiers;
+
+    event VerifiersSet(uint64 indexed selector, address[] required, address[] optional, uint8 optionalThreshold);
+
+    /// @notice Messages with these verifiers could never be executed, or none would have to verify.
+    error UnusableVerifiers();
+
+    /// @notice It is no resolver: a verifier itself, for which CCIP may put another one in its place, or no contract.
+    error NotAResolver(address account);
 
     constructor(IRouter router_, ICcipRouter ccipRouter_) BaseAdapter(router_) {
         if (address(ccipRouter_) == address(0)) revert ZeroConnection();
@@ -70,6 +125,48 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
+    /// @notice Chooses who verifies what goes to and comes from the chain that CCIP calls `selector`. They are resolvers on
+    ///         this chain. Messages over CCIP 2.0 ask all of them to sign; those over 1.6 can't. Empty lists leave it to the
+    ///         lane. The adapter on the other chain has to name the same operators' resolvers there.
+    /// @param required All must have verified what arrives; the zero address stands for the lane's default ones.
+    /// @param optional `optionalThreshold` of them must have.
+    function setVerifiers(
+        uint64 selector,
+        address[] calldata required,
+        address[] calldata optional,
+        uint8 optionalThreshold
+    ) external onlyRouterOwner {
+        if (selector == 0) revert ZeroConnection();
+        if (optionalThreshold > optional.length || (optional.length != 0 && optionalThreshold == 0)) {
+            revert UnusableVerifiers();
+        }
+        uint256 count = required.length + optional.length;
+        if (count > MOST_VERIFIERS) revert UnusableVerifiers();
+        for (uint256 i = 0; i < count; ++i) {
+            address verifier = _at(required, optional, i);
+            for (uint256 j = 0; j < i; ++j) {
+                if (_at(required, optional, j) == verifier) revert UnusableVerifiers();
+            }
+            if (verifier == address(0)) {
+                if (i >= required.length) revert UnusableVerifiers();
+            } else if (!_isResolver(verifier, selector)) {
+                revert NotAResolver(verifier);
+            }
+        }
+        _verifiers[selector] = Verifiers(required, optional, optionalThreshold);
+        emit VerifiersSet(selector, required, optional, optionalThreshold);
+    }
+
+    /// @inheritdoc ICcipReceiverV2
+    function getCCVsAndFinalityConfig(uint64 sourceSelector, bytes calldata)
+        external
+        view
+        returns (address[] memory, address[] memory, uint8, bytes4)
+    {
+        Verifiers storage chosen = _verifiers[sourceSelector];
+        return (chosen.required, chosen.optional, chosen.optionalThreshold, 0);
+    }
+
     /// @notice CCIP's router delivers a message.
     function ccipReceive(IncomingMessage calldata message) external {
         if (msg.sender != address(ccipRouter)) revert OnlyGmp(msg.sender);
@@ -78,7 +175,8 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
 
     /// @inheritdoc IERC165
     function supportsInterface(bytes4 interfaceId) external pure returns (bool) {
-        return interfaceId == type(ICcipReceiver).interfaceId || interfaceId == type(IERC165).interfaceId;
+        return interfaceId == type(ICcipReceiver).interfaceId || interfaceId == type(ICcipReceiverV2).interfaceId
+            || interfaceId == type(IERC165).interfaceId;
     }
 
     /// @notice CCIP's number for a chain, or 0.
@@ -101,10 +199,11 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
         internal
         override
     {
-        ICcipRouter.OutgoingMessage memory message = _outgoing(remoteAdapter, envelope, gasLimit);
-        uint256 fee = ccipRouter.getFee(selectorOf(chain), message);
+        uint64 selector = selectorOf(chain);
+        ICcipRouter.OutgoingMessage memory message = _outgoing(selector, remoteAdapter, envelope, gasLimit);
+        uint256 fee = ccipRouter.getFee(selector, message);
         _refundExcess(fee, refundTo);
-        ccipRouter.ccipSend{value: fee}(selectorOf(chain), message);
+        ccipRouter.ccipSend{value: fee}(selector, message);
     }
 
     function _quote(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
@@ -113,13 +212,14 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
         override
         returns (uint256)
     {
-        return ccipRouter.getFee(selectorOf(chain), _outgoing(remoteAdapter, envelope, gasLimit));
+        uint64 selector = selectorOf(chain);
+        return ccipRouter.getFee(selector, _outgoing(selector, remoteAdapter, envelope, gasLimit));
     }
 
     /// @dev No fee token stands for the chain's own money.
-    function _outgoing(bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
+    function _outgoing(uint64 selector, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
         private
-        pure
+        view
         returns (ICcipRouter.OutgoingMessage memory)
     {
         return ICcipRouter.OutgoingMessage({
@@ -127,7 +227,44 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
             data: envelope,
             tokenAmounts: new ICcipRouter.TokenAmount[](0),
             feeToken: address(0),
-            extraArgs: abi.encodeWithSelector(EXTRA_ARGS_TAG, gasLimit, true)
+            extraArgs: _extraArgs(selector, gasLimit)
         });
+    }
+
+    /// @dev A lane of CCIP 2.0 takes both versions of the arguments, and one of 1.6 only version 2.
+    function _extraArgs(uint64 selector, uint256 gasLimit) private view returns (bytes memory arguments) {
+        Verifiers storage chosen = _verifiers[selector];
+        address[] memory required = chosen.required;
+        address[] memory optional = chosen.optional;
+        uint256 count = required.length + optional.length;
+        if (count == 0 || !_takesVerifiers(selector)) return abi.encodeWithSelector(EXTRA_ARGS_TAG, gasLimit, true);
+        arguments = abi.encodePacked(EXTRA_ARGS_V3_TAG, SafeCast.toUint32(gasLimit), bytes4(0), uint8(count));
+        for (uint256 i = 0; i < count; ++i) {
+            address verifier = i < required.length ? required[i] : optional[i - required.length];
+            // The length of the address, the address, and the length of arguments for the verifier: none.
+            arguments = verifier == address(0)
+                ? abi.encodePacked(arguments, uint24(0))
+                : abi.encodePacked(arguments, uint8(20), verifier, uint16(0));
+        }
+        // No executor, token receiver or arguments for them: four lengths of 1, 2, 1 and 2 bytes.
+        return abi.encodePacked(arguments, uint48(0));
+    }
+
+    function _takesVerifiers(uint64 selector) private view returns (bool) {
+        return bytes9(bytes(ICcipTypeAndVersion(ccipRouter.getOnRamp(selector)).typeAndVersion())) == ON_RAMP_V2;
+    }
+
+    function _isResolver(address account, uint64 selector) private view returns (bool) {
+        bytes memory question = abi.encodeCall(ICcipVerifierResolver.getOutboundImplementation, (selector, ""));
+        (bool answers, bytes memory answer) = account.staticcall(question);
+        return answers && answer.length == 32;
+    }
+
+    function _at(address[] calldata required, address[] calldata optional, uint256 index)
+        private
+        pure
+        returns (address)
+    {
+        return index < required.length ? required[index] : optional[index - required.length];
     }
 }

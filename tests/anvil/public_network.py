@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_checksum_address
 
 from bridge.devnet.accounts import ANVIL_KEYS, account, sign_digest
 from bridge.devnet.artifacts import Artifact
@@ -18,6 +19,7 @@ from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.ports import Call, Dispatch
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.axelar.adapter import AxelarContracts
+from bridge.gmps.ccip.v2 import CcipMessageV2, decode_results
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.devnet import VALIDATORS, HyperlaneValidators
 from bridge.protocol.gmps import Gmp
@@ -34,11 +36,14 @@ class PublicNetwork:
     documents: dict[str, Any] = field(default_factory=dict)  # by path
     announce: dict[str, str] = field(default_factory=dict)  # ValidatorAnnounce, by name of the chain
     url: str = ""
+    prefix: str = ""  # of the paths that are asked for: the bucket, as S3's clients name it
 
     @property
     def settings(self) -> AttestationSettings:
         """What a relayer has to be told."""
-        return AttestationSettings(gmps={Gmp.WORMHOLE: (self.url,), Gmp.HYPERLANE: self.announce}, timeout=2)
+        hosts = (self.url,)
+        gmps = {Gmp.WORMHOLE: hosts, Gmp.CCIP: hosts, Gmp.HYPERLANE: self.announce}
+        return AttestationSettings(gmps=gmps, timeout=2)
 
     async def attest(self, dispatch: Dispatch) -> None:
         """The GMP's own parties do their part."""
@@ -81,8 +86,28 @@ class PublicNetwork:
             "serialized_signature": f"0x{signature.hex()}",
         }
 
-    async def announce_validators(self) -> None:
-        """The validators say on every chain where their signatures are."""
+    async def publish_results(self, dispatch: Dispatch) -> dict[str, Any]:
+        """CCIP's API has what verifiers of 2.0 signed; its document.
+
+        A fixture: names and types are those of `RawExecutionInputsResult` in version 1.6.2 of CCIP's own SDK.
+        """
+        attestation = await devnet_attesters(self.world.deployment, self.world.chains)[Gmp.CCIP].attest(dispatch)
+        resolvers, results = decode_results(attestation)
+        message = CcipMessageV2.of_dispatch(dispatch)
+        document = {
+            "offramp": message.off_ramp,
+            "encodedMessage": f"0x{message.packed.hex()}",
+            "verificationComplete": True,
+            "ccvData": [f"0x{result.hex()}" for result in results],
+            "verifierAddresses": [to_checksum_address(resolver) for resolver in resolvers],
+        }
+        self.documents[f"/v2/messages/{dispatch.transport_id}/execution-inputs"] = document
+        return document
+
+    async def announce_validators(self, bucket: str | None = None) -> None:
+        """The validators say on every chain where their signatures are: here, or in a bucket of S3 that is here."""
+        storage = self.url if bucket is None else f"s3://{bucket}/us-east-1"
+        self.prefix = "" if bucket is None else f"/{bucket}"
         artifact = Artifact.load("hyperlane", "ValidatorAnnounce")
         for deployed in self.world.deployment.chains:
             chain = self.world.chains[deployed.chain_id]
@@ -90,16 +115,24 @@ class PublicNetwork:
             contract = deployer.create(artifact, HyperlaneContracts.of(deployed).mailbox)
             await deployer.send()
             for validator in VALIDATORS:
-                location = f"{self.url}/{validator.address}"
+                location = f"{storage}/{validator.address}"
                 asked = Call(to=contract, data=artifact.contract.encode("getAnnouncementDigest", location))
                 digest = artifact.contract.decode("getAnnouncementDigest", await chain.call(asked))
                 signature = sign_digest(validator, digest)
                 deployer.call(artifact, contract, "announce", validator.address, location, signature)
+                self.documents[f"/{validator.address}/announcement.json"] = {
+                    "value": {
+                        "validator": validator.address,
+                        "mailbox_domain": HyperlaneContracts.of(deployed).domain,
+                        "mailbox_address": HyperlaneContracts.of(deployed).mailbox,
+                        "storage_location": location,
+                    }
+                }
             await deployer.send()
             self.announce[deployed.name] = contract
 
     async def _serve(self, request: web.Request) -> web.Response:
-        document = self.documents.get(request.path)
+        document = self.documents.get(request.path.removeprefix(self.prefix))
         if document is None:  # as guardians say it
             return web.json_response({"code": 5, "message": "requested VAA not found in store"}, status=404)
         return document if isinstance(document, web.Response) else web.json_response(document)

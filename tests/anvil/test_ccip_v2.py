@@ -10,13 +10,13 @@ import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import signer
+from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
+from bridge.devnet.deployer import Deployer
 from bridge.domain.figures import Counted
-from bridge.domain.ports import Call, CallRevertedError, Dispatch, RecipientFailedError
+from bridge.domain.ports import Call, CallRevertedError, Dispatch
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
 from bridge.gmps.ccip.adapter import FAILURE, SUCCESS, CcipContracts
-from bridge.gmps.ccip.attester import CcipExecutions
 from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, decode_results, encode_results, is_v2
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
@@ -33,6 +33,10 @@ CCIP_ROUTER = contract(
     "getFee(uint64,(bytes,bytes,(address,uint256)[],address,bytes)) returns (uint256)",
     "getOnRamp(uint64) returns (address)",
 )
+OFF_RAMP_STATIC = contract("getStaticConfig() returns ((uint64,uint16,address,address,address))")
+RESOLVER = contract("getAllInboundImplementations() returns ((bytes4,address)[])")
+CHOICE = contract("setVerifiers(uint64,address[],address[],uint8)")
+OWNER = account(DEPLOYER_KEY)
 NO_TOKEN = "0x" + "00" * 20
 
 
@@ -112,23 +116,86 @@ async def test_what_another_failed_to_execute_is_executed_again_with_more_gas(wo
     message = CcipMessageV2.of_dispatch(dispatch)
     adapter = world.adapter(Gmp.CCIP)
     attestation = await adapter.attest(dispatch)
-    public = CcipExecutions(world.deployment, world.chains)
     # With a spoilt signature the off-ramp records a failure, and does not revert.
     resolvers, results = decode_results(attestation)
     spoilt = [result[:-1] + bytes([result[-1] ^ 1]) for result in results]
     data = OFF_RAMP_V2.encode("execute", message.packed, resolvers, spoilt, 0)
     assert (await transact(world.chains[ALPHA], DAPP, Call(to=message.off_ramp, data=data, gas=3_000_000))).succeeded
     assert await state(world, dispatch) == FAILURE
-    with pytest.raises(RecipientFailedError, match="failed on alpha"):
-        await public.attest(dispatch)
-
     call = await adapter.next_call(dispatch, attestation)
     assert call is not None
     assert int.from_bytes(call.data[4 + 3 * 32 : 4 + 4 * 32], "big") == 2 * message.gas_limit
     assert (await transact(world.chains[ALPHA], RELAYER, call)).succeeded
     assert await world.executed(dispatch)
-    assert await public.attest(dispatch) == encode_results([], [])
-    assert await adapter.next_call(dispatch, await public.attest(dispatch)) is None
+    assert await adapter.next_call(dispatch, attestation) is None
+
+
+async def another_resolver(world: World, chain_id: int, remote: int) -> str:
+    """A second committee of the same oracles, on a chain for its lane with a remote one."""
+    chain, contracts = world.chains[chain_id], CcipContracts.of(world.deployment.chain(chain_id))
+    asked = Call(to=contracts.off_ramp, data=OFF_RAMP_STATIC.encode("getStaticConfig"))
+    rmn = OFF_RAMP_STATIC.decode("getStaticConfig", await chain.call(asked))[2]
+    deployer = await Deployer.on(chain, OWNER)
+    resolver = ccip.create_committee(
+        deployer, rmn, contracts.router, [CcipContracts.of(world.deployment.chain(remote)).selector]
+    )
+    await deployer.send()
+    return resolver
+
+
+def choose(world: World, chain_id: int, remote: int, lists: tuple[list[str], list[str], int]) -> Call:
+    """What the owner sends so that the adapter names resolvers for its lane: required, optional, and how many of those."""
+    arguments = (CcipContracts.of(world.deployment.chain(remote)).selector, *lists)
+    return Call(to=world.deployment.chain(chain_id).adapter(Gmp.CCIP), data=CHOICE.encode("setVerifiers", *arguments))
+
+
+@pytest.mark.parametrize("is_optional", [False, True], ids=["required", "optional"])
+async def test_verifiers_that_the_owner_chose_are_asked_on_the_source_and_demanded_on_the_destination(
+    world: World, is_optional: bool
+) -> None:
+    lanes_own, resolvers = "0x" + "00" * 20, {}
+    for here, there in ((ALPHA, BETA), (BETA, ALPHA)):
+        resolver = resolvers[here] = await another_resolver(world, here, there)
+        lists = ([lanes_own], [resolver], 1) if is_optional else ([lanes_own, resolver], [], 0)
+        assert (await transact(world.chains[here], OWNER, choose(world, here, there, lists))).succeeded
+    dispatch = await sent(world)
+    (log,) = await world.logs(Gmp.CCIP, "beta")
+    assert resolvers[BETA][2:].lower() in log.data.hex(), "the source's verifier is paid"
+
+    adapter = world.adapter(Gmp.CCIP)
+    attestation = await adapter.attest(dispatch)
+    named, results = decode_results(attestation)
+    assert {resolvers[ALPHA].lower()} < set(named)
+    theirs = named.index(resolvers[ALPHA].lower())
+    kept = [place for place in range(len(named)) if place != theirs]
+    without = encode_results([named[place] for place in kept], [results[place] for place in kept])
+    with pytest.raises(CallRevertedError) as refused:
+        await adapter.next_call(dispatch, without)
+    expected = "OptionalCCVQuorumNotReached(uint256,uint256)" if is_optional else "RequiredCCVMissing(address)"
+    assert refused.value.data[:4] == topic(expected)[:4]
+    call = await adapter.next_call(dispatch, attestation)
+    assert call is not None
+    assert (await transact(world.chains[ALPHA], DAPP, call)).succeeded
+    assert await world.executed(dispatch)
+
+
+async def test_a_lane_of_1_6_still_carries_what_an_adapter_with_chosen_verifiers_sends(world: World) -> None:
+    resolver = await another_resolver(world, ALPHA, BETA)
+    assert (await transact(world.chains[ALPHA], OWNER, choose(world, ALPHA, BETA, ([resolver], [], 0)))).succeeded
+    await world.send(Gmp.CCIP)
+    (dispatch,) = await world.dispatches(Gmp.CCIP)
+    assert not is_v2(dispatch)
+    await world.deliver(Gmp.CCIP, dispatch)
+    assert await world.executed(dispatch)
+
+
+async def test_a_verifier_in_place_of_its_resolver_is_refused(world: World) -> None:
+    resolver = await another_resolver(world, ALPHA, BETA)
+    asked = Call(to=resolver, data=RESOLVER.encode("getAllInboundImplementations"))
+    ((_, verifier),) = RESOLVER.decode("getAllInboundImplementations", await world.chains[ALPHA].call(asked))
+    with pytest.raises(CallRevertedError) as refused:
+        await world.chains[ALPHA].call(choose(world, ALPHA, BETA, ([verifier], [], 0)), sender=OWNER.address)
+    assert refused.value.data[:4] == topic("NotAResolver(address)")[:4]
 
 
 async def test_a_message_that_stalls_over_2_0_is_retried_over_another_gmp_and_back(world: World) -> None:

@@ -49,6 +49,13 @@ _ENDPOINT = contract(
     "getReceiveLibrary(address,uint32) returns (address,bool)",
     "delegates(address) returns (address)",
 )
+_CCIP = contract(
+    "getOffRamps() returns ((uint64,address)[])",
+    "getSourceChainConfig(uint64) returns ((address,bool,bytes[],address[],address[]))",
+    "getDestChainConfig(uint64) returns"
+    " ((address,uint64,uint8,bool,uint16,uint16,uint32,address,address[],address[],bytes))",
+    "getCCVsAndFinalityConfig(uint64,bytes) returns (address[],address[],uint8,bytes4)",
+)
 _CONFIG = "(uint64,uint8,uint8,uint8,address[],address[])"
 _ULN = contract(
     f"getAppUlnConfig(address,uint32) returns ({_CONFIG})", f"getUlnConfig(address,uint32) returns ({_CONFIG})"
@@ -123,9 +130,21 @@ def move_to(played: Played, file: Path) -> dict[str, Any]:
         }
         ism = played.read(place, str(local["hyperlane"]["mailbox"]), _MAILBOX, "defaultIsm")
         planned["verification"]["hyperlane"] = {"ism": ism}
+        planned["verification"]["ccip"] = {"required": ["default", resolver_of(played, place)]}
         del planned["gmps"]["hyperlane"]["validatorAnnounce"]  # the devnet's validators announce nothing
     file.write_text(json.dumps(document))
     return dict(document)
+
+
+def resolver_of(played: Played, place: int) -> str:
+    """The resolver of CCIP's verifiers on a chain: one lane between the two runs 2.0, and its ramps name it."""
+    here, there = (played.gmps.chains[number].gmps["ccip"] for number in (place, 1 - place))
+    selector = int(there["selector"])
+    if place:
+        return str(played.read(place, str(here["onRampV2"]), _CCIP, "getDestChainConfig", selector)[9][0])
+    ramps = played.read(place, str(here["router"]), _CCIP, "getOffRamps")
+    (ramp,) = (ramp for source, ramp in ramps if source == selector)
+    return str(played.read(place, ramp, _CCIP, "getSourceChainConfig", selector)[3][0])
 
 
 def check_uln(played: Played, place: int, chain: ChainDeployment, document: dict[str, Any]) -> None:
@@ -173,6 +192,10 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
         assert chain.vault is not None
         assert played.read(place, chain.vault, VAULT, "operator") == PAYMENTS["OPERATOR"].lower()
         assert played.read(place, chain.vault, VAULT, "priceOf", other.chain_id)[:2] == (10**9, 5 + 32 * 10**9)
+        selector, nobody = int(other.gmps["ccip"]["selector"]), "0x" + "00" * 20
+        chosen = (nobody, resolver_of(played, place))
+        named = played.read(place, chain.adapters["ccip"], _CCIP, "getCCVsAndFinalityConfig", selector, b"")
+        assert named == (chosen, (), 0, bytes(4))
         assert (chain.agreement, chain.finality) == (2, "finalized")
 
     heads = played.heads()

@@ -25,7 +25,18 @@ from bridge.service.relayer_service import open_relayer
 from tests.anvil.command import Waybill
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import settings
-from tests.anvil.weakened import CCIP, GUARDIAN, KEY, RECIPIENT, WEAKENED, End, Network, Weakened, ccip_verification
+from tests.anvil.weakened import (
+    CCIP,
+    GUARDIAN,
+    KEY,
+    RECIPIENT,
+    WEAKENED,
+    End,
+    Network,
+    Weakened,
+    ccip_verification,
+    name_verifiers,
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +79,9 @@ def test_an_honest_network_has_no_finding(network: Network) -> None:
     # The way back runs CCIP 2.0.
     (config,) = (one["config"] for one in value["directions"] if one["direction"].endswith("alpha"))
     ramp, resolver, verifier = ccip_verification(network.alpha)
-    (found_verifier,) = config["gmps"]["ccip"]["offRamps"][ramp]["verifiers"][resolver].values()
+    lane = config["gmps"]["ccip"]["offRamps"][ramp]
+    assert (lane["default"], lane["required"], lane["optionalThreshold"]) == (False, [resolver], 0)
+    (found_verifier,) = lane["verifiers"][resolver].values()
     assert found_verifier == {
         "verifier": verifier,
         "type": "CommitteeVerifier 2.0.0",
@@ -88,6 +101,12 @@ def test_a_committee_of_ccip_2_0_of_which_one_suffices_is_found(network: Network
     one_signature_of_the_committee(network.alpha)
     _, back = network.judged()
     assert ("SINGLE_VERIFIER", "ccip") in {(finding.code, finding.gmp) for finding in back.findings}
+
+
+def test_an_adapter_that_leaves_its_verifiers_of_ccip_2_0_to_the_lane_is_found(network: Network) -> None:
+    name_verifiers(network.alpha, network.alpha.timelock)
+    _, back = network.judged()
+    assert {(finding.code, finding.gmp) for finding in back.findings} == {("DEFAULTS", "ccip")}
 
 
 def test_a_resolver_of_ccip_2_0_in_one_accounts_hands_is_found(network: Network) -> None:

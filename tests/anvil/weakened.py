@@ -36,7 +36,11 @@ BEACON_SLOT: Final = "0xa3f0ad74e5423aebfd80d3ef4346578335a9a72aeaee59ff6cb3582b
 ADMIN_SLOT: Final = "0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103"
 
 OWNABLE: Final = contract("transferOwnership(address)", "acceptOwnership()")
-ADAPTER: Final = contract("setDelegate(address)", "setInterchainSecurityModule(address)")
+ADAPTER: Final = contract(
+    "setDelegate(address)",
+    "setInterchainSecurityModule(address)",
+    "setVerifiers(uint64,address[],address[],uint8)",
+)
 ENDPOINT: Final = contract(
     "setReceiveLibrary(address,uint32,address,uint256)",
     "getReceiveLibrary(address,uint32) returns (address,bool)",
@@ -186,6 +190,12 @@ def ccip_verification(end: End) -> list[str]:
     return [to_checksum_address(one) for one in (ramp, resolver, verifier)]
 
 
+def name_verifiers(end: End, owner: str, *resolvers: str) -> None:
+    """Has the adapter require those resolvers of CCIP 2.0; none: the lane's default ones."""
+    selector = int(end.there.gmps["ccip"]["selector"])
+    end.by(owner, end.here.adapter(Gmp.CCIP), ADAPTER.encode("setVerifiers", selector, list(resolvers), [], 0))
+
+
 def harden(end: End) -> None:
     """Has a devnet's chain as a careful operator would: a timelock owns, two DVNs, a floor of 2, guardian and revoker."""
     document = json.loads(TIMELOCK.read_text())
@@ -198,6 +208,8 @@ def harden(end: End) -> None:
     end.by(DEPLOYER, end.layerzero_app, ADAPTER.encode("setDelegate", end.timelock))
     ism = end.ask(MAILBOX, end.gmp("hyperlane", "mailbox"), "defaultIsm")
     end.by(DEPLOYER, end.here.adapter(Gmp.HYPERLANE), ADAPTER.encode("setInterchainSecurityModule", ism))
+    if verification := ccip_verification(end):
+        name_verifiers(end, DEPLOYER, verification[1])
     endpoint = end.gmp("layerzero", "endpoint")
     library, _ = end.ask(ENDPOINT, endpoint, "getReceiveLibrary", end.layerzero_app, end.remote_eid)
     end.library = to_checksum_address(library)

@@ -16,6 +16,7 @@ from pydantic import Field
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, OFF_RAMP_V2, CcipMessageV2, decode_results, is_v2
+from bridge.gmps.ccip.verification import CcipVerifiers
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -28,7 +29,7 @@ _MESSAGE: Final = (
     f"({_HEADER},bytes,bytes,address,uint256,(bytes,address,uint32,bytes,uint256)[])"  # on the destination
 )
 _REPORTS: Final = f"(uint64,{_MESSAGE}[],bytes[][],bytes32[],uint256)[]"
-_PROOF: Final = ("bytes32[]", "uint256")
+_PROOF: Final = ("bytes32[]", "bool")
 
 MESSAGE_SENT: Final = topic(f"CCIPMessageSent(uint64,uint64,{_SENT})")
 
@@ -38,6 +39,8 @@ OFF_RAMP: Final = contract(
     "getExecutionState(uint64,uint64) returns (uint8)",
     "getSourceChainConfig(uint64) returns ((address,bool,uint64,bool,bytes))",
     "latestConfigDetails(uint8) returns (((bytes32,uint8,uint8,bool),address[],address[]))",
+    "getDynamicConfig() returns ((address,uint32,address))",
+    "getMerkleRoot(uint64,bytes32) returns (uint256)",
 )
 
 EXECUTION_PLUGIN: Final = 1  # number of the oracles' configuration for executing; 0 is that for committing
@@ -51,6 +54,10 @@ _EXTRA_ARGS_TAG: Final = bytes.fromhex("181dcf10")  # version 2: gas limit, and 
 _MOST_GAS: Final = 2**24
 # A failed execution is tried again with so many times its gas: a failure for want of gas would repeat itself otherwise.
 _GAS_RAISE: Final = 2
+# What each verifier's result of 2.0 costs at most: signatures of a committee, and the bytes that carry them.
+_RESULT_GAS: Final = 150_000
+# The bits that tell a proof of one leaf from those of several: each hash comes from the proof.
+_ONE_LEAF: Final = 0
 
 
 class CcipContracts(GmpContracts):
@@ -59,7 +66,8 @@ class CcipContracts(GmpContracts):
     GMP = Gmp.CCIP
     ADAPTER = "CcipAdapter"
     NUMBER_OF = ("selectorOf", "uint64")
-    VERIFIED_BY = "the lane's committee of Chainlink's nodes"
+    VERIFICATION = CcipVerifiers
+    VERIFIED_BY = "the lane's committee of Chainlink's nodes, which Chainlink may change"
 
     selector: int = Field(gt=0, lt=2**64)
     router: Address
@@ -85,7 +93,7 @@ class CcipContracts(GmpContracts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CcipMessage:
-    """A message as the off-ramp of 1.6 has it, without tokens: Waybill sends none."""
+    """A message as the off-ramp of 1.6 has it."""
 
     id: bytes
     source_selector: int
@@ -96,10 +104,13 @@ class CcipMessage:
     receiver: str
     data: bytes
     gas_limit: int  # gas that the receiver gets, neither less nor more
+    tokens: tuple[
+        tuple[bytes, str, int, bytes, int], ...
+    ] = ()  # source pool, token, gas, data, amount; Waybill sends none
 
     @classmethod
     def of_log(cls, log: Log, on_ramp: str) -> Self | None:
-        """The message that an on-ramp says it sent, or None if the log says something else, or of a message with tokens."""
+        """The message that an on-ramp says it sent, or None if the log says something else, or of a chain of another kind."""
         values = read_event(log, on_ramp, MESSAGE_SENT, [_SENT], indexed=2)
         if values is None:
             return None
@@ -107,11 +118,11 @@ class CcipMessage:
             0
         ]
         gas_limit = _gas_limit(arguments)
-        if tokens or gas_limit is None:
+        if gas_limit is None:
             return None
         try:
-            address = from_bytes32(receiver)
-        except AddressError:
+            address, carried = from_bytes32(receiver), tuple(_token(*token) for token in tokens)
+        except (AddressError, *UNDECODABLE):
             return None
         return cls(
             id=message_id,
@@ -123,11 +134,12 @@ class CcipMessage:
             receiver=address,
             data=data,
             gas_limit=gas_limit,
+            tokens=carried,
         )
 
     @classmethod
     def of_dispatch(cls, dispatch: Dispatch) -> Self:
-        """The message that carries a dispatched envelope."""
+        """The message that carries a dispatched envelope, without tokens."""
         evidence = dispatch.evidence
         return cls(
             id=bytes.fromhex(dispatch.transport_id[2:]),
@@ -157,7 +169,7 @@ class CcipMessage:
     def to_tuple(self) -> tuple[Any, ...]:
         """As the off-ramp's struct."""
         header = (self.id, self.source_selector, self.destination_selector, self.sequence, self.nonce)
-        return header, to_bytes32(self.sender), self.data, self.receiver, self.gas_limit, []
+        return header, to_bytes32(self.sender), self.data, self.receiver, self.gas_limit, list(self.tokens)
 
 
 class CcipAdapter(BaseAdapter):
@@ -178,7 +190,7 @@ class CcipAdapter(BaseAdapter):
         if log.topics[:1] == (MESSAGE_SENT_V2,):
             return self._read_v2(source, log)
         message = CcipMessage.of_log(log, CcipContracts.of(source).on_ramp)
-        if message is None or message.sender.lower() != source.adapter(self.gmp).lower():
+        if message is None or message.tokens or message.sender.lower() != source.adapter(self.gmp).lower():
             return None
         identity, number = f"0x{message.id.hex()}", message.destination_selector
         return self._dispatch(source, log, message.data, identity, number, **message.evidence)
@@ -207,10 +219,10 @@ class CcipAdapter(BaseAdapter):
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
         if state == SUCCESS:
             return None
-        hashes, flags = decode(_PROOF, attestation)
-        report: tuple[Any, ...] = (message.source_selector, [message.to_tuple()], [[]], hashes, flags)
-        if state == FAILURE:
-            gas_limit = _raised(message.gas_limit)
+        path, manually = decode(_PROOF, attestation)
+        report: tuple[Any, ...] = (message.source_selector, [message.to_tuple()], [[]], path, _ONE_LEAF)
+        if state == FAILURE or manually:
+            gas_limit = _raised(message.gas_limit) if state == FAILURE else message.gas_limit
             data = OFF_RAMP.encode("manuallyExecute", [report], [[(gas_limit, [])]])
         else:
             gas_limit = message.gas_limit
@@ -228,7 +240,7 @@ class CcipAdapter(BaseAdapter):
         resolvers, results = decode_results(attestation)
         gas_limit = _raised(message.gas_limit) if state == FAILURE else message.gas_limit
         override = gas_limit if state == FAILURE else 0
-        gas = self._gas(gas_limit, dispatch.envelope)
+        gas = self._gas(gas_limit + _RESULT_GAS * len(results), dispatch.envelope)
         inner = ("executeSingleMessage", message.to_tuple(), message.id, resolvers, results, override)
         await self._chains[destination.chain_id].call(
             Call(to=message.off_ramp, data=OFF_RAMP_V2.encode(*inner), gas=gas), sender=message.off_ramp
@@ -261,9 +273,15 @@ def _raised(gas_limit: int) -> int:
     return max(gas_limit, min(gas_limit * _GAS_RAISE, _MOST_GAS // 2))
 
 
-def encode_proof(hashes: Sequence[bytes], flags: int) -> bytes:
-    """An attestation: the hashes beside a message's way up to its root, and from which side each comes."""
-    return encode(_PROOF, (hashes, flags))
+def encode_proof(path: Sequence[bytes], *, manually: bool) -> bytes:
+    """An attestation: the hashes beside a message's way up to its root, and whether anyone executes it in the oracles' place."""
+    return encode(_PROOF, (path, manually))
+
+
+def _token(pool: str, token: bytes, data: bytes, amount: int, execution: bytes) -> tuple[bytes, str, int, bytes, int]:
+    """A token of the source's event, as the destination's struct has it."""
+    (gas,) = decode(("uint32",), execution)
+    return to_bytes32(pool), from_bytes32(token), gas, data, amount
 
 
 def _encode_reports(reports: Sequence[Any]) -> bytes:

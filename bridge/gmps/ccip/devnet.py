@@ -22,6 +22,7 @@ from bridge.devnet.fork import ForkedNetwork
 from bridge.devnet.gmps import DevnetChain, GmpDevnet, NotImitatedError, StandIn
 from bridge.domain.ports import Call, Chain, Dispatch, read_view
 from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
+from bridge.gmps.ccip.proofs import leaf
 from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, encode_results, is_v2
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
@@ -54,7 +55,6 @@ _LONGEST_DATA: Final = 30_000  # bytes
 _PRICE_UPDATES: Final = "((address,uint224)[],(uint64,uint224)[])"
 _ROOT: Final = "(uint64,bytes,uint64,uint64,bytes32)"
 _COMMIT_REPORT: Final = f"({_PRICE_UPDATES},{_ROOT}[],{_ROOT}[],(bytes32,bytes32)[])"
-_TOKENS: Final = "(bytes,address,uint32,bytes,uint256)[]"
 
 # What messages to a chain may be and cost; fields as the fee quoter names them.
 _DESTINATION: Final[Mapping[str, Any]] = {
@@ -151,7 +151,7 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     off_ramp_v2 = deployer.create(
         _load("OffRampV2"), (selector, _GAS_FOR_CALL_EXACT_CHECK, rmn, registry, _GAS_FOR_STATE)
     )
-    resolver = _create_committee(deployer, rmn, router, remote_selectors)
+    resolver = create_committee(deployer, rmn, router, remote_selectors)
     executor = deployer.create(_load("CcipExecutor"), 10, (deployer.address, bytes(4), False))
     destinations = [(remote, (1, True)) for remote in remote_selectors]
     deployer.call(_load("CcipExecutor"), executor, "applyDestChainUpdates", [], destinations)
@@ -196,8 +196,8 @@ async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetC
     await deployer.send()
 
 
-def _create_committee(deployer: Deployer, rmn: str, router: str, remote_selectors: Sequence[int]) -> str:
-    """The verifier of 2.0 with the oracles as its committee; returns the resolver that stands for it."""
+def create_committee(deployer: Deployer, rmn: str, router: str, remote_selectors: Sequence[int]) -> str:
+    """A verifier of 2.0 with the oracles as its committee; returns the resolver that stands for it."""
     artifact, resolving = _load("CommitteeVerifier"), _load("VersionedVerifierResolver")
     settings = (deployer.address, deployer.address)  # who gets fees, who edits allow-lists
     verifier = deployer.create(
@@ -263,7 +263,7 @@ class CcipOracles(Committee):
     the committee, and hand out what they signed.
     """
 
-    ATTESTATION = encode_proof([], 0)
+    ATTESTATION = encode_proof([], manually=False)
 
     def __init__(
         self,
@@ -281,10 +281,11 @@ class CcipOracles(Committee):
             return await super().attest(dispatch)
         await confirm(self._chains[dispatch.source_chain], dispatch)
         destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessageV2.of_dispatch(dispatch)
-        required, _, _ = await self._read(
+        required, optional, threshold = await self._read(
             destination, message.off_ramp, OFF_RAMP_V2, "getCCVsForMessage", message.packed
         )
-        return encode_results(required, [self._result(dispatch)] * len(required))
+        resolvers = (*required, *optional[:threshold])
+        return encode_results(resolvers, [self._result(dispatch)] * len(resolvers))
 
     def _result(self, dispatch: Dispatch) -> bytes:
         """The committee's signatures of the message that the source chain named, ascending by signer, all with v 27."""
@@ -337,12 +338,7 @@ class CcipOracles(Committee):
 
     def _commit(self, source: ChainDeployment, messages: Sequence[CcipMessage]) -> tuple[Any, ...]:
         """The arguments of `commit`: context, report and signatures."""
-        on_ramp = to_bytes32(CcipContracts.of(source).on_ramp)
-        roots = [
-            (message.source_selector, on_ramp, message.sequence, message.sequence, _leaf(message, on_ramp))
-            for message in messages
-        ]
-        report = encode([_COMMIT_REPORT], [(([], []), [], roots, [])])
+        report = encode([_COMMIT_REPORT], [(([], []), [], self._roots(CcipContracts.of(source).on_ramp, messages), [])])
         context = (_COMMIT_CONFIG, messages[0].sequence.to_bytes(32, "big"))
         digest = keccak(keccak(report) + b"".join(context))
         signatures = [sign_digest(oracle, digest) for oracle in self._oracles]
@@ -351,25 +347,18 @@ class CcipOracles(Committee):
         r_values, s_values = ([signature[at : at + 32] for signature in signatures] for at in (0, 32))
         return context, report, r_values, s_values, recovery_ids
 
+    def _roots(self, on_ramp: str, messages: Sequence[CcipMessage]) -> list[tuple[Any, ...]]:
+        """As the off-ramp's struct: source, on-ramp, first and last sequence number, root."""
+        return [
+            (one.source_selector, to_bytes32(on_ramp), one.sequence, one.sequence, leaf(one, on_ramp))
+            for one in messages
+        ]
+
 
 def _with_v_27(signature: bytes) -> bytes:
     """The 64 bytes of r and s that belong to v 27: s may be replaced by its negative, which turns v over."""
     r, s, v = signature[:32], int.from_bytes(signature[32:64], "big"), signature[64]
     return r + (s if v == 27 else _CURVE_ORDER - s).to_bytes(32, "big")
-
-
-def _leaf(message: CcipMessage, on_ramp: bytes) -> bytes:
-    """The hash by which a message stands in a tree; it is the root of the tree that holds no other."""
-    (message_id, source, destination, sequence, nonce), sender, data, receiver, gas_limit, tokens = message.to_tuple()
-    metadata = encode(
-        ["bytes32", "uint64", "uint64", "bytes32"],
-        [keccak(text="Any2EVMMessageHashV1"), source, destination, keccak(on_ramp)],
-    )
-    fixed = encode(
-        ["bytes32", "address", "uint64", "uint256", "uint64"], [message_id, receiver, sequence, gas_limit, nonce]
-    )
-    parts = [metadata, fixed, sender, data, encode([_TOKENS], [tokens])]
-    return keccak(bytes(32) + b"".join(keccak(part) for part in parts))
 
 
 _ROUTER: Final = contract(

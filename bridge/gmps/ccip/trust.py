@@ -1,7 +1,7 @@
 """Whom CCIP rests on: the off-ramps that the destination's router takes messages of the source from, each by its version.
 
 Behind an off-ramp of 1.6 are the oracles that commit to it, and the risk management network. Behind one of 2.0 are the
-verifiers that the lane demands. The adapter asks for none of its own, so the lane's defaults hold.
+verifiers that the lane mandates, and those that the adapter names or else the lane's default ones.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 from eth_utils.address import to_checksum_address
 
 from bridge.domain.trust import (
+    NOBODY,
     Control,
     Finality,
     GmpEnds,
@@ -42,7 +43,10 @@ _VERSIONED: Final = contract("typeAndVersion() returns (string)")
 _RESOLVER: Final = contract("getAllInboundImplementations() returns ((bytes4,address)[])")
 _COMMITTEE: Final = contract("getSignatureConfig(uint64) returns (address[],uint8)")
 _RMN: Final = contract("getVersionedConfig() returns (uint32,(bytes32,(address,uint64)[],uint64))")
-_ADAPTER: Final = contract("selectorOf(uint64) returns (uint64)")
+_ADAPTER: Final = contract(
+    "selectorOf(uint64) returns (uint64)",
+    "getCCVsAndFinalityConfig(uint64,bytes) returns (address[],address[],uint8,bytes4)",
+)
 _COMMIT, _EXECUTION = 0, 1  # numbers of the oracles' configurations
 
 _EVENTS: Final = tuple(
@@ -59,6 +63,7 @@ _EVENTS: Final = tuple(
             "InboundImplementationUpdated(bytes4,address,address)",
             "InboundImplementationRemoved(bytes4)",
             "SignatureConfigSet(uint64,address[],uint8)",
+            "VerifiersSet(uint64,address[],address[],uint8)",
         ),
     )
 )
@@ -81,13 +86,14 @@ class CcipTrust(BaseTrustReader):
         value: dict[str, Any] = {"router": router, "offRamps": {}}
         controls = await chain.owner_of("router", router, "adds off-ramps", forges=True)
         verifiers: list[Requirement] = []
-        watched = [router]
+        watched, left_open = [router, ends.adapter], False
         for ramp in sorted(ramps):
             version = await chain.read(_VERSIONED, ramp, "typeAndVersion")
             if version.startswith("OffRamp 2."):
-                part = await _off_ramp_v2(chain, ramp, selector)
+                part = await _off_ramp_v2(chain, ramp, ends.adapter, selector)
                 value["offRamps"][ramp] = {"type": version, **part.config}
                 verifiers.append(part.verifiers)
+                left_open = left_open or part.config["default"]
                 controls += part.controls
                 watched += part.watched
                 continue
@@ -101,6 +107,7 @@ class CcipTrust(BaseTrustReader):
             config=value,
             verifiers=verifiers[0] if len(verifiers) == 1 else any_of(verifiers),
             controls=tuple(controls),
+            defaults=("verifiers",) if left_open else (),
             finality=Finality("as the oracles and verifiers are configured; no contract of this chain says it"),
             stops=("the owner of RMNRemote may curse the source: the off-ramp then takes nothing of it",),
             watch={ends.destination.chain_id: watch(watched, _EVENTS)},
@@ -152,23 +159,32 @@ class _OffRampV2:
     watched: list[str]
 
 
-async def _off_ramp_v2(chain: Inspector, ramp: str, selector: int) -> _OffRampV2:
+async def _off_ramp_v2(chain: Inspector, ramp: str, adapter: str, selector: int) -> _OffRampV2:
     _, enabled, on_ramps, defaults, mandated = await chain.read(_OFF_RAMP_V2, ramp, "getSourceChainConfig", selector)
     rmn = to_checksum_address((await chain.read(_OFF_RAMP_V2, ramp, "getStaticConfig"))[2])
     controls = [
         *await chain.owner_of("off-ramp", ramp, "sets verifiers and sources", forges=True),
         *await chain.owner_of("RMNRemote", rmn, "curses sources", forges=False),
     ]
-    resolvers = sorted({to_checksum_address(resolver) for resolver in (*defaults, *mandated)})
+    required, optional, threshold, _ = await chain.read(_ADAPTER, adapter, "getCCVsAndFinalityConfig", selector, b"")
+    lanes_own = NOBODY in required or not (required or threshold)
+    demanded = _resolvers(*mandated, *required, *(defaults if lanes_own else ()))
+    # As the off-ramp does it: what is demanded anyway is one fewer of the optional ones.
+    choices = [one for one in _resolvers(*optional) if one not in demanded]
+    threshold = max(threshold - (len(optional) - len(choices)), 0)
     value: dict[str, Any] = {
         "enabled": enabled,
         "onRamps": sorted(f"0x{on_ramp.hex()}" for on_ramp in on_ramps),
         "rmnRemote": rmn,
+        "default": lanes_own,
+        "required": demanded,
+        "optional": choices,
+        "optionalThreshold": threshold,
         "verifiers": {},
     }
-    needed: list[Requirement] = []
-    watched = [ramp, rmn, *resolvers]
-    for resolver in resolvers:
+    parties: dict[str, Requirement] = {}
+    watched = [ramp, rmn, *demanded, *choices]
+    for resolver in (*demanded, *choices):
         controls += await chain.owner_of("verifier resolver", resolver, "sets verifiers", forges=True)
         value["verifiers"][resolver] = {}
         versions: list[Requirement] = []
@@ -178,17 +194,24 @@ async def _off_ramp_v2(chain: Inspector, ramp: str, selector: int) -> _OffRampV2
             config: dict[str, Any] = {"verifier": verifier, "type": name}
             party: Requirement = verifier  # of another kind than a committee: an operator of its own
             if name.startswith("CommitteeVerifier "):
-                signers, threshold = await chain.read(_COMMITTEE, verifier, "getSignatureConfig", selector)
+                signers, needed = await chain.read(_COMMITTEE, verifier, "getSignatureConfig", selector)
                 members = sorted(map(to_checksum_address, signers))
-                config |= {"signers": members, "signatures": threshold}
+                config |= {"signers": members, "signatures": needed}
                 # Without a configuration the verifier refuses all messages of the source.
-                party = at_least(threshold, members) if threshold else any_of([])
+                party = at_least(needed, members) if needed else any_of([])
             controls += await chain.owner_of("verifier", verifier, "sets signers", forges=True)
             value["verifiers"][resolver][f"0x{version.hex()}"] = config
             versions.append(party)
             watched.append(verifier)
-        needed.append(any_of(versions))  # the results themselves say which version verifies them
-    return _OffRampV2(value, all_of(needed) if enabled else any_of([]), controls, watched)
+        parties[resolver] = any_of(versions)  # the results themselves say which version verifies them
+    needed_parties = [parties[one] for one in demanded]
+    if threshold:
+        needed_parties.append(at_least(threshold, [parties[one] for one in choices]))
+    return _OffRampV2(value, all_of(needed_parties) if enabled else any_of([]), controls, watched)
+
+
+def _resolvers(*addresses: str) -> list[str]:
+    return sorted({to_checksum_address(one) for one in addresses if one != NOBODY})
 
 
 READER: Final = CcipTrust

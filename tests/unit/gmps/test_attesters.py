@@ -12,8 +12,8 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils import keccak
 
-from bridge.domain.ports import TransientError
-from bridge.gmps.attestation import JsonDocuments
+from bridge.domain.ports import ProofPendingError, TransientError
+from bridge.gmps.attestation import JsonDocuments, PublicHosts
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
 from bridge.gmps.wormhole.adapter import WormholeContracts
@@ -108,6 +108,20 @@ async def test_a_host_whose_vaa_did_not_do_is_asked_last_the_next_time() -> None
     attester = WormholeVaas(DEPLOYMENT, ("http://first", "http://second", "http://third"), web)
     given = [(await attester.attest(TO_WORMHOLE))[6] for _ in range(4)]
     assert given == [1, 2, 1, 2]
+
+
+async def test_a_host_whose_document_lacks_signatures_leaves_it_to_the_next_one() -> None:
+    def read(document: Any) -> bytes:
+        if document == "unsigned":
+            raise ProofPendingError("a verifier has not signed yet")
+        return bytes(document, "ascii")
+
+    web = Documents({"http://first": "unsigned", "http://second": "signed"})
+    hosts = PublicHosts(("http://first", "http://second"), web)
+    assert await hosts.find(TO_WORMHOLE, "/results", read) == b"signed"
+    web.documents["http://second"] = None
+    with pytest.raises(ProofPendingError, match="has not signed"):
+        await hosts.find(TO_WORMHOLE, "/results", read)
 
 
 NESTED = """

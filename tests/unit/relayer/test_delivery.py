@@ -18,7 +18,6 @@ from bridge.domain.ports import (
     Log,
     ProofPendingError,
     Receipt,
-    RecipientFailedError,
     TerminalError,
 )
 from bridge.evm.routers import shows_delivery
@@ -26,7 +25,6 @@ from bridge.evm.signing import LocalSigner
 from bridge.protocol.events import LateReceipt, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
-from bridge.relayer.breaker import BLAMED
 from bridge.relayer.delivery import MOST_CALLS
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message, word
@@ -432,22 +430,4 @@ async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     assert failure.failure.code == "DeliveryRevertedError"
     assert "0x" in failure.failure.message
     assert beta.state.nonces[RELAYER.address] == 2
-    await world.stop()
-
-
-class RecipientFails(SimulatedAdapter):
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        raise RecipientFailedError(f"{dispatch.transport_id} failed at its recipient")
-
-
-@in_virtual_time
-async def test_a_recipient_that_fails_in_the_gmps_own_execution_does_not_speak_against_the_gmp() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    async with running(with_adapter(SimulatedRelayer(world, store), world, RecipientFails)):
-        sent = world.send(ALPHA, BETA, kind=Kind.QUERY)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
-    codes = {one.failure.code for one in store.outbox.failures(only_entry(store, sent).event_id)}
-    assert codes == {"RecipientFailedError"}
-    assert not codes & BLAMED
     await world.stop()
