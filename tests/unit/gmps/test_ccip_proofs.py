@@ -96,6 +96,16 @@ def test_a_path_leads_from_each_leaf_to_the_root(count: int, data: st.DataObject
     assert len(path) == (count - 1).bit_length()
 
 
+def test_beside_the_last_node_of_an_odd_layer_are_ones() -> None:
+    def parent(one: bytes, other: bytes) -> bytes:
+        return keccak(bytes(31) + b"\x01" + min(one, other) + max(one, other))
+
+    first, second, third = (keccak(bytes([number])) for number in range(3))
+    nothing = bytes.fromhex("ff" * 32)
+    pair = parent(first, second)
+    assert root_and_path([first, second, third], 2) == (parent(pair, parent(third, nothing)), [nothing, pair])
+
+
 async def test_a_root_that_the_sources_logs_do_not_make_is_no_proof() -> None:
     dispatch = sent()
     message = CcipMessage.of_dispatch(dispatch)
