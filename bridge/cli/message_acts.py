@@ -14,7 +14,7 @@ from bridge.cli import options
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.client import Client, Sent
+from bridge.client import Client, RefusedError, Sent
 from bridge.client.vault import VaultClient
 from bridge.domain.ports import TransientError
 from bridge.domain.spending import ether
@@ -257,7 +257,10 @@ def act_on(
         found = await look_up(workspace, message_id)
         ends = [found.message.source_chain, found.message.destination_chain]
         async with connected(found.deployment, workspace.settings(), ends) as chains:
-            return await act(Client(found.deployment, chains, account), found)
+            try:
+                return await act(Client(found.deployment, chains, account), found)
+            except RefusedError as error:
+                raise CliError(str(error), next_step=f"waybill message explain 0x{message_id.hex()}") from error
 
     value = {"messageId": message_id, **asyncio.run(run())}
     over = ", ".join(value.get("gmps", ()))

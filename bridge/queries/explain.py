@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
+from bridge.domain.lanes import Lane, LaneChange
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
 from bridge.domain.spending import Bound, Held
@@ -78,6 +79,7 @@ class Kept:
         retries: the relayer's retries of it, the oldest first.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
         held: what of it waits since a bound on what the relayer spends has no room.
+        lane: why its lane is not worked on; None if it is.
         dead_letters: ids of its dead letters.
         record: the message, as the index knows it.
         events: what happened to it, in the order of time.
@@ -93,6 +95,7 @@ class Kept:
     retries: Sequence[RetryJob] = ()
     execution: ExecutionJob | None = None
     held: Sequence[Held] = ()
+    lane: LaneChange | None = None
     dead_letters: frozenset[str] = frozenset()
     record: MessageRecord | None = None
     events: Sequence[EventRecord] = ()
@@ -143,6 +146,7 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
             retries=store.jobs.of_message(RetryJob, message_id),
             execution=store.jobs.newest(ExecutionJob, message_id),
             held=store.spending.held(message_id),
+            lane=_held_lane(store, observed.message) if observed else None,
         )
     if dead_letters is not None:
         found = dead_letters.dead_letters(message_id=message_id)
@@ -293,7 +297,7 @@ def explain(
     parts = [
         _reason(message, said, now),
         *([spent] if spent and status is Status.DEAD else []),
-        *([] if status.is_final else _held_retries(kept.retries)),
+        *([] if status.is_final else [*_lane_held(kept.lane), *_held_retries(kept.retries)]),
         *_prospects(said, now),
         *_delays(status, circumstances.expiry, now),
     ]
@@ -566,6 +570,17 @@ def _prospects(said: _Said, now: float) -> list[str]:
         return []
     found = f": {execution.outcome}" if execution.outcome and said.refusal is None else ""
     return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.available_at - now))} s)"]
+
+
+def _held_lane(store: Store, message: Message) -> LaneChange | None:
+    lane = Lane(message.source_chain, message.destination_chain)
+    return next((change for change in store.lanes.held() if change.lane == lane), None)
+
+
+def _lane_held(change: LaneChange | None) -> list[str]:
+    if change is None:
+        return []
+    return [f"the relayer's lane is {change.state.value}, by {change.by}: {change.reason} (`waybill lane resume`)"]
 
 
 def _held_retries(retries: Sequence[RetryJob]) -> list[str]:

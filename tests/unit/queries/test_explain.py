@@ -8,7 +8,7 @@ import pytest
 
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob
-from bridge.domain.lanes import Lane
+from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry
 from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.contracts import INBOX
@@ -17,8 +17,9 @@ from bridge.protocol.indexed import ChainRecord, MessageRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
-from bridge.queries.explain import Explanation, Kept, Stage, explain, lag_of
-from tests.builders import message_record, retry_request
+from bridge.queries.explain import Explanation, Kept, Stage, explain, lag_of, read_kept
+from tests.builders import message_record, observed_range, retry_request
+from tests.support.memory_store import MemoryStore
 
 NOW = 1_000.0
 MESSAGE = Message(
@@ -257,6 +258,18 @@ def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_
     execution = replace(EXECUTION, state=state)
     told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.reason == f"axelar, wormhole delivered, which is enough, and it has not been executed yet; {said}"
+
+
+def test_a_lane_that_an_operator_paused_is_named_as_what_a_message_waits_for() -> None:
+    store = MemoryStore()
+    store.observations.record(observed_range(MESSAGE))
+    lane = Lane(MESSAGE.source_chain, MESSAGE.destination_chain)
+    store.lanes.change(LaneChange(lane=lane, state=LaneState.PAUSED, reason="an upgrade", by="ann", at=NOW))
+    kept = read_kept(MESSAGE.id, None, store, None)
+    said = explain(MESSAGE, kept, receipts=frozenset(), executed=False, now=NOW).reason
+    assert "the relayer's lane is PAUSED, by ann: an upgrade (`waybill lane resume`)" in said
+    executed = explain(MESSAGE, kept, receipts=frozenset({Gmp.HYPERLANE}), executed=True, now=NOW)
+    assert "PAUSED" not in executed.reason
 
 
 def test_what_the_relayer_found_refused_is_called_so() -> None:
