@@ -16,6 +16,7 @@ from typing import Any, Final
 from bench import relay_chain, relay_idle, relay_store
 from bench.bar_chart import bar_chart
 from bridge.cli.logs import configure_logging
+from tests.anvil.idle_relayer import idle_relayer
 from tests.postgresql import running_postgresql
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -44,7 +45,7 @@ def main() -> None:
             print(f"    {strategy:14} {rate:12,.0f}   {DOCUMENT[strategy]}", flush=True)
         print("\n(b) messages per second between two anvil chains", flush=True)
         chain = relay_chain.measure(folder / "devnet")
-        idle = relay_idle.measure(folder / "idle")
+        idle = idle_relayer(folder / "idle", block_time=relay_idle.BLOCK_TIME, seconds=relay_idle.SECONDS)
     value: dict[str, Any] = {
         "transitions_per_s": stores,
         "strategies_per_s": committed,

@@ -56,6 +56,7 @@ class Actions:
         chains: Mapping[int, Chain],
         observations: Observations,
         senders: Mapping[int, Sending],
+        next_look: Callable[[int], Awaitable[None]],
         retry: Callable[[bytes], Awaitable[Retried]],
         report_call: Callable[[Message], Awaitable[Call]],
         dead_letters: DeadLetterQueue,
@@ -70,6 +71,7 @@ class Actions:
             chains: its chains by id.
             observations: messages that this relayer has seen.
             senders: those who pay for steps, by chain.
+            next_look: returns when a chain is looked at anyhow, so that asking it costs no HTTP request more.
             retry: sends a message again without asking its destination, which may be down.
             report_call: makes the call by which a message's destination reports how it ended.
             dead_letters: where letters are written.
@@ -81,6 +83,7 @@ class Actions:
         self._chains = chains
         self._observations = observations
         self._senders = senders
+        self._next_look = next_look
         self._retry = retry
         self._report_call = report_call
         self._letters = dead_letters
@@ -103,6 +106,7 @@ class Actions:
     async def step(self) -> bool:
         """Starts to look at every action that is not over; never more is to be done at once."""
         for coordinator in self._reader.coordinators:
+            await self._next_look(coordinator.chain)
             for number in range(1, await self._reader.count(coordinator) + 1):
                 if (coordinator, number) not in self._over:
                     self._start(f"{coordinator.address}/{number}", self._follow(coordinator, number))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -95,6 +96,7 @@ class Observer:
         self.ttl_violations = ttl_violations
         self._found = found
         self.wakeup = Wakeup()  # set by a source that learns of a new block before the next poll
+        self._look = asyncio.Event()  # set as the next look begins
         self._head: Block | None = None
         self._head_seen: bytes | None = None
         self._block_time = BlockTime()
@@ -123,11 +125,22 @@ class Observer:
         """The newest block when the chain was looked at last, for others that need no newer one."""
         return self._head or await self._chain.head()
 
+    async def next_look(self, patience: float) -> None:
+        """Returns as the next look at the chain begins, at the latest after `patience` seconds.
+
+        A question that is asked of the chain right then travels in the look's own HTTP request.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._look.wait()
+
     async def step(self) -> bool:
         """Reads one range, or takes one reorg back; says whether there is more to do at once.
 
         All that a look at a chain on which nothing happens asks is asked at the same moment, so that it is one HTTP request.
         """
+        self._look.set()
+        self._look = asyncio.Event()
         has_more, is_missing_any = await asyncio.gather(self._read_on(), self._is_missing_any(), return_exceptions=True)
         if is_missing_any is True:
             self._again_from = self._start_block

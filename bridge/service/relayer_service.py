@@ -257,12 +257,18 @@ class RelayerService:
             chains=self.chains,
             observations=self.store.observations,
             senders=payers,
+            next_look=self._next_look,
             retry=partial(self.recovery.retry, blind=True),
             report_call=self._report_call,
             dead_letters=self.dead_letter_service.dead_letter_queue,
             clock=clock,
             settings=table.settings(),
         )
+
+    async def _next_look(self, chain_id: int) -> None:
+        observer = self.relayer.observers.get(chain_id)
+        if observer is not None:
+            await observer.next_look(self._settings.actions.poll_interval)
 
     async def _report_call(self, message: Message) -> Call:
         """Has a message's destination report how it ended, over the GMPs that it came over."""

@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import structlog
 from eth_utils.crypto import keccak
 
-from bridge.rpc.answers import RangeTooLargeError, RefusedError, Request, TransientRpcError, UnknownBlockError
+from bridge.rpc.answers import RangeTooLargeError, RefusedError, Request, RpcError, TransientRpcError, UnknownBlockError
 from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registered_adapters
 from indexer.decode.hexadecimal import HexError, fixed_width, quantity
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs, scan
@@ -29,6 +30,11 @@ from indexer.sources.transport import ChainRpc, Sent, parsed_result
 
 _TAIL: Final = 8
 """Newest blocks of a range whose logs are asked for by block hash, one by one: there a node lags behind most often."""
+
+_SET_UP: Final = 1_000
+"""Blocks after the first one in which a router's own events are looked for."""
+
+log = structlog.get_logger(__name__)
 
 Logs = TypeVar("Logs", bound=Sized)
 
@@ -180,13 +186,15 @@ class _Blocks:
 class EventReader:
     """Reads events of Waybill's contracts on one chain."""
 
-    def __init__(self, rpc: ChainRpc, headers: Headers, emitters: Emitters) -> None:
-        """Reads logs of `emitters` through `rpc`."""
+    def __init__(self, rpc: ChainRpc, headers: Headers, emitters: Emitters, start_block: int) -> None:
+        """Reads logs of `emitters` through `rpc`; the router was deployed in `start_block` or soon after it."""
         self._rpc = rpc
         self._headers = headers
         self._emitters = emitters
+        self._start_block = start_block
         self._ranges = AdaptiveRanges()
         self._blooms = Blooms()
+        self._has_tried_blooms = False
 
     def read(
         self, first: int, last: int, headers: Sequence[Header], *, final: bool = False
@@ -218,6 +226,9 @@ class EventReader:
             if known is not None and self._headers.at(end).hash != known.hash:
                 raise self._changed(end)
             yield end, self._events(logs, by_number)
+        if by_hash and not self._has_tried_blooms:
+            self._has_tried_blooms = True
+            self._try_blooms(last)
         for header in by_hash:
             if self._blooms.rule_out(header, self._emitters.addresses):
                 yield header.number, schemas.EVENTS.empty_table()
@@ -227,6 +238,26 @@ class EventReader:
                 header, {address for address in self._emitters.addresses if logs.emitted_by(address).any()}
             )
             yield header.number, self._events(logs, by_number)
+
+    def _try_blooms(self, last: int) -> None:
+        """Compare a block in which the router was set up with its filter: an idle chain has no other that shows whether they hold.
+
+        It is tried once: after an error, the next event shows it too.
+        """
+        end = min(self._start_block + _SET_UP, last)
+        router = {"address": "0x" + self._emitters.router.hex()}
+
+        def read(start: int, stop: int) -> RawLogs:
+            return self._answer(router, _Blocks(start, stop, self._headers.at(stop), final=False))
+
+        try:
+            logs = next((raw for _, raw in AdaptiveRanges().read(self._start_block, end, read) if len(raw)), None)
+            if logs is not None:
+                header = self._headers.at(int(logs.block_number[0]))
+                if header.hash == logs.block_hash[0].tobytes():
+                    self._blooms.compare(header, {self._emitters.router})
+        except RpcError as error:
+            log.debug("filters of headers are not relied upon yet", chain=self._emitters.chain_id, error=str(error))
 
     def adapters(self, first: int, last: int) -> frozenset[bytes]:
         """The adapters that the router took in these blocks, asked for alone: far fewer logs than all.

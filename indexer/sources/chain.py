@@ -109,7 +109,7 @@ class ChainReader:
         self._headers = Headers(self._rpc, limits.finality_depth)
         self._schedule = PollSchedule(limits.poll_interval)
         self._next_look = limits.poll_interval
-        self._events = EventReader(self._rpc, self._headers, config.emitters)
+        self._events = EventReader(self._rpc, self._headers, config.emitters, config.start_block)
         self._lower_head_since: float | None = None
 
     def __enter__(self) -> Self:

@@ -187,12 +187,17 @@ def _actions(
         chains=chains,
         observations=store.observations,
         senders=bridge.relay_senders,
+        next_look=_at_once,
         retry=partial(bridge.recovery.retry, blind=True),
         report_call=_nothing_to_report,
         dead_letters=bridge.dead_letter_queue,
         clock=clock,
         settings=settings,
     )
+
+
+async def _at_once(_: int) -> None:
+    """A simulated request costs nothing."""
 
 
 async def _nothing_to_report(_: Message) -> Call:

@@ -94,6 +94,29 @@ def test_a_block_without_events_costs_one_request_and_no_block_costs_one() -> No
 
 
 @pytest.mark.finding("I4")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_idle_chain_costs_one_request_a_block_though_nothing_was_sent_since_the_router_was_set_up(
+    restarts: bool,
+) -> None:
+    chain = SimulatedChain(ALPHA)
+    chain.mine(routed(sent_message(1)))  # as the router's own events when it was deployed
+    for _ in range(500):
+        chain.mine()
+    endpoint = Endpoint(chain, final=0)
+    reader = reader_of(endpoint, SourceLimits())
+    position, _ = read_to(reader, ChainPosition.before(0))
+    if restarts:
+        reader = reader_of(endpoint, SourceLimits())
+        chain.mine()
+        position, _ = read_to(reader, position)
+    for _ in range(10):
+        chain.mine()
+        endpoint.requests = 0
+        position, _ = read_to(reader, position)
+        assert (position.block, endpoint.requests) == (chain.head, 2)  # the second finds no block
+
+
+@pytest.mark.finding("I4")
 @pytest.mark.parametrize("blooms", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_no_event_is_lost_whether_a_chain_has_filters_or_not(blooms: bool, seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridge.domain.finality import FinalityRule, ObservedFinality
-from bridge.domain.ports import Block
+from bridge.domain.ports import Block, Call
 from bridge.evm.chain import EvmChain
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.observer import BlockTime, Completeness, Observer, SeenCapacity, TtlViolations
@@ -54,6 +55,7 @@ class Idle:
 
     def __init__(self, chain: EvmChain, confirmations: int) -> None:
         store, clock = MemoryStore(), SystemClock()
+        self.chain = chain
         self.observer = Observer(
             chain,
             ROUTER_ADDRESS,
@@ -107,6 +109,24 @@ async def test_each_block_costs_one_http_request_and_is_read(confirmations: int)
             await relayer.look()
             assert relayer.height() == max(-1, quiet.head - confirmations)
         assert server.exchanges - before == 20
+
+
+@pytest.mark.finding("R7")
+async def test_what_is_asked_as_a_look_begins_travels_with_it_and_without_a_look_it_is_asked_all_the_same() -> None:
+    quiet = Quiet()
+    async with idle(quiet, 2) as (relayer, server):
+        await relayer.look()
+
+        async def ask_along() -> None:
+            await relayer.observer.next_look(30)
+            assert await relayer.chain.call(Call(to=ROUTER_ADDRESS, data=b"")) == bytes(64)
+
+        before = server.exchanges
+        for _ in range(20):
+            quiet.head += 1
+            await asyncio.gather(ask_along(), relayer.look())
+        assert server.exchanges - before == 20
+        await relayer.observer.next_look(0.01)
 
 
 @pytest.mark.finding("R7")
