@@ -8,16 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 import pytest
 from eth_account import Account
 from eth_typing import Hash32
 
 from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
 from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Chain
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -34,7 +37,7 @@ from tests.builders import ALPHA, BETA, block, message, observed_range
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
-from tests.unit.dead_letters.world import SEALER
+from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
 LANE = Lane(ALPHA, BETA)
@@ -207,6 +210,49 @@ async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line
         world.down.clear()
         await until(lambda: followed(store, sent.message).state is SyncState.APPLIED, seconds=900)
     assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+class Blank:
+    """A source that shows no block."""
+
+    async def block(self, _: int) -> None:
+        return None
+
+
+@pytest.mark.requirement("OIP-136", "OIP-143")
+@in_virtual_time
+async def test_what_its_source_does_not_show_is_forced_on_no_destination() -> None:
+    world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    one = propagation(world, store, counting)
+    async with running(SimulatedRelayer(world, store)), at_work(one):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
+        one._chains = {**world.chains, ALPHA: cast(Chain, Blank())}
+        await until(lambda: followed(store, sent.message).state is SyncState.DIVERGED, seconds=1500)
+        assert "does not show the block that its record names" in followed(store, sent.message).outcome
+    assert True not in counting.by_force
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-116", "OIP-132")
+@in_virtual_time
+async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store)
+    sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+    await until(lambda: sent.created != [])
+    event_id = f"0x{sent.message.id.hex()}/hyperlane/0"
+    seal = KeySealer(SEALER)
+    bridge.dead_letters.append(entered(event_id, messageId=f"0x{sent.message.id.hex()}"), seal)
+    abandoned = happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON)
+    bridge.dead_letters.append(abandoned, seal)
+    with pytest.raises(AbandonedError):
+        await router_propagator(world, bridge).propagate(sent.message)
+    assert all(chain.broadcasts == 0 for chain in world.chains.values())
     await world.stop()
 
 
