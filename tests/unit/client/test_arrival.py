@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bridge.client import RouteRequest, TtlTooShortError
+from bridge.client import Client, RouteRequest, TtlTooShortError
 from bridge.client.routing import USUAL_GMP_SECONDS, refuse_short_ttl
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
@@ -20,10 +20,15 @@ BLOCK_TIME = 12
 CONFIRMATIONS = 3
 
 
-async def asked(ttl: int, kind: Kind = Kind.PLAIN, finality: FinalityTag | None = None) -> None:
+def mined() -> SimulatedChain:
     seconds = iter(range(0, 10_000, BLOCK_TIME))
     chain = SimulatedChain(ALPHA, random.Random(1), now=lambda: float(next(seconds)))
     chain.mine(40)
+    return chain
+
+
+async def asked(ttl: int, kind: Kind = Kind.PLAIN, finality: FinalityTag | None = None) -> None:
+    chain = mined()
     deployed = World().deployment.chain(ALPHA)
     source = deployed.model_copy(update={"confirmations": CONFIRMATIONS, "finality": finality, "name": "alpha"})
     request = RouteRequest(destination="beta", recipient="0x", payload=b"", gmps=(Gmp.AXELAR,), ttl=ttl, kind=kind)
@@ -40,6 +45,19 @@ async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refus
     says = f"a TTL of {least - 1} s .* {blocks * BLOCK_TIME} s until alpha is final, and 10 s that a GMP usually takes"
     with pytest.raises(TtlTooShortError, match=says):
         await asked(least - 1, finality=finality)
+
+
+@pytest.mark.requirement("OIP-34")
+@pytest.mark.parametrize(("confirmations", "ttl"), [(CONFIRMATIONS, 300), (30, 30 * BLOCK_TIME + 10)])
+@in_virtual_time
+async def test_the_ttl_of_a_kind_is_longer_where_its_source_takes_longer_to_be_final(
+    confirmations: int, ttl: int
+) -> None:
+    source = World().deployment.chain(ALPHA).model_copy(update={"confirmations": confirmations, "finality": None})
+    request = RouteRequest(
+        destination="beta", recipient="0x", payload=b"", gmps=(Gmp.AXELAR,), ttl=None, kind=Kind.STATE_SYNC
+    )
+    assert await Client(World().deployment, {ALPHA: mined()})._ttl(source, request) == ttl
 
 
 @in_virtual_time
