@@ -159,7 +159,7 @@ SUITES = (
         counts=pytest_counts,
     ),
     pytest_suite("unit", "Python, without chains or Spark", 420, *BESIDE_EACH_OTHER),
-    pytest_suite("simulation", "storms in a simulated world", 240),
+    pytest_suite("simulation", "storms in a simulated world", 240, *BESIDE_EACH_OTHER[:2], "--dist=load"),
     pytest_suite("anvil", "Python, against real anvil chains", 540, *BESIDE_EACH_OTHER, missing=release.missing),
     pytest_suite("spark", "Python, on real Spark sessions", 480, *BESIDE_EACH_OTHER),
     pytest_suite("kafka", "streams out, with a real Apache Kafka", 150, *BESIDE_EACH_OTHER, missing=kafka_missing),

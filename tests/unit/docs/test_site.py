@@ -37,6 +37,16 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(html.unescape(name) for name in re.findall(r'\sid="([^"]+)"', page.read_text()))
 
 
+@pytest.mark.timeout(320)
+def test_the_site_builds_without_a_warning_can_be_searched_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    for place in build_docs.MADE:
+        assert (site / place).with_suffix(".html").exists()
+    assert "troubleshooting" in (site / "searchindex.js").read_text()
+    for page in site.rglob("*.html"):
+        foreign = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", page.read_text())
+        assert not foreign, f"{page.name} loads {foreign}"
+
+
 @pytest.mark.finding("E11")
 @pytest.mark.timeout(320)
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
