@@ -67,9 +67,8 @@ abstract contract RouterGasHarness is ExecutionGas {
         _destination = _router();
         _recipient = address(new NoOpRecipient());
         for (uint8 number = 1; number <= 3; ++number) {
-            _inbound[number - 1] = address(new StubAdapter());
-            _source.addAdapter(Gmp.wrap(number), address(new StubAdapter()));
-            _destination.addAdapter(Gmp.wrap(number), _inbound[number - 1]);
+            _add(_source, Gmp.wrap(number));
+            _inbound[number - 1] = _add(_destination, Gmp.wrap(number));
         }
         vm.chainId(HERE);
         _source.setPeer(THERE, address(_destination).toBytes32(), 1);
@@ -79,6 +78,12 @@ abstract contract RouterGasHarness is ExecutionGas {
         _source.route(_request(1, true));
         _receive(1, _message(1, 1000));
         vm.chainId(HERE);
+    }
+
+    /// @dev As a deployment adds it.
+    function _add(IRouter router, Gmp gmp) private returns (address adapter) {
+        adapter = router.createAdapter(gmp, 1, type(StubAdapter).creationCode);
+        router.addAdapter(gmp, adapter);
     }
 
     /// @dev As it is deployed: `make release` compiles it.

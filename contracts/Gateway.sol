@@ -11,7 +11,7 @@ import {IGateway} from "./interfaces/IGateway.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IProfiles} from "./interfaces/IProfiles.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
+import {Gmp, GmpSet, GmpTable, HIGHEST_GMP} from "./types/Gmp.sol";
 import {GmpFee, Message, MessageEncoding} from "./types/Message.sol";
 import {SentMessage, SentMessageLibrary} from "./types/MessageRecords.sol";
 import {Profile} from "./types/Profile.sol";
@@ -30,8 +30,8 @@ abstract contract Gateway is IGateway, Quotes {
         nonReentrantSend
         returns (bytes32 sendId)
     {
-        (Message memory message, Profile memory profile) = _composeFrom(recipient, payload, attributes);
-        bytes32 messageId = _register(message);
+        (bytes32 messageId, Message memory message, Profile memory profile) =
+            _registerFrom(recipient, payload, attributes);
         SentMessage sent = SentMessageLibrary.unfundedOf(msg.sender, profile.gmps, profile.retriable);
         _sent[messageId] = sent;
         emit IMessageSender.MessageUnfunded(
@@ -50,7 +50,7 @@ abstract contract Gateway is IGateway, Quotes {
         SentMessage sent = _sent[messageId];
         if (!sent.isUnfunded()) revert IMessageSender.NotUnfunded(messageId);
         if (refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
-        _requireAlive(message, messageId, sent);
+        _requireAlive(message, messageId, sent, _gmps);
         _fund(messageId, message, sent, refundTo);
     }
 
@@ -59,10 +59,9 @@ abstract contract Gateway is IGateway, Quotes {
         return profiles.supportsAttribute(selector);
     }
 
-    function _composeFrom(bytes calldata recipient, bytes calldata payload, bytes[] calldata attributes)
+    function _registerFrom(bytes calldata recipient, bytes calldata payload, bytes[] calldata attributes)
         private
-        view
-        returns (Message memory message, Profile memory profile)
+        returns (bytes32 messageId, Message memory message, Profile memory profile)
     {
         uint64 chain;
         address account;
@@ -74,7 +73,7 @@ abstract contract Gateway is IGateway, Quotes {
         message.ttl = profile.ttl;
         message.kind = profile.kind;
         message.quorum = profile.quorum;
-        _setDestination(message);
+        messageId = _register(message, _setDestination(message, _gmps));
     }
 
     /// @dev Sends an unfunded message over all the GMPs that its sender chose, each at the fee that it asks for now. The payer
@@ -88,10 +87,11 @@ abstract contract Gateway is IGateway, Quotes {
         Attempt memory attempt;
         (attempt.messageId, attempt.refundTo) = (messageId, refundTo);
         (bytes memory data, bytes memory envelope) = _encodeDispatch(attempt, message);
+        GmpTable table = _quickTable(_gmps);
         GmpSet took;
         uint256 spent;
         for (uint256 index; index < gmps.length; ++index) {
-            if (!_dispatchTo(attempt, gmps[index].gmp, gmps[index].fee, data)) continue;
+            if (!_dispatchTo(attempt, table, gmps[index].gmp, gmps[index].fee, data)) continue;
             took = took.with(gmps[index].gmp);
             spent += gmps[index].fee;
         }

@@ -1,18 +1,35 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {Create3} from "@openzeppelin/contracts/utils/Create3.sol";
+
 import {LanePolicy} from "./LanePolicy.sol";
 import {RecipientPolicy} from "./RecipientPolicy.sol";
 import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {ILanePolicy} from "./interfaces/ILanePolicy.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Epochs, Gmp, GmpSet, HIGHEST_GMP, NO_GMP, NO_TABLE} from "./types/Gmp.sol";
+import {Epochs, Gmp, GmpSet, HIGHEST_GMP, NO_GMP} from "./types/Gmp.sol";
+import {LaneWord} from "./types/MessageRecords.sol";
 
 /// @dev Who may carry, and who is on the other side; {IGmpRegistry} says what it promises.
 abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
     using Addresses for address;
     using Addresses for bytes32;
+
+    uint8 private constant HIGHEST_NUMBER = 7;
+
+    /// @inheritdoc IGmpRegistry
+    function createAdapter(Gmp gmp, uint8 number, bytes calldata creationCode)
+        external
+        onlyOwner
+        returns (address adapter)
+    {
+        gmp.toSet();
+        if (number == 0 || number > HIGHEST_NUMBER) revert InvalidCreationNumber(number);
+        adapter = Create3.deploy(0, _creationSalt(gmp, number), creationCode);
+        _creationHashes[adapter] = keccak256(creationCode);
+    }
 
     /// @inheritdoc IGmpRegistry
     function addAdapter(Gmp gmp, address adapter) external onlyOwner {
@@ -20,26 +37,26 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         _gmps.epochs().requireRevocable(gmp);
         if (_adapterSlots[gmp].adapter != address(0)) revert GmpAlreadyHasAdapter(gmp, _adapterSlots[gmp].adapter);
         _bind(gmp, adapter);
-        _setTable(_gmps.withEnabled(enabled));
+        _setTable(_gmps.withEnabled(enabled).withCreatedAs(gmp, _createdAs(gmp, adapter)));
         emit AdapterAdded(gmp, adapter);
     }
 
     /// @inheritdoc IGmpRegistry
     function replaceAdapter(Gmp gmp, address adapter) external onlyOwner {
         address previous = _requireAdapter(gmp);
-        _tables[previous] = NO_TABLE;
+        _tables[previous] = _tables[previous].withoutCopy();
         _bind(gmp, adapter);
-        _setTable(_gmps);
+        _setTable(_gmps.withCreatedAs(gmp, _createdAs(gmp, adapter)));
         emit AdapterReplaced(gmp, adapter, previous);
     }
 
     /// @inheritdoc IGmpRegistry
     function revokeAdapter(Gmp gmp) external onlyRevoker {
         address adapter = _requireAdapter(gmp);
-        _tables[adapter] = NO_TABLE;
+        _tables[adapter] = _tables[adapter].withoutCopy();
         delete _adapterSlots[gmp].adapter;
         Epochs epochs = _gmps.epochs().bump(gmp);
-        _setTable(_gmps.withEnabled(_gmps.enabled().without(gmp)).withEpochs(epochs));
+        _setTable(_gmps.withEnabled(_gmps.enabled().without(gmp)).withEpochs(epochs).withCreatedAs(gmp, 0));
         emit AdapterRevoked(gmp, adapter, epochs.epochOf(gmp));
     }
 
@@ -50,10 +67,10 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         if (router == 0) revert ZeroAddress();
         // Every peer is an EVM router; a word that is no address could never answer.
         address peer = router.toAddress();
-        _lanes[chain].peer = peer;
+        _lanes[chain].word = _lanes[chain].word.withPeer(peer);
         _knownPeers[chain][peer] = true;
         // A floor that was raised in an emergency must not fall because a peer changes.
-        uint8 present = _lanes[chain].floor;
+        uint8 present = _lanes[chain].word.floor();
         _setFloor(chain, floor > present ? floor : present);
         emit PeerSet(chain, router);
     }
@@ -63,7 +80,10 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         if (!_isPeer(chain, router)) revert ILanePolicy.UnknownPeer(chain, router);
         address peer = router.toAddress();
         delete _knownPeers[chain][peer];
-        if (_lanes[chain].peer == peer) delete _lanes[chain].peer;
+        LaneWord word = _lanes[chain].word;
+        if (word.peer() == peer) _lanes[chain].word = word.withPeer(address(0));
+        // For good: from now on every lane is looked at before a message of it is taken or sent again.
+        _setTable(_gmps.withLanesClosed(type(uint16).max));
         emit PeerRevoked(chain, router);
     }
 
@@ -78,6 +98,11 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
     }
 
     /// @inheritdoc IGmpRegistry
+    function creationHashOf(address adapter) external view returns (bytes32) {
+        return _creationHashes[adapter];
+    }
+
+    /// @inheritdoc IGmpRegistry
     function enabledGmps() external view returns (GmpSet) {
         return _gmps.enabled();
     }
@@ -89,12 +114,20 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
 
     /// @inheritdoc IGmpRegistry
     function peerOf(uint64 chain) external view returns (bytes32) {
-        return _lanes[chain].peer.toBytes32();
+        return _lanes[chain].word.peer().toBytes32();
     }
 
     /// @inheritdoc IGmpRegistry
     function isPeer(uint64 chain, bytes32 router) external view returns (bool) {
         return _isPeer(chain, router);
+    }
+
+    /// @dev Nothing but {createAdapter} can put code at such an address.
+    function _createdAs(Gmp gmp, address adapter) private view returns (uint8 number) {
+        if (_creationHashes[adapter] == 0) return 0;
+        for (number = HIGHEST_NUMBER; number != 0; --number) {
+            if (_createdAddress(gmp, number) == adapter) return number;
+        }
     }
 
     function _requireAdapter(Gmp gmp) private view returns (address adapter) {

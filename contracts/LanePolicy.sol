@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {Create3} from "@openzeppelin/contracts/utils/Create3.sol";
+
 import {RouterState} from "./RouterState.sol";
 import {ILanePolicy} from "./interfaces/ILanePolicy.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {ALL_GMPS, Gmp, GmpSet, GmpTable, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {LaneWord} from "./types/MessageRecords.sol";
 
 /// @dev What the configuration means for a message: whom it may go to and come from, when, and what its recipient demands.
 abstract contract LanePolicy is RouterState {
@@ -13,26 +16,48 @@ abstract contract LanePolicy is RouterState {
 
     /// @dev Refuses a lane that is paused, or on whose other side that router is not known. The current peer costs no further
     ///      look.
-    /// @return floor The lane's least quorum for recipients without a policy.
-    function _requireLane(uint64 chain, bytes32 router) internal view returns (uint8 floor) {
+    function _requireLane(GmpTable table, uint64 chain, bytes32 router) internal view returns (LaneWord word) {
         LaneState storage lane = _lanes[chain];
-        address peer;
-        uint16 pausedDay;
-        (peer, floor, pausedDay) = (lane.peer, lane.floor, lane.pausedDay);
+        word = lane.word;
+        address peer = word.peer();
         bool isCurrent = peer.toBytes32() == router && peer != address(0);
         if (!isCurrent && !_isPeer(chain, router)) revert ILanePolicy.UnknownPeer(chain, router);
-        _requireNotPaused(chain, lane, pausedDay);
+        _requireNotPaused(table, chain, lane);
     }
 
-    /// @dev Only on the last day of a pause, or before, its end costs a look.
-    function _requireNotPaused(uint64 chain, LaneState storage lane, uint16 pausedDay) internal view {
-        if (block.timestamp / 1 days > pausedDay) return;
+    /// @dev Up to the last day of any lane's pause, a lane's own costs a look.
+    function _requireNotPaused(GmpTable table, uint64 chain, LaneState storage lane) internal view {
+        if (!table.mayLanesBeClosedAt(block.timestamp)) return;
         uint48 pausedUntil = lane.pausedUntil;
         if (block.timestamp < pausedUntil) revert ILanePolicy.LanePaused(chain, pausedUntil);
     }
 
     function _requireNotPaused(Gmp gmp, uint48 pausedUntil) internal view {
         if (block.timestamp < pausedUntil) revert ILanePolicy.GmpPaused(gmp, pausedUntil);
+    }
+
+    /// @dev Where {IGmpRegistry-createAdapter} puts a GMP's adapter.
+    function _createdAddress(Gmp gmp, uint8 number) internal view returns (address) {
+        return Create3.computeAddress(_creationSalt(gmp, number));
+    }
+
+    function _creationSalt(Gmp gmp, uint8 number) internal pure returns (bytes32) {
+        return bytes32((uint256(Gmp.unwrap(gmp)) << 8) | number);
+    }
+
+    /// @dev The table for sends: while any GMP may be paused, without the numbers of adapters, so that all slots are looked at.
+    function _quickTable(GmpTable table) internal view returns (GmpTable) {
+        return table.pausedAt(block.timestamp) == NO_GMPS ? table : table.withoutCreated();
+    }
+
+    /// @dev Who speaks for a GMP now, or zero. The address of an adapter that the router created follows from its number, without a
+    ///      look at its slot: that saves 1,850 gas for each GMP of a send.
+    /// @param table What {_quickTable} makes of the router's.
+    function _activeAdapter(GmpTable table, Gmp gmp) internal view returns (address) {
+        uint8 number = table.createdAs(gmp);
+        if (number != 0) return _createdAddress(gmp, number);
+        AdapterSlot storage slot = _adapterSlots[gmp];
+        return block.timestamp < slot.pausedUntil ? address(0) : slot.adapter;
     }
 
     /// @dev The GMPs that are enabled and not paused now.
@@ -50,7 +75,7 @@ abstract contract LanePolicy is RouterState {
         _gmps = table;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
             address adapter = _adapterSlots[Gmp.wrap(number)].adapter;
-            if (adapter != address(0)) _tables[adapter] = table.copyFor(Gmp.wrap(number));
+            if (adapter != address(0)) _tables[adapter] = table.copyFor(Gmp.wrap(number), _tables[adapter]);
         }
     }
 
@@ -73,8 +98,11 @@ abstract contract LanePolicy is RouterState {
         view
         returns (uint8 least, GmpSet allowed)
     {
-        Policy storage policy = _policies[recipient][chain];
-        (least, allowed) = (policy.quorum, policy.gmps);
+        // Who may be called is asked of the same word, so that a recipient without a policy costs one look.
+        if (_tables[recipient].hasPolicy()) {
+            Policy storage policy = _policies[recipient][chain];
+            (least, allowed) = (policy.quorum, policy.gmps);
+        }
         if (least == 0) return (floor, ALL_GMPS);
     }
 

@@ -41,11 +41,12 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         Message memory message = MessageEncoding.load(request);
         bytes32 payloadHash = keccak256(message.payload);
         bytes32 messageId = message.idOf(payloadHash);
-        uint8 floor = _requireDeliverable(message);
+        GmpTable table = _gmps;
+        _requireDeliverable(table, message);
         Receipts receipts = _receipts[messageId];
         _requireNotEnded(messageId, receipts);
         if (_isExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
-        (uint8 count, uint8 quorum) = _countReceipts(message, floor, receipts.valid(_gmps.epochs(), _activeGmps(_gmps)));
+        (uint8 count, uint8 quorum) = _countReceipts(table, message, receipts.valid(table.epochs(), _activeGmps(table)));
         // `>=`, so that a message can't be stranded by a quorum that was lowered after more had delivered.
         if (count < quorum) revert QuorumNotReached(messageId, count, quorum);
 
@@ -60,7 +61,9 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
     function expire(Message calldata request) external nonReentrantReceive {
         Message memory message = MessageEncoding.load(request);
         bytes32 messageId = message.id();
-        _requireDeliverable(message);
+        GmpTable table = _gmps;
+        _requireDeliverable(table, message);
+        _requireLane(table, message.sourceChain, message.sourceRouter);
         Receipts receipts = _receipts[messageId];
         _requireNotEnded(messageId, receipts);
         if (!_isExpired(message)) revert NotExpired(messageId, message.sentAt, message.ttl);
@@ -76,15 +79,18 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (message.sourceChain != originChain) revert WrongSourceChain(message.sourceChain, originChain);
     }
 
-    /// @return floor The lane's least quorum for recipients without a policy.
-    function _requireDeliverable(Message memory message) private view returns (uint8 floor) {
+    /// @dev Refuses what could never be executed here, and what comes over a lane that is closed. Whether the source router was ever
+    ///      known is asked at the quorum ({_countReceipts}).
+    function _requireDeliverable(GmpTable table, Message memory message) private view {
         if (message.destinationChain != block.chainid || message.destinationRouter != address(this).toBytes32()) {
             revert WrongDestination(message.destinationChain, message.destinationRouter);
         }
         if (message.quorum == 0) revert ZeroQuorum();
         message.sender.toAddress();
         message.recipient.toAddress();
-        return _requireLane(message.sourceChain, message.sourceRouter);
+        if (table.mayLanesBeClosedAt(block.timestamp)) {
+            _requireLane(table, message.sourceChain, message.sourceRouter);
+        }
     }
 
     /// @dev Adds the receipt of the adapter's GMP, unless it is there.
@@ -96,7 +102,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         view
         returns (Receipts receipts, uint8 count, uint8 quorum)
     {
-        uint8 floor = _requireDeliverable(message);
+        _requireDeliverable(table, message);
         Gmp gmp = table.gmp();
         GmpSet own = gmp.toSet();
         if (table.pausedAt(block.timestamp).intersect(own) != NO_GMPS) {
@@ -106,19 +112,19 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         GmpSet known = receipts.valid(table.epochs(), table.enabled());
         if (known.intersect(own) != NO_GMPS) revert AlreadyReceived(messageId, gmp);
         receipts = receipts.record(gmp, table.epochs());
-        (count, quorum) = _countReceipts(message, floor, known.unite(own).intersect(_activeGmps(table)));
+        (count, quorum) = _countReceipts(table, message, known.unite(own).intersect(_activeGmps(table)));
     }
 
-    /// @dev How many of the receipts count for the message, and how many it needs now. What the recipient demands is a slot of
-    ///      its own, which is read only once the message's own quorum is there. Until then the lane's floor stands for it.
-    function _countReceipts(Message memory message, uint8 floor, GmpSet active)
+    /// @dev How many of the receipts count for the message, and how many it needs now. Its lane and what its recipient demands are
+    ///      looked at only once the message's own quorum is there (docs/decisions/0096).
+    function _countReceipts(GmpTable table, Message memory message, GmpSet active)
         private
         view
         returns (uint8 count, uint8 quorum)
     {
-        count = active.count();
-        quorum = message.quorum;
-        if (count < quorum) return (count, quorum > floor ? quorum : floor);
+        (count, quorum) = (active.count(), message.quorum);
+        if (count < quorum) return (count, quorum);
+        uint8 floor = _requireLane(table, message.sourceChain, message.sourceRouter).floor();
         GmpSet allowed;
         (quorum, allowed) = _requiredQuorum(message, floor);
         return (active.intersect(allowed).count(), quorum);

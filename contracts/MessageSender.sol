@@ -5,15 +5,15 @@ import {SenderBase} from "./SenderBase.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {GmpSet} from "./types/Gmp.sol";
 import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "./types/Message.sol";
-import {SentMessage} from "./types/MessageRecords.sol";
+import {LaneWord, SentMessage} from "./types/MessageRecords.sol";
 
 /// @dev The sending half; {IMessageSender} says what it promises.
 abstract contract MessageSender is IMessageSender, SenderBase {
     /// @inheritdoc IMessageSender
     function route(Route calldata request) external payable nonReentrantSend returns (bytes32 messageId) {
-        Message memory message = _compose(request);
         GmpFee[] calldata gmps = request.gmps;
         Attempt memory attempt = _newAttempt(request.minDispatched, request.refundTo, gmps);
+        (Message memory message, LaneWord lane) = _compose(request, attempt.table);
         uint8 quorum = message.quorum;
         if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
         bool retriable = request.retriable;
@@ -21,7 +21,7 @@ abstract contract MessageSender is IMessageSender, SenderBase {
         if (!retriable && attempt.required < quorum) {
             revert InvalidMinDispatched(request.minDispatched, quorum, gmps.length);
         }
-        messageId = _create(message, attempt, gmps, retriable);
+        messageId = _create(message, lane, attempt, gmps, retriable);
     }
 
     /// @inheritdoc IMessageSender
@@ -36,12 +36,12 @@ abstract contract MessageSender is IMessageSender, SenderBase {
         if (msg.sender != sender && msg.sender != _retriers[sender] && message.kind != Kind.REPORT) {
             revert NotSenderOrRetrier(messageId, msg.sender, sender);
         }
-        _requireAlive(message, messageId, sent);
+        GmpFee[] calldata gmps = request.gmps;
+        Attempt memory retry = _newAttempt(request.minDispatched, request.refundTo, gmps);
+        _requireAlive(message, messageId, sent, retry.table);
         sent = sent.withOneMoreAttempt();
         _sent[messageId] = sent;
         attempt = sent.attempts();
-        GmpFee[] calldata gmps = request.gmps;
-        Attempt memory retry = _newAttempt(request.minDispatched, request.refundTo, gmps);
         (retry.messageId, retry.number) = (messageId, attempt);
         (GmpSet took,) = _dispatch(retry, gmps, message);
         emit MessageRetried(messageId, message.destinationChain, attempt, took);

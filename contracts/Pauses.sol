@@ -122,8 +122,7 @@ abstract contract Pauses is IPauses, LanePolicy {
     function _setLanePause(uint64 chain, uint48 until, bool byGuardian) private {
         LaneState storage lane = _lanes[chain];
         (lane.pausedUntil, lane.pausedByGuardian) = (until, byGuardian);
-        // The days last until 2149.
-        lane.pausedDay = uint16(until / 1 days);
+        _setTable(_gmps.withLanesClosed(_dayOf(until)));
         _lanePauses[chain].setExcluding(_gmpPauses, until);
         emit LanePauseSet(chain, until);
     }
@@ -138,8 +137,13 @@ abstract contract Pauses is IPauses, LanePolicy {
             if (end > block.timestamp) paused = paused.with(Gmp.wrap(number));
             if (end > last) last = end;
         }
-        _setTable(_gmps.withPaused(paused, last));
+        _setTable(_gmps.withPaused(paused, _dayOf(last)));
         _gmpPauses.set(last);
         emit GmpPauseSet(gmp, until);
+    }
+
+    /// @dev The days last until 2149.
+    function _dayOf(uint48 time) private pure returns (uint16) {
+        return uint16(time / 1 days);
     }
 }

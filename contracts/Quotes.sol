@@ -8,14 +8,15 @@ import {IQuotes} from "./interfaces/IQuotes.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp} from "./types/Gmp.sol";
 import {DispatchFailure, GmpFee, Message, MessageEncoding, Route} from "./types/Message.sol";
+import {LaneWord} from "./types/MessageRecords.sol";
 
 /// @dev What sending costs; {IQuotes} says what it promises.
 abstract contract Quotes is IQuotes, SenderBase {
     /// @inheritdoc IQuotes
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees) {
         fees = request.gmps;
-        Message memory message = _compose(request);
-        message.nonce = _lanes[message.destinationChain].sent.nextNonce();
+        (Message memory message, LaneWord lane) = _compose(request, _gmps);
+        message.nonce = lane.sent().nextNonce();
         total = _quote(fees, message, request.minDispatched == 0 ? fees.length : request.minDispatched);
     }
 
@@ -55,8 +56,8 @@ abstract contract Quotes is IQuotes, SenderBase {
 
     /// @dev Asks with as much gas as an adapter gets to send: who calls can't choose which of them answer.
     function _quoteOne(Gmp gmp, bytes memory data) private view returns (bool told, uint256 fee, bytes memory answer) {
-        (address adapter, uint48 pausedUntil) = (_adapterSlots[gmp].adapter, _adapterSlots[gmp].pausedUntil);
-        if (!_isActive(adapter, pausedUntil)) return (false, 0, _inactiveReason(gmp, adapter, pausedUntil));
+        address adapter = _activeAdapter(_quickTable(_gmps), gmp);
+        if (adapter == address(0)) return (false, 0, _inactiveReason(gmp));
         uint256 gas = _requireAdapterGas(gmp, data.length);
         (told, answer) = BoundedCall.tryView(adapter, gas, data, MAX_REASON);
         told = told && answer.length == 32;

@@ -11,12 +11,13 @@ abstract contract RecipientPolicy is IRecipientPolicy, Roles {
     function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external {
         if (quorum > gmps.count() || (quorum == 0 && gmps != NO_GMPS)) revert InvalidPolicy(quorum, gmps);
         _policies[msg.sender][chain] = Policy({quorum: quorum, gmps: gmps});
+        _tables[msg.sender] = _tables[msg.sender].withPolicy();
         emit PolicySet(msg.sender, chain, quorum, gmps);
     }
 
     /// @inheritdoc IRecipientPolicy
     function setFloor(uint64 chain, uint8 floor) external onlyRevoker {
-        if (floor < _lanes[chain].floor) _checkOwner();
+        if (floor < _lanes[chain].word.floor()) _checkOwner();
         _setFloor(chain, floor);
     }
 
@@ -28,13 +29,13 @@ abstract contract RecipientPolicy is IRecipientPolicy, Roles {
 
     /// @inheritdoc IRecipientPolicy
     function floorOf(uint64 chain) external view returns (uint8) {
-        return _lanes[chain].floor;
+        return _lanes[chain].word.floor();
     }
 
     /// @dev The only way to change a floor, so that no lane has one that demands nothing or can never be reached.
     function _setFloor(uint64 chain, uint8 floor) internal {
         if (floor == 0 || floor > Gmp.unwrap(HIGHEST_GMP)) revert InvalidFloor(floor);
-        _lanes[chain].floor = floor;
+        _lanes[chain].word = _lanes[chain].word.withFloor(floor);
         emit FloorSet(chain, floor);
     }
 }

@@ -6,7 +6,7 @@ import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {GmpFee, Kind, Message, MessageEncoding} from "./types/Message.sol";
-import {Execution} from "./types/MessageRecords.sol";
+import {Execution, LaneWord} from "./types/MessageRecords.sol";
 
 /// @dev Cancellations and reports, as they are sent; {IRouterMessages} says what it promises.
 abstract contract RouterMessages is IRouterMessages, SenderBase {
@@ -65,11 +65,11 @@ abstract contract RouterMessages is IRouterMessages, SenderBase {
         Attempt memory attempt,
         GmpFee[] calldata gmps
     ) private returns (bytes32) {
-        _requireLane(message.destinationChain, message.destinationRouter);
+        LaneWord lane = _requireLane(_gmps, message.destinationChain, message.destinationRouter);
         message.recipient = message.destinationRouter;
         message.quorum = quorum;
         message.replaces = messageId;
-        return _create(message, attempt, gmps, true);
+        return _create(message, lane, attempt, gmps, true);
     }
 
     /// @dev A message without its payload, the payload's hash, and its id.

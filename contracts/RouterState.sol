@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 
 import {Gmp, GmpSet, GmpTable} from "./types/Gmp.sol";
-import {Execution, LaneTotal, Receipts, SentMessage, SentTotal} from "./types/MessageRecords.sol";
+import {Execution, LaneTotal, LaneWord, Receipts, SentMessage} from "./types/MessageRecords.sol";
 import {PauseLog} from "./types/Pauses.sol";
 
 /// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that is too large for one.
@@ -21,13 +21,7 @@ abstract contract RouterState is Ownable2Step {
     /// @dev What sending to and receiving from a chain need to know of it: one slot for every message, one for each execution, and
     ///      one for pauses.
     struct LaneState {
-        /// @dev The router that new messages go to, or zero.
-        address peer;
-        /// @dev Least quorum for recipients without a policy.
-        uint8 floor;
-        /// @dev The day on which the newest pause ends, in days since 1970. Only up to it the pause itself is looked at.
-        uint16 pausedDay;
-        SentTotal sent;
+        LaneWord word;
         LaneTotal executed;
         uint48 pausedUntil;
         bool pausedByGuardian;
@@ -47,8 +41,9 @@ abstract contract RouterState is Ownable2Step {
     uint48 internal _guardianPausesEnd;
     GmpTable internal _gmps;
     mapping(Gmp gmp => AdapterSlot) internal _adapterSlots;
-    /// @dev Every adapter in use has a copy of the table, so that a delivery reads one slot and not two.
-    mapping(address adapter => GmpTable) internal _tables;
+    /// @dev Every adapter in use has a copy of the table, so that a delivery reads one slot and not two. A recipient that ever set
+    ///      a policy has a word that says so.
+    mapping(address account => GmpTable) internal _tables;
     mapping(uint64 chain => LaneState) internal _lanes;
     mapping(uint64 chain => mapping(address router => bool known)) internal _knownPeers;
     mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
@@ -57,6 +52,8 @@ abstract contract RouterState is Ownable2Step {
     address internal _tripwire;
     /// @dev When the whole allowance for pausing a GMP is back, Unix seconds, for each account that ever was the tripwire.
     mapping(address tripwire => mapping(Gmp gmp => uint48)) internal _tripwireRestedAt;
+    /// @dev Of the code that made each adapter that the router created.
+    mapping(address adapter => bytes32) internal _creationHashes;
 
     // ---- sending
 

@@ -6,7 +6,7 @@ import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IRouterViews} from "./interfaces/IRouterViews.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet} from "./types/Gmp.sol";
-import {Execution} from "./types/MessageRecords.sol";
+import {Execution, SentTotal} from "./types/MessageRecords.sol";
 
 /// @dev What a router remembers; {IRouterViews} says what it promises.
 abstract contract RouterViews is IRouterViews, LanePolicy {
@@ -44,7 +44,8 @@ abstract contract RouterViews is IRouterViews, LanePolicy {
 
     /// @inheritdoc IRouterViews
     function sentTo(uint64 chain) external view returns (uint64 count, uint32 sum) {
-        return (_lanes[chain].sent.count(), _lanes[chain].sent.sum());
+        SentTotal sent = _lanes[chain].word.sent();
+        return (sent.count(), sent.sum());
     }
 
     /// @inheritdoc IRouterViews

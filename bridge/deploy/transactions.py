@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eth_abi.abi import encode
+from eth_typing import ChecksumAddress
 from eth_utils import keccak
 from eth_utils.abi import function_signature_to_4byte_selector
 from eth_utils.address import to_canonical_address, to_checksum_address
+from web3.types import Nonce
+from web3.utils.address import get_create_address
 
 from bridge.deploy.artifacts import Artifact
 from bridge.deploy.plan import NetworkPlan, PlannedChain
@@ -32,6 +35,8 @@ CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 
 ROUTER_NAME: Final = "router"  # what the router's creation is called among the things done
 
+# What OpenZeppelin's Create3 puts where the salt says; its first contract is the adapter.
+_CREATE3_PROXY: Final = bytes.fromhex("73365f5f37365f34f06012573d5f5f3e3d5ffd5b005f526014600cf3")
 _SALT: Final = keccak(text="waybill 1")  # another salt makes a second set of contracts
 _GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
 _ALL_GMPS: Final = 0xFFFF
@@ -74,8 +79,33 @@ class OwnContract:
     @property
     def address(self) -> str:
         """Where its code and arguments put it, on every chain."""
-        packed = b"\xff" + to_canonical_address(CREATE2_FACTORY) + _SALT + keccak(self.creation_code)
-        return to_checksum_address(keccak(packed)[12:])
+        return _create2_address(CREATE2_FACTORY, _SALT, self.creation_code)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAdapter(OwnContract):
+    """An adapter. Its router creates it, and so knows its address without reading it: sends cost less."""
+
+    router: str
+    gmp: Gmp
+    number: int
+
+    @property
+    def address(self) -> str:
+        """Where its router, its GMP and its number put it, whatever its code (CREATE3)."""
+        salt = (int(self.gmp) << 8 | self.number).to_bytes(32, "big")
+        return get_create_address(_create2_address(self.router, salt, _CREATE3_PROXY), Nonce(1))
+
+    @property
+    def creation(self) -> Transaction:
+        """The call that creates it; the router's owner makes it."""
+        call = ROUTER.encode("createAdapter", int(self.gmp), self.number, self.creation_code)
+        return Transaction(self.name, self.router, call)
+
+
+def _create2_address(creator: str, salt: bytes, code: bytes) -> ChecksumAddress:
+    packed = b"\xff" + to_canonical_address(creator) + salt + keccak(code)
+    return to_checksum_address(keccak(packed)[12:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +113,7 @@ class ChainContracts:
     """All of Waybill's contracts on one chain."""
 
     router: OwnContract
-    adapters: dict[Gmp, OwnContract]
+    adapters: dict[Gmp, OwnAdapter]
     parameters: OwnContract
     multicall: OwnContract
     vault: OwnContract | None
@@ -135,11 +165,12 @@ def _examples(router: str, owner: str) -> dict[str, OwnContract]:
     }
 
 
-def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnContract:
+def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
     described = adapter_class(gmp).CONTRACTS.read(planned.gmps[gmp.label])
     types, values = zip(*described.arguments, strict=True)
     arguments = encode(["address", *types], [router, *values])
-    return OwnContract(f"{gmp.label} adapter", Artifact.load(described.ADAPTER), arguments)
+    artifact = Artifact.load(described.ADAPTER)
+    return OwnAdapter(f"{gmp.label} adapter", artifact, arguments, router, gmp, described.adapter_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +224,16 @@ class _Here:
             async for transaction in step():
                 yield transaction
 
-    async def _is_registered(self, gmp: Gmp, adapter: OwnContract) -> bool:
-        registered = await self._read(self.contracts.router.address, ROUTER, "adapterOf", int(gmp))
+    async def _is_registered(self, gmp: Gmp, adapter: OwnAdapter) -> bool:
+        registered = await self._read(adapter.router, ROUTER, "adapterOf", int(gmp))
+        created = await self._read(adapter.router, ROUTER, "creationHashOf", adapter.address)
+        if created not in (None, bytes(32), keccak(adapter.creation_code)):
+            raise DeployError(
+                f"chain {self.planned.name!r}: the router created another adapter for {gmp.label} under number"
+                f" {adapter.number}, of other code or for other contracts of the GMP; create the plan's under another number"
+                " (createAdapter), put it in the old one's place (replaceAdapter keeps its receipts), and name that number"
+                " as `adapterNumber` in the network file"
+            )
         if registered in (None, _NOBODY, adapter.address.lower()):
             return bool(registered == adapter.address.lower())
         # Replacing keeps receipts and revoking voids them: nobody but the owner can say which is meant.

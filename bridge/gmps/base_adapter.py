@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Self
 
 import structlog
 from eth_abi.abi import decode
+from pydantic import Field
 
 from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
 from bridge.gmps.verification import Verification
@@ -53,6 +54,9 @@ class GmpContracts(FileSection, ABC):
 
     ONE_MAY_VERIFY: ClassVar[bool] = False
     """Whether the default may believe a single verifier."""
+
+    adapter_number: int = Field(default=1, ge=1, le=7)
+    """Under which number the router creates Waybill's adapter; another one puts a second adapter beside the first."""
 
     @classmethod
     def of(cls, chain: ChainDeployment) -> Self:

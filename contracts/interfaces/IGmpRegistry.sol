@@ -34,6 +34,16 @@ interface IGmpRegistry {
     /// @notice Another number's adapter sends through that contract already.
     error TransportAlreadyUsed(address transport, Gmp gmp);
 
+    /// @notice Adapters are created under the numbers 1 to 7.
+    error InvalidCreationNumber(uint8 number);
+
+    /// @notice Creates an adapter at an address that follows from this router, `gmp` and `number` alone (CREATE3).
+    ///         {addAdapter} or {replaceAdapter} registers it.
+    /// @dev Any other adapter may be registered, too. A send over one that was created here costs 1,900 gas less: the router knows
+    ///      its address without reading it. Reverts if the number was used for the GMP before.
+    /// @param creationCode What makes the adapter, its constructor's arguments included.
+    function createAdapter(Gmp gmp, uint8 number, bytes calldata creationCode) external returns (address adapter);
+
     /// @notice Registers the first adapter of a GMP, and enables the GMP.
     /// @dev Reverts if the GMP has one already ({replaceAdapter}), or if the adapter belongs to another GMP or router. Reverts
     ///      if another GMP's adapter has the same transport ({IAdapter-transport}).
@@ -59,6 +69,9 @@ interface IGmpRegistry {
 
     /// @notice The adapter that speaks for a GMP, or zero.
     function adapterOf(Gmp gmp) external view returns (address);
+
+    /// @notice keccak256 of what {createAdapter} created an adapter with; zero for any other account.
+    function creationHashOf(address adapter) external view returns (bytes32);
 
     /// @notice The GMP that an adapter speaks for, or 0.
     function gmpOf(address adapter) external view returns (Gmp);

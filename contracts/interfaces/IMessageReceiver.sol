@@ -9,8 +9,8 @@ import {Execution} from "../types/MessageRecords.sol";
 interface IMessageReceiver {
     /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included. `quorum` is how many the
     ///         message needs: its own quorum, or what its recipient demands if that is more.
-    /// @dev The recipient's policy is looked at from the message's own quorum on. Before that `receipts` includes GMPs that the
-    ///      policy leaves out, and `quorum` is the larger of the message's and the lane's floor.
+    /// @dev The lane's floor and the recipient's policy are looked at from the message's own quorum on. Before that `quorum` is the
+    ///      message's, and `receipts` includes GMPs that the policy leaves out.
     event MessageReceived(
         bytes32 indexed messageId,
         uint64 indexed sourceChain,
@@ -84,10 +84,11 @@ interface IMessageReceiver {
     /// @dev Steps:
     ///      1. check that the caller is the adapter of an enabled GMP that is not paused.
     ///      2. compute the id again.
-    ///      3. check chains, routers and the lane's pause.
+    ///      3. check chains, the destination and the lane's pause.
     ///      4. record the GMP's receipt.
     ///      5. if the message's time has run out, mark it expired.
-    ///      6. otherwise, if the quorum is reached and the message is not executed, execute it.
+    ///      6. otherwise, if the quorum is reached and the message is not executed, execute it. From its own quorum on, a message
+    ///         is refused whose source router is unknown.
     ///      A recipient that fails does not undo the receipt.
     /// @param originChain The chain that the GMP authenticated.
     /// @param envelope What the source router dispatched (docs/formats.md).

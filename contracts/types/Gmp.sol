@@ -10,12 +10,15 @@ type GmpSet is uint16;
 /// @dev One epoch per GMP, eight bits each. A GMP's epoch grows when its adapter is revoked.
 type Epochs is uint128;
 
-/// @dev The state of all GMPs, in one slot. From the lowest bit:
+/// @dev What every send and every delivery looks at first, in one slot. Days are counted since 1970. From the lowest bit:
 ///      16 bits: the GMPs that are enabled.
 ///      16 bits: the GMPs that may be paused; only for them the time has to be looked up.
 ///      128 bits: the epochs.
 ///      8 bits: in the copy that each adapter has, the adapter's own GMP.
-///      48 bits: when the last of the pauses ends.
+///      16 bits: the day on which the last of the GMPs' pauses ends.
+///      16 bits: up to which day a lane may be closed, because it is paused or a router was revoked.
+///      48 bits: three for each GMP, the number under which the router created its adapter; 0 if it did not.
+///      the highest bit: in the word of an account, whether it ever set a policy.
 type GmpTable is uint256;
 
 using {equal as ==, different as !=, toSet} for Gmp global;
@@ -28,9 +31,6 @@ Gmp constant HIGHEST_GMP = Gmp.wrap(16);
 Gmp constant NO_GMP = Gmp.wrap(0);
 GmpSet constant NO_GMPS = GmpSet.wrap(0);
 GmpSet constant ALL_GMPS = GmpSet.wrap(type(uint16).max);
-
-/// @dev What an address has that is no GMP's adapter.
-GmpTable constant NO_TABLE = GmpTable.wrap(0);
 
 /// @notice The number does not name a GMP.
 error InvalidGmp(Gmp gmp);
@@ -129,44 +129,79 @@ library GmpTableLibrary {
     uint256 private constant PAUSED_SHIFT = 16;
     uint256 private constant EPOCHS_SHIFT = 32;
     uint256 private constant GMP_SHIFT = 160;
-    uint256 private constant PAUSES_END_SHIFT = 168;
+    uint256 private constant PAUSES_DAY_SHIFT = 168;
+    uint256 private constant LANES_DAY_SHIFT = 184;
+    uint256 private constant CREATED_SHIFT = 200;
+    uint256 private constant CREATED_MASK = 7;
+    uint256 private constant HAS_POLICY = 1 << 255;
 
     function enabled(GmpTable table) internal pure returns (GmpSet) {
         return GmpSet.wrap(uint16(GmpTable.unwrap(table)));
     }
 
-    /// @dev The GMPs that may be paused at `time`; once the last pause is over, none: pauses that were cost nothing.
+    /// @dev The GMPs that may be paused at `time`; after the day of the last pause, none: pauses that were cost nothing.
     function pausedAt(GmpTable table, uint256 time) internal pure returns (GmpSet) {
-        return time < pausesEnd(table) ? paused(table) : NO_GMPS;
+        return time / 1 days <= pausesDay(table) ? paused(table) : NO_GMPS;
     }
 
     function paused(GmpTable table) internal pure returns (GmpSet) {
         return GmpSet.wrap(uint16(GmpTable.unwrap(table) >> PAUSED_SHIFT));
     }
 
-    /// @dev When the last of the pauses ends, Unix seconds.
-    function pausesEnd(GmpTable table) internal pure returns (uint48) {
-        return uint48(GmpTable.unwrap(table) >> PAUSES_END_SHIFT);
+    /// @dev The day on which the last of the pauses ends.
+    function pausesDay(GmpTable table) internal pure returns (uint16) {
+        return uint16(GmpTable.unwrap(table) >> PAUSES_DAY_SHIFT);
+    }
+
+    /// @dev Whether any lane may be paused at `time`, or any router was ever revoked. Otherwise no lane has to be looked at.
+    function mayLanesBeClosedAt(GmpTable table, uint256 time) internal pure returns (bool) {
+        return time / 1 days <= lanesDay(table);
+    }
+
+    function lanesDay(GmpTable table) internal pure returns (uint16) {
+        return uint16(GmpTable.unwrap(table) >> LANES_DAY_SHIFT);
+    }
+
+    /// @dev The number under which the router created the GMP's adapter, 1…7; 0 if it did not, or if there is none.
+    function createdAs(GmpTable table, Gmp member) internal pure returns (uint8) {
+        return uint8((GmpTable.unwrap(table) >> _createdShift(member)) & CREATED_MASK);
+    }
+
+    /// @dev As if no adapter had been created by the router.
+    function withoutCreated(GmpTable table) internal pure returns (GmpTable) {
+        return GmpTable.wrap(GmpTable.unwrap(table) & ~(((1 << 48) - 1) << CREATED_SHIFT));
     }
 
     function epochs(GmpTable table) internal pure returns (Epochs) {
         return Epochs.wrap(uint128(GmpTable.unwrap(table) >> EPOCHS_SHIFT));
     }
 
-    /// @dev The GMP whose adapter has this copy; none in the original.
+    /// @dev The GMP whose adapter has this copy; none in the original, and none in the word of an account that is no adapter.
     function gmp(GmpTable table) internal pure returns (Gmp) {
         return Gmp.wrap(uint8(GmpTable.unwrap(table) >> GMP_SHIFT));
+    }
+
+    /// @dev Whether the account that has this word ever set a policy. Only then its policies have to be looked up.
+    function hasPolicy(GmpTable table) internal pure returns (bool) {
+        return GmpTable.unwrap(table) & HAS_POLICY != 0;
     }
 
     function withEnabled(GmpTable table, GmpSet gmps) internal pure returns (GmpTable) {
         return GmpTable.wrap((GmpTable.unwrap(table) & ~uint256(type(uint16).max)) | GmpSet.unwrap(gmps));
     }
 
-    function withPaused(GmpTable table, GmpSet gmps, uint48 end) internal pure returns (GmpTable) {
+    function withPaused(GmpTable table, GmpSet gmps, uint16 day) internal pure returns (GmpTable) {
         uint256 others = GmpTable.unwrap(table) & ~(uint256(type(uint16).max) << PAUSED_SHIFT);
-        others &= ~(uint256(type(uint48).max) << PAUSES_END_SHIFT);
+        others &= ~(uint256(type(uint16).max) << PAUSES_DAY_SHIFT);
         return
-            GmpTable.wrap(others | (uint256(GmpSet.unwrap(gmps)) << PAUSED_SHIFT) | (uint256(end) << PAUSES_END_SHIFT));
+            GmpTable.wrap(others | (uint256(GmpSet.unwrap(gmps)) << PAUSED_SHIFT) | (uint256(day) << PAUSES_DAY_SHIFT));
+    }
+
+    /// @dev The table in which a lane may be closed up to that day; never sooner than up to the day that it has.
+    function withLanesClosed(GmpTable table, uint16 day) internal pure returns (GmpTable) {
+        if (day <= lanesDay(table)) return table;
+        uint256 others = GmpTable.unwrap(table) & ~(uint256(type(uint16).max) << LANES_DAY_SHIFT);
+        return GmpTable.wrap(others | (uint256(day) << LANES_DAY_SHIFT));
     }
 
     function withEpochs(GmpTable table, Epochs current) internal pure returns (GmpTable) {
@@ -174,8 +209,30 @@ library GmpTableLibrary {
         return GmpTable.wrap(others | (uint256(Epochs.unwrap(current)) << EPOCHS_SHIFT));
     }
 
-    /// @dev The copy for the adapter of `owner`; the table itself names none.
-    function copyFor(GmpTable table, Gmp owner) internal pure returns (GmpTable) {
-        return GmpTable.wrap(GmpTable.unwrap(table) | (uint256(Gmp.unwrap(owner)) << GMP_SHIFT));
+    function withCreatedAs(GmpTable table, Gmp member, uint8 number) internal pure returns (GmpTable) {
+        uint256 others = GmpTable.unwrap(table) & ~(CREATED_MASK << _createdShift(member));
+        return GmpTable.wrap(others | (uint256(number) << _createdShift(member)));
+    }
+
+    /// @dev The copy for the adapter of `owner`, which has `word` so far; the table itself names none.
+    function copyFor(GmpTable table, Gmp owner, GmpTable word) internal pure returns (GmpTable) {
+        uint256 kept = GmpTable.unwrap(word.withoutCopy());
+        return GmpTable.wrap(GmpTable.unwrap(table) | (uint256(Gmp.unwrap(owner)) << GMP_SHIFT) | kept);
+    }
+
+    /// @dev An account's word when it is no adapter.
+    function withoutCopy(GmpTable word) internal pure returns (GmpTable) {
+        return GmpTable.wrap(GmpTable.unwrap(word) & HAS_POLICY);
+    }
+
+    function withPolicy(GmpTable word) internal pure returns (GmpTable) {
+        return GmpTable.wrap(GmpTable.unwrap(word) | HAS_POLICY);
+    }
+
+    function _createdShift(Gmp member) private pure returns (uint256) {
+        // Numbers begin at 1. Sixteen times three bits are far from an overflow.
+        unchecked {
+            return CREATED_SHIFT - 3 + 3 * uint256(Gmp.unwrap(member));
+        }
     }
 }

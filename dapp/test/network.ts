@@ -1,6 +1,6 @@
 /**
  * Two anvil chains with real routers, and GMPs between them that deliver when a test says so (contracts/testing). What the
- * compiler made is read from build/forge/out.
+ * compiler made is read from build/.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -164,10 +164,11 @@ export class TestNetwork {
   }
 }
 
-/** What the compiler made of a contract. */
+/** What the compiler made of a contract. The router is as it is deployed: with the default profile it is too large for a chain. */
 export function artifact(contract: string): Artifact {
-  const path = new URL(`../../build/forge/out/${contract}.sol/${contract}.json`, import.meta.url);
-  if (!existsSync(path)) throw new Error(`${path.pathname} is missing; run \`build/tools/bin/forge build\``);
+  const profile = contract === "Router" ? "release" : "forge";
+  const path = new URL(`../../build/${profile}/out/${contract}.sol/${contract}.json`, import.meta.url);
+  if (!existsSync(path)) throw new Error(`${path.pathname} is missing; run \`npm run tools\``);
   const { abi, bytecode } = JSON.parse(readFileSync(path, "utf8")) as { abi: Abi; bytecode: { object: Hex } };
   return { abi, bytecode: bytecode.object };
 }

@@ -258,6 +258,16 @@ def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devne
     assert target.read_text() == before
 
 
+def test_another_number_puts_the_adapter_elsewhere(devnet: Devnet, tmp_path: Path) -> None:
+    full = plan(devnet, account(ANVIL_KEYS[7]))
+    first = run(full, tmp_path / "first.json", ANVIL_KEYS[7]).deployment.chains[0]
+    alpha = full.chains[0]
+    numbered = alpha.gmps | {"axelar": alpha.gmps["axelar"] | {"adapterNumber": 2}}
+    changed = full.model_copy(update={"chains": (alpha.model_copy(update={"gmps": numbered}), full.chains[1])})
+    with pytest.raises(DeployError, match=r"'alpha'.*another adapter for axelar, " + first.adapter(Gmp.AXELAR)):
+        run(changed, tmp_path / "second.json", ANVIL_KEYS[7])
+
+
 @pytest.mark.finding("C12")
 async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_same(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path

@@ -37,6 +37,8 @@ from tests.anvil.running_tripwire import watching as watching_from
 pytestmark = pytest.mark.timeout(600)
 
 PATIENCE: Final = 60.0  # seconds
+STRANGER = to_bytes32(account(DAPP_KEY).address)
+"""A router that no other knows."""
 HYPERLANE, AXELAR, WORMHOLE = (int(gmp) for gmp in (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE))
 
 
@@ -284,16 +286,33 @@ async def test_what_only_resembles_a_real_message_is_a_lie(
     )
 
 
-async def test_a_message_of_another_lane_or_by_a_stranger_does_not_get_in_at_all(devnet: Devnet) -> None:
+async def test_a_message_of_another_lane_or_by_a_stranger_never_reaches_its_quorum(devnet: Devnet) -> None:
     alpha, beta = ends(devnet)
-    forged = message_from(alpha, beta)
+    forged = replace(message_from(alpha, beta), quorum=1)
     for message in (
-        replace(forged, destination_chain=alpha.chain_id),
+        replace(forged, destination_chain=alpha.chain_id, quorum=2),
         replace(forged, source_chain=beta.chain_id),
-        replace(forged, source_router=to_bytes32(account(DAPP_KEY).address)),
+        replace(forged, source_router=STRANGER),
         replace(forged, source_chain=999),
     ):
         await asyncio.to_thread(partial(lie, message, beta, AXELAR, succeeds=False))
+
+
+async def test_a_receipt_for_a_strangers_message_is_a_lie_and_one_from_nowhere_is_told(
+    devnet: Devnet, home: Path
+) -> None:
+    """Below its quorum a message is not asked whose it is (docs/decisions/0096)."""
+    alpha, beta = ends(devnet)
+    forged = message_from(alpha, beta)
+    async with watching(devnet, home) as tripwire:
+        await asyncio.to_thread(lie, replace(forged, source_chain=999), beta, WORMHOLE)
+        await eventually(lambda: records(tripwire) == ["FINDING"])
+        await asyncio.to_thread(lie, replace(forged, source_router=STRANGER), beta, AXELAR)
+        await eventually(lambda: paused_until(beta, AXELAR), alpha)
+        await eventually(lambda: records(tripwire) == ["FINDING", "EVIDENCE", "PAUSED"])
+        finding, evidence, _ = (one.document for one in tripwire.memory.records())
+    assert (finding["kind"], evidence["kind"]) == ("UNKNOWN_SOURCE", "RECEIPT_WITHOUT_CREATION")
+    assert paused_until(beta, WORMHOLE) == 0
 
 
 async def test_endpoints_of_one_host_are_not_independent(devnet: Devnet, tmp_path: Path) -> None:

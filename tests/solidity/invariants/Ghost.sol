@@ -185,12 +185,11 @@ abstract contract Ghost is World {
         receipts = sizeOf(counted(r, messageId) & allowed);
     }
 
-    /// @dev What the router says of it with a receipt: what the recipient demands, once the message's own quorum is there.
+    /// @dev What the router says of it with a receipt: what lane and recipient demand, once the message's own quorum is there.
     function progressTold(uint8 r, bytes32 messageId) internal view returns (uint8 receipts, uint8 quorum) {
         quorum = records[messageId].message.quorum;
         receipts = sizeOf(counted(r, messageId));
         if (receipts >= quorum) return progress(r, messageId);
-        if (floor[r] > quorum) quorum = floor[r];
     }
 
     /// @dev The clock of a router stands still during each of its pauses.

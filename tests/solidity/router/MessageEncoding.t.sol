@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {stdError} from "forge-std/StdError.sol";
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {GmpFee, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {AnyMessage} from "./AnyMessage.sol";
 import {CompilersCopies, CompilersWay, ICopies, RouterCopies} from "./doubles/CompilersWay.sol";
 
@@ -99,30 +99,11 @@ contract MessageEncodingTest is AnyMessage {
         assertSameAnswers(data);
     }
 
-    function testFuzz_ARequestIsCopiedOrRefusedAsTheCompilerWould(
-        RawMessage memory raw,
-        uint8 word,
-        uint256 value,
-        uint8 shift,
-        uint256 end
-    ) public view {
-        bytes memory data = abi.encodeCall(ICopies.copyRequest, (requested(raw)));
-        assertSameAnswers(data);
-        assertSameAnswers(cut(data, bound(end, 4, data.length)));
-        write(data, bound(word, 0, 11), value >> shift);
-        assertSameAnswers(data);
-    }
-
     /// @dev What no fuzzer comes upon by itself: each bit alone, the first too many of each member among them, and numbers
     ///      below zero; in the words that say where the payload is and how long, too.
     function test_EveryBitOfAMessageIsCopiedOrRefusedAsTheCompilerWould() public view {
         Message memory empty;
         assertSameAnswersForEveryBit(abi.encodeCall(ICopies.load, (empty)), 15);
-    }
-
-    function test_EveryBitOfARequestIsCopiedOrRefusedAsTheCompilerWould() public view {
-        Route memory empty;
-        assertSameAnswersForEveryBit(abi.encodeCall(ICopies.copyRequest, (empty)), 12);
     }
 
     function assertSameAnswersForEveryBit(bytes memory data, uint256 words) private view {
@@ -161,19 +142,6 @@ contract MessageEncodingTest is AnyMessage {
     function assertUntouched(bytes32[2] memory neighbour, Message memory message, RawMessage memory raw) private pure {
         assertEq(neighbour[0] & neighbour[1], ~bytes32(0));
         assertEq(abi.encode(message), abi.encode(_cooked(raw)));
-    }
-
-    function requested(RawMessage memory raw) private pure returns (Route memory request) {
-        Message memory message = _cooked(raw);
-        request.destinationChain = message.destinationChain;
-        request.recipient = message.recipient;
-        request.payload = message.payload;
-        request.gasLimit = message.gasLimit;
-        request.ttl = message.ttl;
-        request.kind = message.kind;
-        request.quorum = message.quorum;
-        request.replaces = message.replaces;
-        request.gmps = new GmpFee[](1);
     }
 
     /// @dev Puts a word into the one struct that is the call's argument.

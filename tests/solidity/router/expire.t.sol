@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/MessageRecords.sol";
@@ -11,6 +12,8 @@ import {RouterFixture} from "./RouterFixture.sol";
 import {RevertingRecipient} from "./doubles/Recipients.sol";
 
 contract ExpireTest is RouterFixture {
+    using Addresses for address;
+
     function assertState(Message memory message, uint16 expected, Execution execution) internal view {
         (GmpSet receipts, Execution found) = destination.receiptsOf(MessageEncoding.id(message));
         assertEq(GmpSet.unwrap(receipts), expected);
@@ -153,5 +156,30 @@ contract ExpireTest is RouterFixture {
         vm.warp(START + message.ttl + 1);
         vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
         destination.expire(message);
+    }
+
+    /// @dev A receipt below the quorum does not ask whose message it is (docs/decisions/0096). The mark says what is true for good:
+    ///      the message's time has run out. It is of that id alone, and nobody is told of it before the router is known.
+    function testFuzz_AReceiptMarksAnExpiredMessageOfAnUnknownRouterToo(address router, uint32 late) public {
+        vm.assume(router != address(source) && router != address(0));
+        Message memory message = arriving(2);
+        Message memory known = arriving(2);
+        message.sourceRouter = router.toBytes32();
+        vm.warp(START + message.ttl + bound(late, 1, 365 days));
+        deliver(HYPERLANE, message);
+        assertState(message, 1, Execution.EXPIRED);
+        assertState(known, 0, Execution.NONE);
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, message.sourceRouter));
+        destination.report(message, 1, firstGmps(2), refundee);
+
+        vm.prank(owner);
+        destination.setPeer(HERE, message.sourceRouter, 1);
+        deliver(AXELAR, message);
+        bytes32 messageId = MessageEncoding.id(message);
+        vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.AlreadyEnded.selector, messageId, Execution.EXPIRED));
+        destination.execute(message);
+        assertEq(recipient.received(), 0);
+        (uint64 executed,) = destination.executedFrom(HERE);
+        assertEq(executed, 0);
     }
 }

@@ -3,8 +3,9 @@ pragma solidity ^0.8.28;
 
 import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
-import {Epochs, Gmp, GmpSet, GmpTable} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {Epochs, Gmp, GmpSet, GmpTable, NO_GMPS} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 
@@ -43,21 +44,94 @@ contract GmpTableTest is RouterFixture {
     }
 
     function testFuzz_TheMembersOfATableDoNotTouchEachOther(
-        uint16 enabled,
-        uint16 paused,
-        uint48 end,
-        uint128 epochs,
-        uint8 number
+        GmpSet enabled,
+        GmpSet paused,
+        uint16 pausesDay,
+        uint16 lanesDay,
+        Epochs epochs
     ) public pure {
-        GmpTable table = GmpTable.wrap(type(uint160).max).withEpochs(Epochs.wrap(epochs))
-            .withEnabled(GmpSet.wrap(enabled)).withPaused(GmpSet.wrap(paused), end).copyFor(Gmp.wrap(number));
-        assertEq(GmpSet.unwrap(table.enabled()), enabled);
-        assertEq(GmpSet.unwrap(table.paused()), paused);
-        assertEq(table.pausesEnd(), end);
-        assertEq(GmpSet.unwrap(table.pausedAt(end)), 0);
-        if (end != 0) assertEq(GmpSet.unwrap(table.pausedAt(end - 1)), paused);
-        assertEq(Epochs.unwrap(table.epochs()), epochs);
-        assertEq(Gmp.unwrap(table.gmp()), number);
+        GmpTable table = GmpTable.wrap(type(uint160).max).withEpochs(epochs).withEnabled(enabled);
+        table = table.withPaused(paused, pausesDay).withLanesClosed(lanesDay);
+        assertTrue(table.enabled() == enabled && table.paused() == paused);
+        assertEq(table.pausesDay(), pausesDay);
+        uint256 next = (uint256(pausesDay) + 1) * 1 days;
+        assertTrue(table.pausedAt(next) == NO_GMPS && table.pausedAt(next - 1) == paused);
+        assertEq(table.lanesDay(), lanesDay);
+        next = (uint256(lanesDay) + 1) * 1 days;
+        assertTrue(!table.mayLanesBeClosedAt(next) && table.mayLanesBeClosedAt(next - 1));
+        assertEq(Epochs.unwrap(table.epochs()), Epochs.unwrap(epochs));
+    }
+
+    function testFuzz_ACopyIsTheTableWithItsGmpAndKeepsThePolicyBit(uint256 word, uint8 number, bool hasPolicy)
+        public
+        pure
+    {
+        GmpTable table = GmpTable.wrap(word & type(uint160).max);
+        GmpTable before = GmpTable.wrap(hasPolicy ? type(uint256).max : 0).withoutCopy();
+        GmpTable copy = table.copyFor(Gmp.wrap(number), before);
+        assertEq(uint160(GmpTable.unwrap(copy)), GmpTable.unwrap(table));
+        assertEq(Gmp.unwrap(copy.gmp()), number);
+        assertEq(copy.hasPolicy(), hasPolicy);
+        assertEq(GmpTable.unwrap(copy.withoutCopy()), GmpTable.unwrap(before));
+    }
+
+    function testFuzz_TheNumbersOfCreatedAdaptersDoNotTouchEachOther(uint256 word, uint8[16] memory numbers)
+        public
+        pure
+    {
+        GmpTable table = GmpTable.wrap(word);
+        for (uint8 index; index < 16; ++index) {
+            numbers[index] %= 8;
+            table = table.withCreatedAs(Gmp.wrap(index + 1), numbers[index]);
+        }
+        for (uint8 index; index < 16; ++index) {
+            assertEq(table.createdAs(Gmp.wrap(index + 1)), numbers[index]);
+            assertEq(table.withoutCreated().createdAs(Gmp.wrap(index + 1)), 0);
+        }
+        uint256 others = ~(uint256(type(uint48).max) << 200);
+        assertEq(GmpTable.unwrap(table) & others, word & others);
+        assertEq(GmpTable.unwrap(table.withoutCreated()), word & others);
+    }
+
+    /// @dev A send finds an adapter that the router created by its number, and every other one by its slot.
+    /// forge-config: default.fuzz.runs = 64
+    function testFuzz_ASendReachesTheAdapterThatSpeaksForTheGmp(uint256 seed) public {
+        uint8 created;
+        for (uint256 step; step < CHANGES; ++step) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            Gmp gmp = Gmp.wrap(uint8(1 + seed % 3));
+            if ((seed >> 24) % 3 == 0 && created < 7) {
+                vm.startPrank(owner);
+                address adapter = destination.createAdapter(gmp, ++created, type(RecordingAdapter).creationCode);
+                if (destination.adapterOf(gmp) == address(0)) destination.addAdapter(gmp, adapter);
+                else destination.replaceAdapter(gmp, adapter);
+                vm.stopPrank();
+                inbound[gmp] = RecordingAdapter(adapter);
+            } else {
+                change(gmp, (seed >> 8) % 5);
+            }
+            vm.warp(block.timestamp + (seed >> 16) % 2 days);
+        }
+        onDestination();
+        for (uint8 number = 1; number <= 3; ++number) {
+            requireThatASendReaches(Gmp.wrap(number));
+        }
+    }
+
+    function requireThatASendReaches(Gmp gmp) private {
+        bool open = destination.adapterOf(gmp) != address(0) && block.timestamp >= destination.gmpPausedUntil(gmp);
+        uint256 before = inbound[gmp].dispatches();
+        Route memory request = usualRoute(1, 1);
+        (request.destinationChain, request.gmps) = (HERE, oneGmp(gmp));
+        if (!open) vm.expectPartialRevert(IMessageSender.TooFewDispatched.selector);
+        vm.prank(alice);
+        destination.route(request);
+        assertEq(inbound[gmp].dispatches(), open ? before + 1 : before);
+    }
+
+    function test_ALanesClosedDayNeverFalls() public pure {
+        GmpTable table = GmpTable.wrap(0).withLanesClosed(5).withLanesClosed(3);
+        assertEq(table.lanesDay(), 5);
     }
 
     /// @dev Adds, revokes, replaces, pauses or releases, unless that makes no sense now.

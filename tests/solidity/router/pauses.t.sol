@@ -331,6 +331,37 @@ contract PausesTest is RouterFixture {
         assertEq(recipient.received(), 1);
     }
 
+    /// @dev The first receipts do not look at the lane, unless a pause of any lane may be under way.
+    function testFuzz_APausedLaneTakesNoReceiptBelowTheQuorumEither(uint32 length) public {
+        onDestination();
+        Message memory message = arriving(3);
+        deliver(HYPERLANE, message);
+        uint48 until = inFuture(bound(length, 1, WEEK));
+        vm.prank(guardian);
+        destination.pauseLane(HERE, until);
+        bytes memory envelope = envelopeOf(message);
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.LanePaused.selector, HERE, until));
+        inbound[AXELAR].deliver(destination, HERE, envelope);
+        assertReceipts(message, 1, Execution.NONE);
+        vm.warp(until);
+        deliver(AXELAR, message);
+        deliver(WORMHOLE, message);
+        assertEq(recipient.received(), 1);
+    }
+
+    /// @dev A later pause of another lane must not let an earlier one be forgotten.
+    function test_ALaneStaysPausedWhenAnotherIsPausedForLess() public {
+        vm.startPrank(owner);
+        source.setPeer(THERE + 1, address(destination).toBytes32(), 1);
+        source.pauseLane(THERE, inFuture(3 days));
+        source.pauseLane(THERE + 1, inFuture(1 days));
+        vm.stopPrank();
+        vm.warp(block.timestamp + 2 days);
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.LanePaused.selector, THERE, START + 3 days));
+        vm.prank(alice);
+        source.route(usualRoute(1, 1));
+    }
+
     // ---- the clock
 
     function testFuzz_NoPauseLetsAMessagesTimeRunOut(uint32 begin, uint32 length, uint32 ttl) public {
@@ -418,7 +449,8 @@ contract PausesTest is RouterFixture {
             destination.pauseGmp(Gmp.wrap(number), inFuture(1));
         }
         vm.stopPrank();
-        vm.warp(block.timestamp + 1);
+        // Up to the end of that day each GMP is looked at.
+        vm.warp((block.timestamp / 1 days + 1) * 1 days);
         assertApproxEqAbs(deliveryCost(3), before, 100);
     }
 

@@ -142,6 +142,36 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
     }
 
+    /// @dev Below its quorum a message is not asked where it is from, and at the quorum it is refused until its router is known.
+    function testFuzz_ReceiptsFromAnUnknownRouterExecuteNothing(address router) public {
+        vm.assume(router != address(source) && router != address(0));
+        Message memory message = arriving(2);
+        message.sourceRouter = router.toBytes32();
+        deliver(HYPERLANE, message);
+        bytes memory reason = abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router.toBytes32());
+        vm.expectRevert(reason);
+        inbound[AXELAR].deliver(destination, HERE, envelopeOf(message));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageEncoding.id(message), 1, 2)
+        );
+        destination.execute(message);
+        assertReceipts(message, 1, Execution.NONE);
+        assertEq(recipient.received(), 0);
+    }
+
+    /// @dev Once any router was revoked, every receipt asks.
+    function testFuzz_Revert_When_ARouterWasRevokedAndThatOfTheMessageIsUnknown(bytes32 router) public {
+        vm.assume(router != address(source).toBytes32());
+        bytes32 revoked = address(this).toBytes32();
+        vm.startPrank(owner);
+        destination.setPeer(HERE + 100, revoked, 1);
+        destination.revokePeer(HERE + 100, revoked);
+        vm.stopPrank();
+        Message memory message = arriving(2);
+        message.sourceRouter = router;
+        expectDeliveryRevert(message, abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
+    }
+
     /// @dev No router at all is no peer either.
     function testFuzz_Revert_When_TheSourceChainHasNoPeer(uint64 chain) public {
         vm.assume(chain != HERE);

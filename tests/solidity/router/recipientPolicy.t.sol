@@ -8,6 +8,7 @@ import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {AcceptingRecipient} from "./doubles/Recipients.sol";
 
 contract RecipientPolicyTest is RouterFixture {
@@ -30,6 +31,25 @@ contract RecipientPolicyTest is RouterFixture {
     function setPolicy(uint8 quorum, GmpSet gmps) internal {
         vm.prank(address(recipient));
         destination.setPolicy(HERE, quorum, gmps);
+    }
+
+    /// @dev What an adapter is, and whether an account has a policy, is in one word.
+    function test_APolicyOutlivesThatItsAccountWasAnAdapter() public {
+        RecordingAdapter adapter = new RecordingAdapter();
+        vm.prank(address(adapter));
+        destination.setPolicy(HERE, 2, HYPERLANE_AND_AXELAR);
+        vm.startPrank(owner);
+        destination.replaceAdapter(WORMHOLE, address(adapter));
+        destination.pauseGmp(AXELAR, uint48(block.timestamp + 1));
+        vm.warp(block.timestamp + 1);
+        destination.revokeAdapter(WORMHOLE);
+        vm.stopPrank();
+        Message memory message = arrivingFor(address(adapter), 1);
+        vm.expectEmit(address(destination));
+        emit IMessageReceiver.MessageReceived(
+            MessageEncoding.id(message), HERE, HYPERLANE, 1, 2, keccak256(message.payload)
+        );
+        deliver(HYPERLANE, message);
     }
 
     // ---- setting
@@ -243,7 +263,7 @@ contract RecipientPolicyTest is RouterFixture {
         deliver(AXELAR, message);
     }
 
-    /// @dev Before the message's own quorum nobody has asked the recipient.
+    /// @dev Before the message's own quorum, nothing has asked the lane or the recipient: the event states the message's.
     function test_TheEventTellsThePolicyFromTheMessagesOwnQuorumOn() public {
         setPolicy(2, HYPERLANE_AND_AXELAR);
         Message memory message = arriving(2);
@@ -251,7 +271,7 @@ contract RecipientPolicyTest is RouterFixture {
         bytes32 payloadHash = keccak256(message.payload);
         setFloor(3);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.MessageReceived(messageId, HERE, WORMHOLE, 1, 3, payloadHash);
+        emit IMessageReceiver.MessageReceived(messageId, HERE, WORMHOLE, 1, 2, payloadHash);
         deliver(WORMHOLE, message);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.MessageReceived(messageId, HERE, HYPERLANE, 1, 2, payloadHash);

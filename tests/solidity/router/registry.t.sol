@@ -2,6 +2,8 @@
 pragma solidity ^0.8.28;
 
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
+import {Create3} from "@openzeppelin/contracts/utils/Create3.sol";
+import {Errors} from "@openzeppelin/contracts/utils/Errors.sol";
 
 import {RouterState} from "../../../contracts/RouterState.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
@@ -10,6 +12,7 @@ import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
 import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {EpochsExhausted, Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
+import {Route} from "../../../contracts/types/Message.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
@@ -44,6 +47,42 @@ contract RegistryTest is RouterFixture {
     }
 
     // ---- adapters
+
+    function testFuzz_TheRouterCreatesAnAdapterWhereItsGmpAndNumberSay(uint8 gmp, uint8 number) public {
+        (gmp, number) = (uint8(bound(gmp, 1, 16)), uint8(bound(number, 1, 7)));
+        bytes memory code = type(RecordingAdapter).creationCode;
+        bytes32 salt = bytes32(uint256(gmp) << 8 | number);
+        vm.startPrank(owner);
+        address created = source.createAdapter(Gmp.wrap(gmp), number, code);
+        assertEq(created, Create3.computeAddress(salt, address(source)));
+        assertEq(created.code, type(RecordingAdapter).runtimeCode);
+        assertEq(source.creationHashOf(created), keccak256(code));
+        assertEq(source.creationHashOf(address(outbound[HYPERLANE])), 0);
+        vm.expectRevert(Errors.FailedDeployment.selector);
+        source.createAdapter(Gmp.wrap(gmp), number, code);
+        vm.stopPrank();
+    }
+
+    function testFuzz_Revert_When_AnAdapterIsCreatedUnderANumberThatIsNone(uint8 number) public {
+        if (number != 0) number = uint8(bound(number, 8, 255));
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.InvalidCreationNumber.selector, number));
+        source.createAdapter(LAYERZERO, number, type(RecordingAdapter).creationCode);
+        expectOwnerRevert(abi.encodeWithSelector(InvalidGmp.selector, 17));
+        source.createAdapter(Gmp.wrap(17), 1, type(RecordingAdapter).creationCode);
+    }
+
+    /// @dev What it was created for is not what it speaks for: the owner may register it for another GMP.
+    function test_AnAdapterCreatedForOneGmpMaySpeakForAnother() public {
+        vm.startPrank(owner);
+        RecordingAdapter created =
+            RecordingAdapter(source.createAdapter(LAYERZERO, 1, type(RecordingAdapter).creationCode));
+        source.replaceAdapter(AXELAR, address(created));
+        vm.stopPrank();
+        Route memory request = usualRoute(1, 1);
+        request.gmps = oneGmp(AXELAR);
+        send(request);
+        assertEq(created.dispatches(), 1);
+    }
 
     /// @dev It would take no envelope from this router, and deliver to another.
     function testFuzz_Revert_When_TheAdapterSpeaksForAnotherRouter(address router) public {

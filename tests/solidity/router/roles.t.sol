@@ -60,7 +60,7 @@ contract RolesTest is RouterFixture {
     function matrix() internal returns (Entry[] memory entries) {
         bytes32 peer = address(destination).toBytes32();
         uint48 until = uint48(block.timestamp + 1 hours);
-        entries = new Entry[](14);
+        entries = new Entry[](15);
         entries[0] = Entry(abi.encodeCall(source.revokeAdapter, (HYPERLANE)), true, false, false);
         entries[1] = Entry(abi.encodeCall(source.revokePeer, (THERE, peer)), true, false, false);
         entries[2] = Entry(abi.encodeCall(source.setFloor, (THERE, 3)), true, false, false);
@@ -78,6 +78,8 @@ contract RolesTest is RouterFixture {
         entries[11] = Entry(abi.encodeCall(source.setGuardian, (guardian)), false, false, false);
         entries[12] = Entry(abi.encodeCall(source.transferOwnership, (alice)), false, false, false);
         entries[13] = Entry(abi.encodeCall(source.setTripwire, (tripwire)), false, false, false);
+        bytes memory code = type(RecordingAdapter).creationCode;
+        entries[14] = Entry(abi.encodeCall(source.createAdapter, (HYPERLANE, 1, code)), false, false, false);
     }
 
     function test_EachRoleCanDoWhatItDeclaresAndNothingElse() public {

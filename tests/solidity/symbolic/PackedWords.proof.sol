@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
-import {Epochs, GmpSet, GmpTable} from "../../../contracts/types/Gmp.sol";
+import {Epochs, Gmp, GmpSet, GmpTable} from "../../../contracts/types/Gmp.sol";
 import {LaneTotal, SentMessage, SentMessageLibrary} from "../../../contracts/types/MessageRecords.sol";
 import {Symbolic} from "./Symbolic.sol";
 
@@ -35,24 +35,24 @@ contract WordProofs is Symbolic {
         GmpTable table,
         GmpSet enabled,
         GmpSet paused,
-        uint48 end,
+        uint16 day,
         Epochs epochs
     ) public pure {
-        GmpTable written = table.withEnabled(enabled).withPaused(paused, end).withEpochs(epochs);
-        _assertApart(table, written, enabled, paused, end, epochs);
+        GmpTable written = table.withEnabled(enabled).withPaused(paused, day).withEpochs(epochs);
+        _assertApart(table, written, enabled, paused, day, epochs);
     }
 
     function control_NoPartOfTheGmpTableTouchesAnother(
         GmpTable table,
         GmpSet enabled,
         GmpSet paused,
-        uint48 end,
+        uint16 day,
         Epochs epochs
     ) public pure {
         // Without clearing the epochs that were there.
-        GmpTable written = table.withEnabled(enabled).withPaused(paused, end);
+        GmpTable written = table.withEnabled(enabled).withPaused(paused, day);
         written = GmpTable.wrap(GmpTable.unwrap(written) | (uint256(Epochs.unwrap(epochs)) << 32));
-        _assertApart(table, written, enabled, paused, end, epochs);
+        _assertApart(table, written, enabled, paused, day, epochs);
     }
 
     function check_OnlyCleanWordsAreAddresses(bytes32 word) public view {
@@ -90,13 +90,16 @@ contract WordProofs is Symbolic {
         assert(!sent.isUnfunded() && !sent.isCancelled());
     }
 
-    function _assertApart(GmpTable before, GmpTable written, GmpSet enabled, GmpSet paused, uint48 end, Epochs epochs)
+    function _assertApart(GmpTable before, GmpTable written, GmpSet enabled, GmpSet paused, uint16 day, Epochs epochs)
         private
         pure
     {
-        assert(written.enabled() == enabled && written.paused() == paused && written.pausesEnd() == end);
+        assert(written.enabled() == enabled && written.paused() == paused && written.pausesDay() == day);
         assert(Epochs.unwrap(written.epochs()) == Epochs.unwrap(epochs));
-        assert(written.gmp() == before.gmp());
+        assert(written.gmp() == before.gmp() && written.lanesDay() == before.lanesDay());
+        assert(written.hasPolicy() == before.hasPolicy());
+        assert(written.createdAs(Gmp.wrap(1)) == before.createdAs(Gmp.wrap(1)));
+        assert(written.createdAs(Gmp.wrap(16)) == before.createdAs(Gmp.wrap(16)));
     }
 
     function _assertOrderless(

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {GmpFee, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {CompilersCopies, CompilersWay, ICopies, RouterCopies} from "../router/doubles/CompilersWay.sol";
 import {Symbolic} from "./Symbolic.sol";
 
@@ -14,15 +14,6 @@ contract UncheckedCopies is ICopies {
         }
         message.payload = source.payload;
     }
-
-    function copyRequest(Route calldata request) external pure returns (Message memory message) {
-        (message.destinationChain, message.recipient) = (request.destinationChain, request.recipient);
-        (message.gasLimit, message.kind, message.quorum) = (request.gasLimit, request.kind, request.quorum);
-        message.replaces = request.replaces;
-        assembly ("memory-safe") {
-            calldatacopy(add(message, 0x120), add(request, 0x80), 0x20) // ttl
-        }
-    }
 }
 
 /// @dev {MessageEncoding} does what the compiler's code does, refusals included. Payloads as in {MessageProofs}.
@@ -31,15 +22,6 @@ contract PackingProofs is Symbolic {
     struct AnyHeader {
         uint256[13] header;
         bytes payload;
-    }
-
-    /// @dev The same of a request.
-    struct AnyRequest {
-        uint256[2] first;
-        bytes payload;
-        uint256[7] second;
-        GmpFee[] gmps;
-        uint256 refundTo;
     }
 
     ICopies private copies = new RouterCopies();
@@ -82,14 +64,6 @@ contract PackingProofs is Symbolic {
 
     function control_AMessageIsLoadedOrRefusedAsByTheCompiler(AnyHeader memory any) public view {
         _assertSameAnswers(unchecked_, abi.encodeWithSelector(ICopies.load.selector, any));
-    }
-
-    function check_ARequestIsCopiedOrRefusedAsByTheCompiler(AnyRequest memory any) public view {
-        _assertSameAnswers(copies, abi.encodeWithSelector(ICopies.copyRequest.selector, any));
-    }
-
-    function control_ARequestIsCopiedOrRefusedAsByTheCompiler(AnyRequest memory any) public view {
-        _assertSameAnswers(unchecked_, abi.encodeWithSelector(ICopies.copyRequest.selector, any));
     }
 
     function _assertEnvelope(

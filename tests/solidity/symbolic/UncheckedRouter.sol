@@ -26,12 +26,12 @@ contract UncheckedRouter is IBackdoors, Router {
 
     function pauseUnchecked(uint64 chain, uint48 until) external {
         _lanes[chain].pausedUntil = until;
-        _lanes[chain].pausedDay = uint16(until / 1 days);
+        _gmps = _gmps.withLanesClosed(uint16(until / 1 days));
     }
 
     function retryUnchecked(Retry calldata request) external {
         Message memory message = request.message;
-        _requireAlive(message, request.messageId, _sent[request.messageId]);
+        _requireAlive(message, request.messageId, _sent[request.messageId], _gmps);
         _sent[request.messageId] = _sent[request.messageId].withOneMoreAttempt();
     }
 

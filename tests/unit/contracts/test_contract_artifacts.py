@@ -16,7 +16,7 @@ from scripts.release import OUT, compile_release
 CHECKOUT = Path(__file__).resolve().parents[3]
 FORGE = CHECKOUT / "build" / "tools" / "bin" / "forge"
 
-MOST_CODE = 23_000
+MOST_CODE = 24_000
 """Bytes of a contract; the chains' own limit is 24,576."""
 MOST_CREATION_CODE = 49_152
 """Bytes of a contract's creation code, which is the chains' own limit (EIP-3860)."""

@@ -2,14 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
-import {Message, MessageEncoding, Route} from "../../../../contracts/types/Message.sol";
+import {Message, MessageEncoding} from "../../../../contracts/types/Message.sol";
 
 /// @dev Copies out of calldata, so behind a call.
 interface ICopies {
     function load(Message calldata source) external pure returns (Message memory);
-
-    /// @return message What the request says of it, but for the payload.
-    function copyRequest(Route calldata request) external pure returns (Message memory message);
 }
 
 /// @dev As the router does it.
@@ -17,26 +14,12 @@ contract RouterCopies is ICopies {
     function load(Message calldata source) external pure returns (Message memory) {
         return MessageEncoding.load(source);
     }
-
-    function copyRequest(Route calldata request) external pure returns (Message memory message) {
-        MessageEncoding.copyRequest(request, message);
-    }
 }
 
 /// @dev What {RouterCopies} must do as well.
 contract CompilersCopies is ICopies {
     function load(Message calldata source) external pure returns (Message memory) {
         return source;
-    }
-
-    function copyRequest(Route calldata request) external pure returns (Message memory message) {
-        message.destinationChain = request.destinationChain;
-        message.recipient = request.recipient;
-        message.gasLimit = request.gasLimit;
-        message.ttl = request.ttl;
-        message.kind = request.kind;
-        message.quorum = request.quorum;
-        message.replaces = request.replaces;
     }
 }
 
