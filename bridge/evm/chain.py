@@ -29,6 +29,7 @@ from bridge.domain.ports import (
 from bridge.evm.transport import Endpoints
 from bridge.protocol.deployment import Deployment, FinalityTag
 from bridge.rpc.answers import (
+    DisagreementError,
     Meaning,
     RangeTooLargeError,
     RefusedError,
@@ -265,8 +266,10 @@ class EvmChain:
             meaning = error.meaning
             if meaning is Meaning.ALREADY_KNOWN:
                 return
-            # Sent again after a crash, a transaction that was included meanwhile is refused for its nonce.
-            if meaning is Meaning.NONCE_USED and await self._knows(keccak(transaction)):
+            # Sent again after a crash, a transaction that was included meanwhile is refused for its nonce. Endpoints of one node
+            # disagree about a transaction that the first of them has taken.
+            in_doubt = meaning is Meaning.NONCE_USED or isinstance(error, DisagreementError)
+            if in_doubt and await self._knows(keccak(transaction)):
                 return
             if meaning is Meaning.MALFORMED:
                 raise TerminalError(str(error)) from error

@@ -16,6 +16,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from bridge.rpc.answers import (
     CHANGING,
     BatchRefusedError,
+    DisagreementError,
     Request,
     RpcError,
     TransientRpcError,
@@ -238,7 +239,7 @@ class Endpoints:
         votes = votes_of(list(answers.values()), essence)
         most: list[Any] = votes[0] if votes else []
         if len(most) < self.agreement:
-            raise TransientRpcError(
+            raise DisagreementError(
                 f"chain {self._chain_id}: {self.agreement} endpoints have to agree on {request.method}, and {len(most)} of"
                 f" {len(self._exchanges)} do ({len(votes)} different answers)"
             )

@@ -282,6 +282,10 @@ class UndecodableError(TransientRpcError):
     """An answer does not have the form that every honest node's has."""
 
 
+class DisagreementError(TransientRpcError):
+    """Endpoints answered, and fewer than have to agree said the same."""
+
+
 class RateLimitedError(TransientRpcError):
     """The endpoint wants to be asked more slowly.
 

@@ -163,6 +163,21 @@ async def test_a_transaction_that_one_endpoint_of_three_refuses_is_taken(serve: 
     assert [one.asked("eth_sendRawTransaction") for one in servers] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_endpoints_of_one_node_have_taken_a_transaction_that_only_the_first_takes(
+    serve: Serve, *, is_known: bool
+) -> None:
+    known = {"eth_getTransactionByHash": {"hash": TAKEN} if is_known else None}
+    first = await serve(answering({"eth_sendRawTransaction": TAKEN} | known))
+    second = await serve(answering({"eth_sendRawTransaction": error(-32000, "already known")} | known))
+    async with await EvmChain.connect(ALPHA, [first.url, second.url], agreement=2) as chain:
+        if is_known:
+            await chain.broadcast(b"\x02raw")
+        else:
+            with pytest.raises(TransientError, match="2 endpoints have to agree on eth_sendRawTransaction"):
+                await chain.broadcast(b"\x02raw")
+
+
 async def test_a_transaction_is_refused_once_enough_endpoints_refuse_it_for_the_same_reason(serve: Serve) -> None:
     refusals = [error(-32000, "invalid sender"), TAKEN, error(-32000, "invalid sender: of another chain")]
     urls = [(await serve(answering({"eth_sendRawTransaction": one}))).url for one in refusals]
