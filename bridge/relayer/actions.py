@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import structlog
 
@@ -109,7 +110,7 @@ class Actions:
             await self._next_look(coordinator.chain)
             for number in range(1, await self._reader.count(coordinator) + 1):
                 if (coordinator, number) not in self._over:
-                    self._start(f"{coordinator.address}/{number}", self._follow(coordinator, number))
+                    self._start(f"{coordinator.address}/{number}", partial(self._follow, coordinator, number))
         return False
 
     async def settled(self) -> None:
@@ -117,18 +118,17 @@ class Actions:
         while self._active:
             await asyncio.gather(*self._active.values())
 
-    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Has something done in a task of its own, unless it is under way: a chain that is down holds up nothing else."""
         if name in self._active:
-            work.close()
             return
         task = asyncio.get_running_loop().create_task(self._guarded(name, work))
         self._active[name] = task
         task.add_done_callback(lambda _: self._active.pop(name, None))
 
-    async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()
         except (TransientError, SpendHeldError) as error:
             _log.warning("action not followed now", what=name, reason=str(error))
         except CallRevertedError as error:
@@ -154,14 +154,13 @@ class Actions:
         """Starts what anyone may call, if this relayer pays for that."""
         for step in due_steps(action) if self._settings.advance else ():
             if step.chain in self._senders:
-                self._start(f"{ACTION_KEYS}{action.name}/{step.name}", self._take(action, step))
-
+                self._start(f"{ACTION_KEYS}{action.name}/{step.name}", partial(self._take, action, step))
         for branch in action.unreported if self._settings.advance else ():
             if branch.chain in self._senders:
-                self._start(f"{ACTION_KEYS}{action.name}/report/{branch.number}", self._report(action, branch))
+                self._start(f"{ACTION_KEYS}{action.name}/report/{branch.number}", partial(self._report, action, branch))
         for branch, message_id in action.overdue(self._clock.now()) if self._settings.advance else ():
             name = f"{ACTION_KEYS}{action.name}/retry/{branch.number}/{action.phase.name}/{branch.retries}"
-            self._start(name, self._again(action, branch, message_id))
+            self._start(name, partial(self._again, action, branch, message_id))
 
     async def _again(self, action: Action, branch: Branch, message_id: bytes) -> None:
         """OIP-144: a phase that was not answered is retried within its budget, before the level's handler acts."""
