@@ -56,12 +56,23 @@ class PlannedChain(FileSection):
         return self
 
 
+def _or_placeholder(schema: dict[str, Any]) -> None:
+    """Let the JSON Schema of a number take `${NAME}` too: it is read after the environment's values are in place."""
+    schema["anyOf"] = [{"type": schema.pop("type")}, {"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}]
+
+
 class PlannedPrice(FileSection):
     """The first price of deliveries to a chain."""
 
-    gas_price: int = Field(gt=0)  # wei for a unit of gas: what relayers may offer, which is twice the base fee
-    data_fee: int = Field(default=0, ge=0)  # wei for a byte beside its gas: a rollup's fee for data
-    worth: float = Field(default=1, gt=0)  # of one unit of its currency, in any unit that is the same for all chains
+    gas_price: int = Field(
+        gt=0, json_schema_extra=_or_placeholder
+    )  # wei for a unit of gas: what relayers may offer, which is twice the base fee
+    data_fee: int = Field(
+        default=0, ge=0, json_schema_extra=_or_placeholder
+    )  # wei for a byte beside its gas: a rollup's fee for data
+    worth: float = Field(
+        default=1, gt=0, json_schema_extra=_or_placeholder
+    )  # of one unit of its currency, in any unit that is the same for all chains
 
 
 class PlannedPayments(FileSection):
