@@ -16,7 +16,6 @@ from typing import Any, Final
 from bench import relay_chain, relay_idle, relay_store
 from bench.bar_chart import bar_chart
 from bridge.cli.logs import configure_logging
-from tests.anvil.idle_relayer import idle_relayer
 from tests.postgresql import running_postgresql
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -45,7 +44,7 @@ def main() -> None:
             print(f"    {strategy:14} {rate:12,.0f}   {DOCUMENT[strategy]}", flush=True)
         print("\n(b) messages per second between two anvil chains", flush=True)
         chain = relay_chain.measure(folder / "devnet")
-        idle = idle_relayer(folder / "idle", block_time=relay_idle.BLOCK_TIME, seconds=relay_idle.SECONDS)
+        idle = relay_idle.measure(folder / "idle")
     value: dict[str, Any] = {
         "transitions_per_s": stores,
         "strategies_per_s": committed,
@@ -56,8 +55,8 @@ def main() -> None:
         "pickup_ms": chain.pickup,
         "pickup_alone_ms": chain.pickup_alone,
         "wasted_tx_per_delivery": chain.wasted,
-        "idle_http_per_hour_and_chain": idle.requests,
-        "idle_blocks_per_hour": idle.blocks,
+        "idle_http_per_hour_and_chain": idle.an_hour(idle.requests),
+        "idle_blocks_per_hour": idle.an_hour(idle.blocks),
         "idle_cpu": idle.cpu,
     }
     share = chain.delivered / chain.ceiling

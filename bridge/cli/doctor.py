@@ -28,6 +28,7 @@ from bridge.deploy.transactions import DeployError
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, read_view
+from bridge.domain.spending import ether
 from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
@@ -317,7 +318,7 @@ async def _fees(deployment: Deployment, chains: Mapping[int, EvmChain]) -> list[
             except RefusedError as error:
                 found.append(Finding(name, Verdict.FAILED, str(error), "nothing can be sent over it: ask the GMP"))
             else:
-                found.append(Finding(name, Verdict.OK, f"{asked / 10**18:.6f} ether for a small message"))
+                found.append(Finding(name, Verdict.OK, f"{ether(asked)} for a small message"))
     return found
 
 

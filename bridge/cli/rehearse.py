@@ -20,6 +20,7 @@ from bridge.deploy.security import require_security
 from bridge.devnet.fetch import bring_anvil
 from bridge.devnet.rehearsal import Rehearsed, Source, find_sources, forks
 from bridge.devnet.rehearsal import rehearse as rehearse_on
+from bridge.domain.spending import ether
 
 _NEVER: Final = "what the GMPs' own parties sign, how long they take, and relayers"
 
@@ -99,8 +100,8 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
             one["step"],
             str(one["transactions"]),
             f"{one['gas']:,}",
-            _ether(one["wei"]),
-            _ether(one["feeWei"]),
+            ether(int(one["wei"])),
+            ether(int(one["feeWei"])),
         ]
         for one in value["steps"]
     ]
@@ -110,8 +111,8 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     for name, chain in value["chains"].items():
         short = "" if int(chain["ownerHolds"]) >= int(chain["ownerNeeds"]) else ": too little"
         console.print(
-            f"  {escaped(name)}: to deploy costs {_ether(chain['ownerNeeds'])} at block {chain['block']}, and the owner holds"
-            f" {_ether(chain['ownerHolds'])}{short}"
+            f"  {escaped(name)}: to deploy costs {ether(int(chain['ownerNeeds']))} at block {chain['block']}, and the owner holds"
+            f" {ether(int(chain['ownerHolds']))}{short}"
         )
     console.print("\n[bold]Put in place of the GMPs' own parties, so not rehearsed[/bold]")
     for gmp, how in value["stoodInFor"].items():
@@ -120,7 +121,3 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     for gap in value["notRehearsed"]:
         console.print(f"  {escaped(gap['what'])}: {escaped(gap['why'])}")
     console.print(f"  {_NEVER}")
-
-
-def _ether(wei: str) -> str:
-    return f"{int(wei) / 10**18:.6f}"

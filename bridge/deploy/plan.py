@@ -64,15 +64,12 @@ def _or_placeholder(schema: dict[str, Any]) -> None:
 class PlannedPrice(FileSection):
     """The first price of deliveries to a chain."""
 
-    gas_price: int = Field(
-        gt=0, json_schema_extra=_or_placeholder
-    )  # wei for a unit of gas: what relayers may offer, which is twice the base fee
-    data_fee: int = Field(
-        default=0, ge=0, json_schema_extra=_or_placeholder
-    )  # wei for a byte beside its gas: a rollup's fee for data
-    worth: float = Field(
-        default=1, gt=0, json_schema_extra=_or_placeholder
-    )  # of one unit of its currency, in any unit that is the same for all chains
+    # Wei for a unit of gas: what relayers may offer, which is twice the base fee.
+    gas_price: int = Field(gt=0, json_schema_extra=_or_placeholder)
+    # Wei for a byte beside its gas: a rollup's fee for data.
+    data_fee: int = Field(default=0, ge=0, json_schema_extra=_or_placeholder)
+    # Of one unit of its currency, in any unit that is the same for all chains.
+    worth: float = Field(default=1, gt=0, json_schema_extra=_or_placeholder)
 
 
 class PlannedPayments(FileSection):

@@ -223,6 +223,7 @@ class _Stage:
         self._say = progress
         # Accounts that everybody knows have code on public chains, of those who empty them.
         self._account: LocalAccount = Account.create()
+        self._inboxes: dict[int, str] = {}  # by chain id
         self.steps: list[Step] = []
         self.stood_in: dict[str, str] = {}
         self.gaps: list[Gap] = []
@@ -248,7 +249,6 @@ class _Stage:
 
     async def prepare(self) -> None:
         """What the messages need and `waybill deploy` need not make: recipients, and money for their sender."""
-        self._inboxes = dict[int, str]()
         plan = self._plan.model_copy(update={"examples": True})
         for planned in plan.chains:
             fork, inbox = self._forks[planned.chain_id], ChainContracts.of(plan, planned).examples["inbox"]

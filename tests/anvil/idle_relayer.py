@@ -26,7 +26,12 @@ class Idle:
 
     requests: int  # HTTP requests
     blocks: int
+    seconds: float
     cpu: float  # of one core, for both chains
+
+    def an_hour(self, count: int) -> float:
+        """How many that would be in an hour."""
+        return count * 3600 / self.seconds
 
 
 def idle_relayer(folder: Path, *, block_time: int, seconds: float) -> Idle:
@@ -56,7 +61,7 @@ async def _count(devnet: Devnet, folder: Path, block_time: int, seconds: float) 
             used = time.process_time() - cpu
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-    return Idle(requests=requests, blocks=grown, cpu=used / seconds)
+    return Idle(requests=requests, blocks=grown, seconds=seconds, cpu=used / seconds)
 
 
 def _height(url: str) -> int:

