@@ -9,13 +9,16 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NoReturn
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
 from bridge.protocol.text import visible
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
+_READABLE: Final = 20
+"""Characters of a line that a column of text keeps on a narrow terminal, unless it needs fewer."""
 
 
 class ExitCode(IntEnum):
@@ -73,13 +76,32 @@ def fail(error: CliError, *, as_json: bool) -> NoReturn:
     raise SystemExit(error.code)
 
 
+class _Rows(Table):
+    """A table of one line a row where nobody folds it; a narrow terminal folds text, but not until it can't be read."""
+
+    whole = 0
+    """Characters of a line in which no cell is folded."""
+    least = 0
+    """Characters of a line without which it can't be read: a narrower terminal wraps the line."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(self.least, min(self.whole, options.max_width)) if console.is_terminal else self.whole
+        return super().__rich_console__(console, options.update(width=width))
+
+
 def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table:
     """A table whose cells are data, never markup. Ids are not broken into lines: people copy them."""
-    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    drawn = _Rows(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
     for place, column in enumerate(columns):
-        drawn.add_column(column, overflow="fold", no_wrap=any(_ID.fullmatch(row[place]) for row in rows))
-    for row in rows:
-        drawn.add_row(*(escaped(cell) for cell in row))
+        is_id = any(_ID.fullmatch(row[place]) for row in cells)
+        whole = max(cell_len(line) for text in (column, *(row[place] for row in cells)) for line in text.split("\n"))
+        gap = 2 * drawn.padding[1] if place else 0
+        drawn.whole += whole + gap
+        drawn.least += (whole if is_id else min(whole, _READABLE)) + gap
+        drawn.add_column(column, overflow="fold", no_wrap=is_id)
+    for row in cells:
+        drawn.add_row(*map(escape, row))
     return drawn
 
 

@@ -1,0 +1,42 @@
+"""Tables can be read and copied from, however narrow the terminal is and wherever the output goes."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from bridge.cli.output import table
+
+ID = f"0x{'ab' * 32}"
+LONG = "a sentence of quite some words that says what was found and where"
+
+
+def drawn(*, width: int, terminal: bool) -> list[str]:
+    """The lines of a table with an id, short cells and a long text."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None, soft_wrap=True)
+    columns = ["message", "lane", "state", "found"]
+    console.print(table(None, columns, [[ID, "alpha → beta", "EXECUTED", LONG], [ID, "beta → alpha", "STALLED", ""]]))
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_row_is_a_line_where_the_output_is_read_by_a_program() -> None:
+    heading, first, second = drawn(width=80, terminal=False)
+    assert heading.split() == ["message", "lane", "state", "found"]
+    assert first == f"{ID}  alpha → beta  EXECUTED  {LONG}"
+    assert second == f"{ID}  beta → alpha  STALLED"
+
+
+@pytest.mark.parametrize("width", [20, 80, 100, 120, 160])
+def test_a_narrow_terminal_breaks_neither_ids_nor_words(width: int) -> None:
+    shown = drawn(width=width, terminal=True)
+    first = next(line for line in shown if ID in line)
+    assert first.startswith(f"{ID}  alpha → beta  EXECUTED  a sentence of"), shown
+    said = " ".join(" ".join(line.replace(ID, "").split()) for line in shown)
+    assert set(LONG.split()) <= set(said.split()), "a word was broken into lines"
+
+
+def test_a_wide_terminal_folds_nothing() -> None:
+    assert f"{ID}  alpha → beta  EXECUTED  {LONG}" in drawn(width=300, terminal=True)
