@@ -1,4 +1,7 @@
-"""Runs the checks and the test suites one after another and counts what passed.
+"""Runs the checks and the test suites in two lanes beside each other, and counts what passed.
+
+One lane has the suites that compute, the other has those that mostly wait: for chains, for Spark, for a browser. A line that
+they print begins with the name of its suite.
 
 The last line is `<n> passed, <n> failed`. The exit code is 0 only if nothing failed; a skipped test, a suite that ran no
 test and a suite that ended badly without naming a failed test each count as failed.
@@ -6,6 +9,7 @@ test and a suite that ended badly without naming a failed test each count as fai
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import re
 import resource
@@ -15,8 +19,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.synchronize import Lock
 from pathlib import Path
 from typing import IO
 
@@ -172,6 +178,9 @@ SUITES = (
     ),
 )
 
+WAITING = ("lint", "spark", "kafka", "anvil", "web")
+"""The lane of the suites that wait, after the quick look at everything; the other suites keep the cores busy beside it."""
+
 CHECKS = {
     "style of Python": (str(VENV / "ruff"), "check", "--quiet", "."),
     "format of Python": (str(VENV / "ruff"), "format", "--check", "--quiet", "."),
@@ -227,16 +236,46 @@ def output_of(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[byt
                 return
 
 
-def run(command: tuple[str, ...], limit: float, *, show: bool) -> Run:
+class Shown:
+    """Prints what a command says: as it comes, or a line at a time behind the name of its suite."""
+
+    def __init__(self, prefix: str = "") -> None:
+        """Nothing was said yet."""
+        self._prefix = prefix.encode()
+        self._pending = b""
+
+    def chunk(self, said: bytes) -> None:
+        """Prints what is new, up to the last whole line if lines are told apart."""
+        if not self._prefix:
+            self._print(said)
+            return
+        *lines, self._pending = (self._pending + said).split(b"\n")
+        self._print(b"".join(self._prefix + line + b"\n" for line in lines))
+
+    def end(self) -> None:
+        """Prints a last line that was not ended."""
+        if self._pending:
+            self.chunk(b"\n")
+
+    def line(self, text: str) -> None:
+        """Prints a line that the command did not say."""
+        self.chunk(f"{text}\n".encode())
+
+    def _print(self, said: bytes) -> None:
+        sys.stdout.buffer.write(said)
+        sys.stdout.flush()
+
+
+def run(command: tuple[str, ...], limit: float, show: Shown | None = None) -> Run:
     """Run a command in a process group of its own, which does not outlive it.
 
     Args:
         command: program and arguments.
         limit: seconds after which it is stopped.
-        show: print its output as it comes.
+        show: prints its output as it comes; None prints nothing.
     """
     started, used = time.monotonic(), cpu_of_children()
-    colour = {"FORCE_COLOR": "1"} if show and sys.stdout.isatty() else {}
+    colour = {"FORCE_COLOR": "1"} if show is not None and sys.stdout.isatty() else {}
     environment = {**os.environ, **colour}
     pipe = subprocess.PIPE
     process = subprocess.Popen(
@@ -255,14 +294,15 @@ def run(command: tuple[str, ...], limit: float, *, show: bool) -> Run:
     try:
         for chunk in output_of(process, process.stdout):
             chunks.append(chunk)
-            if show:
-                sys.stdout.buffer.write(chunk)
-                sys.stdout.flush()
+            if show is not None:
+                show.chunk(chunk)
         code = process.wait()
     finally:
         timer.cancel()
         end_group(process)
         process.stdout.close()
+        if show is not None:
+            show.end()
     output = ANSI_CODES.sub("", b"".join(chunks).decode(errors="replace"))
     return Run(code, output, time.monotonic() - started, cpu_of_children() - used, stopped.is_set())
 
@@ -273,16 +313,16 @@ def cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def run_checks() -> Result:
+def run_checks(show: Shown) -> Result:
     """Run the linters of code and prose, the type checker and the layer check; print what each finds."""
     started, used = time.monotonic(), cpu_of_children()
     failed = 0
     for name, command in CHECKS.items():
-        done = run(command, limit=600, show=False)
-        print(f"  {'FAILED' if done.code else 'ok    '} {name} ({done.seconds:.1f} s)", flush=True)
+        done = run(command, limit=600)
+        show.line(f"  {'FAILED' if done.code else 'ok    '} {name} ({done.seconds:.1f} s)")
         if done.code:
             failed += 1
-            print(done.output, flush=True)
+            show.line(done.output)
     took, cpu = time.monotonic() - started, cpu_of_children() - used
     return Result(name="lint", passed=len(CHECKS) - failed, failed=failed, seconds=took, cpu=cpu, budget=120)
 
@@ -312,20 +352,90 @@ def judge(suite: Suite, done: Run) -> Result:
     )
 
 
-def run_suite(suite: Suite) -> Result:
+def run_suite(suite: Suite, show: Shown) -> Result:
     """Run one suite, showing its output; without what it needs, it is left out, which in CI counts as failed."""
     started = time.monotonic()
     reason = suite.missing()
     if reason is not None:
         is_ci = os.environ.get("CI") == "true"
         note, took = f"left out: {reason}", time.monotonic() - started
-        print(note, flush=True)
+        show.line(note)
         return Result(name=suite.name, passed=0, failed=int(is_ci), seconds=took, cpu=0, budget=suite.budget, note=note)
-    return judge(suite, run(suite.command, limit=suite.budget * OVERRUN, show=True))
+    return judge(suite, run(suite.command, suite.budget * OVERRUN, show))
 
 
-def report(results: list[Result]) -> int:
-    """Print the failed tests once more, the table and the closing line; return the exit code."""
+def run_named(name: str, show: Shown, bringing: Lock) -> Result:
+    """Run the checks or one suite; what two suites need is brought once, since the second one waits for it."""
+    suite = next((suite for suite in SUITES if suite.name == name), None)
+    title = f"{suite.title}, budget {suite.budget} s" if suite else "style, types, layers, names, prose"
+    show.line(f"=== {name}: {title}")
+    if suite is None:
+        return run_checks(show)
+
+    def missing() -> str | None:
+        with bringing:
+            return suite.missing()
+
+    return run_suite(replace(suite, missing=missing), show)
+
+
+def run_lane(names: Sequence[str], results: Connection, bringing: Lock) -> None:
+    """Run suites one after another in a process of their own, and send the result of each."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the suite's processes end with this one
+    with contextlib.suppress(KeyboardInterrupt):
+        for name in names:
+            show = Shown(f"{name:<10} | ")
+            result = run_named(name, show, bringing)
+            show.line(f"=== {result.passed} passed, {result.failed} failed, {result.seconds:.0f} s")
+            results.send(result)
+
+
+def run_lanes(lanes: Sequence[Sequence[str]]) -> Generator[Result]:
+    """Run lanes beside each other and yield each result as it comes.
+
+    Ending this generator ends the lanes, with all that they started.
+    """
+    fork = multiprocessing.get_context("fork")
+    bringing = fork.Lock()
+    running = {}
+    try:
+        for names in lanes:
+            here, there = fork.Pipe(duplex=False)
+            lane = fork.Process(target=run_lane, args=(names, there, bringing))
+            lane.start()
+            there.close()
+            running[here] = lane
+        while running:
+            ready = wait(list(running))
+            for here in [one for one in running if one in ready]:
+                try:
+                    yield here.recv()
+                except EOFError:
+                    running.pop(here).join()
+    finally:
+        for lane in running.values():
+            lane.terminate()
+        for lane in running.values():
+            lane.join()
+
+
+def run_all(names: Sequence[str]) -> list[Result]:
+    """Run suites in their lanes; one whose lane died before it had a result counts as failed."""
+    waiting = [name for name in WAITING if name in names]
+    lanes = [lane for lane in ([name for name in names if name not in waiting], waiting) if lane]
+    with contextlib.closing(run_lanes(lanes)) as results:
+        found = {result.name: result for result in results}
+    lost = Result(name="", passed=0, failed=1, seconds=0, cpu=0, budget=0, note="its lane died")
+    return [found.get(name) or replace(lost, name=name) for name in names]
+
+
+def report(results: list[Result], seconds: float) -> int:
+    """Print the failed tests once more, the table and the closing line; return the exit code.
+
+    Args:
+        results: of every suite.
+        seconds: that all of them took by the wall clock, which is less than their sum if they ran beside each other.
+    """
     for result in results:
         if result.failures:
             print(f"\nfailed in {result.name}:\n  " + "\n  ".join(line[:500] for line in result.failures))
@@ -335,7 +445,7 @@ def report(results: list[Result]) -> int:
         notes = ", ".join(filter(None, (result.note, late)))
         row = f"{result.name:<10} {result.passed:>7} {result.failed:>7} {result.seconds:>8.1f} {result.cpu:>7.1f}"
         print(f"{row} {result.budget:>7}  {notes}".rstrip())
-    print(f"{'all':<26} {sum(one.seconds for one in results):>8.1f} {sum(one.cpu for one in results):>7.1f}")
+    print(f"{'all':<26} {seconds:>8.1f} {sum(one.cpu for one in results):>7.1f}")
     passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
     print(f"\n{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
@@ -354,17 +464,10 @@ def main() -> int:
     chosen = parser.parse_args().suites or known
     if unknown := set(chosen) - set(known):
         parser.error(f"unknown suite {', '.join(sorted(unknown))}; known are {', '.join(known)}")
-    results = []
-    for number, name in enumerate(chosen, 1):
-        suite = next((suite for suite in SUITES if suite.name == name), None)
-        title = (
-            f"{name}: {suite.title}, budget {suite.budget // 60} min"
-            if suite
-            else "lint: style, types, layers, names, prose"
-        )
-        print(f"\n=== {number}/{len(chosen)}  {title}", flush=True)
-        results.append(run_suite(suite) if suite else run_checks())
-    return report(results)
+    started = time.monotonic()
+    alone = len(chosen) == 1
+    results = [run_named(chosen[0], Shown(), multiprocessing.Lock())] if alone else run_all(chosen)
+    return report(results, time.monotonic() - started)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import solcx
 
 from bridge.devnet.fetch import is_native
 from scripts.setup_tools import SOLC_VERSION, ToolMissingError, find_foundry, find_solc
-from scripts.test_suites import Suite, forge_counts, run_suite
+from scripts.test_suites import Shown, Suite, forge_counts, run_suite
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ROOT / "build" / "tools" / "bin"
@@ -70,7 +70,7 @@ def run_forge_tests(folder: Path) -> Suite:
 def test_failing_forge_test_counts_as_failed(tmp_path: Path) -> None:
     forge_project(tmp_path)
     (tmp_path / "tests" / "solidity" / "Count.t.sol").write_text(TEST % 5)
-    result = run_suite(run_forge_tests(tmp_path))
+    result = run_suite(run_forge_tests(tmp_path), Shown())
     assert (result.passed, result.failed) == (1, 1)
 
 
@@ -86,7 +86,7 @@ def test_failing_forge_test_ends_with_a_non_zero_exit_code(tmp_path: Path) -> No
 def test_contract_that_does_not_compile_counts_as_failed(tmp_path: Path) -> None:
     forge_project(tmp_path)
     (tmp_path / "tests" / "solidity" / "Count.t.sol").write_text("contract Broken { nonsense }")
-    result = run_suite(run_forge_tests(tmp_path))
+    result = run_suite(run_forge_tests(tmp_path), Shown())
     assert (result.passed, result.failed) == (0, 1)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from scripts.test_suites import (
     Counts,
     Result,
     Run,
+    Shown,
     Suite,
     forge_counts,
     judge,
@@ -86,9 +88,9 @@ def test_a_suite_that_lacks_what_it_needs_is_left_out_by_name_and_fails_in_ci(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_ci: str, failed: int
 ) -> None:
     monkeypatch.setenv("CI", is_ci)
-    result = run_suite(replace(SUITE, missing=lambda: "there is no broker"))
+    result = run_suite(replace(SUITE, missing=lambda: "there is no broker"), Shown())
     assert (result.name, result.passed, result.failed) == ("sample", 0, failed)
-    report([result])
+    report([result], 1)
     assert "left out: there is no broker" in capsys.readouterr().out.split("budget")[-1]
 
 
@@ -97,9 +99,9 @@ def test_report_closes_with_the_one_line_that_continuous_integration_reads(
 ) -> None:
     good = Result(name="unit", passed=3, failed=0, seconds=1, cpu=1.5, budget=10)
     late = Result(name="anvil", passed=4, failed=1, seconds=11, cpu=2, budget=10)
-    assert report([good]) == 0
+    assert report([good], 1) == 0
     capsys.readouterr()
-    assert report([good, late]) == 1
+    assert report([good, late], 11) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if re.fullmatch(r"\d+ passed, \d+ failed", line)] == ["7 passed, 1 failed"]
     assert lines[-1] == "7 passed, 1 failed"
@@ -120,7 +122,7 @@ def test_failed_tests_are_named_again_at_the_end(
 ) -> None:
     result = ended(1, printed)
     assert len(result.failures) == failures
-    report([result])
+    report([result], 1)
     lines = capsys.readouterr().out.splitlines()
     assert all(f"  {failure}" in lines for failure in result.failures)
     assert ("failed in sample:" in lines) == (failures > 0)
@@ -160,7 +162,7 @@ def test_a_test_that_hypothesis_repeats_ends_when_its_time_is_over(tmp_path: Pat
 
 
 def test_command_that_hangs_is_stopped() -> None:
-    done = run(python("import time; print('begun', flush=True); time.sleep(60)"), limit=1, show=False)
+    done = run(python("import time; print('begun', flush=True); time.sleep(60)"), limit=1)
     assert done.stopped
     assert done.output.startswith("begun\n")
     assert done.seconds < 30
@@ -169,13 +171,13 @@ def test_command_that_hangs_is_stopped() -> None:
 def test_processor_time_is_that_of_a_command_and_of_what_it_starts() -> None:
     busy = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])\n{busy}"
-    assert run(python(parent), limit=60, show=False).cpu >= 1
-    assert run(python("import time; time.sleep(1)"), limit=60, show=False).cpu < 0.7
+    assert run(python(parent), limit=60).cpu >= 1
+    assert run(python("import time; time.sleep(1)"), limit=60).cpu < 0.7
 
 
 def test_processes_that_a_suite_leaves_behind_are_ended() -> None:
     leave = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
-    done = run(python(leave), limit=30, show=False)
+    done = run(python(leave), limit=30)
     assert (done.code, done.stopped) == (0, False)
     assert not is_alive(int(done.output))
 
@@ -185,9 +187,67 @@ def test_process_that_keeps_the_output_open_from_another_session_does_not_hold_t
         "import subprocess, sys; code = 'import time; time.sleep(20)'\n"
         "print(subprocess.Popen([sys.executable, '-c', code], start_new_session=True).pid)"
     )
-    done = run(python(leave), limit=15, show=False)
+    done = run(python(leave), limit=15)
     os.kill(int(done.output), 9)
     assert (done.code, done.stopped) == (0, False)
+
+
+LANES = """
+import sys
+from scripts import test_suites
+from scripts.test_suites import Suite, main, pytest_counts, signal
+
+def suite(name, code):
+    return Suite(name=name, title=name, command=(sys.executable, "-c", code), budget=60, counts=pytest_counts)
+
+closed = "print('== 1 passed in 0.01s ==', flush=True)"
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+test_suites.SUITES = (
+    suite("unit", f"import time; print('begun', flush=True); time.sleep({0}); {{closed}}"),
+    suite("spark", f"import os, signal, time; print(os.getpid(), flush=True); time.sleep({0}); {1}; {{closed}}"),
+    suite("web", closed),
+)
+sys.argv = ["make test", "unit", "spark", "web"]
+sys.exit(main())
+"""
+
+
+def lanes(*, seconds: float, then: str = "pass") -> subprocess.Popen[str]:
+    """A run of three suites in two lanes: `unit` beside `spark` and `web`, of which the first two take so long."""
+    code = LANES.format(seconds, then)
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+
+def test_suites_run_beside_each_other_and_each_line_names_its_suite() -> None:
+    started = time.monotonic()
+    with lanes(seconds=2) as running:
+        printed, _ = running.communicate(timeout=50)
+    assert time.monotonic() - started < 4
+    assert running.returncode == 0
+    *lines, closing = printed.splitlines()
+    assert closing == "3 passed, 0 failed"
+    assert "unit       | begun" in lines
+    assert "web        | == 1 passed in 0.01s ==" in lines
+    assert [line.split()[0] for line in lines if line.endswith(" 60")] == ["unit", "spark", "web"]
+
+
+def test_suites_of_a_lane_that_dies_count_as_failed() -> None:
+    with lanes(seconds=0, then="os.kill(os.getppid(), signal.SIGKILL)") as running:
+        printed, _ = running.communicate(timeout=50)
+    assert running.returncode == 1
+    assert printed.splitlines()[-1] == "1 passed, 2 failed"
+    assert printed.count("its lane died") == 2
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_suites_of_all_lanes_end_with_the_run(end: signal.Signals) -> None:
+    with lanes(seconds=40) as running:
+        assert running.stdout is not None
+        pid = next(int(line.split()[-1]) for line in running.stdout if line.split()[-1].isdigit())
+        running.send_signal(end)
+        running.wait(timeout=30)
+    assert running.returncode != 0
+    assert not is_alive(pid)
 
 
 def is_alive(pid: int) -> bool:
