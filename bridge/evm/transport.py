@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -268,41 +268,41 @@ class Endpoints:
     ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
         """What each sound endpoint answers until enough of them agree, errors included; and why others do not.
 
-        Where the policy hedges, who fails or is slow is asked again: what two of three say must not wait for a time-out.
+        Where the policy hedges, who fails is asked again at once, and who is slow after a while: what two of three say must
+        not wait for a time-out.
         """
-        loop = asyncio.get_running_loop()
         asked: dict[asyncio.Task[Any], Endpoint] = {}
+        waiting = set[asyncio.Task[Any]]()
         answers: dict[Endpoint, Any] = {}
         failures: list[RpcError] = []
-        left = 1 if self._pool.policy.hedge_after is None or request.method in CHANGING else _TRIES
-        waiting = set[asyncio.Task[Any]]()
+        hedge_after = None if request.method in CHANGING else self._pool.policy.hedge_after
+        hedges = 0 if hedge_after is None else _TRIES - 1
+        left = dict.fromkeys(self._exchanges, hedges)  # tries after a failure
+
+        def ask(endpoints: Iterable[Endpoint]) -> None:
+            for endpoint in endpoints:
+                task = asyncio.create_task(self._opinion(endpoint, request, read))
+                asked[task] = endpoint
+                waiting.add(task)
+
         try:
-            while all(len(votes) < self.agreement for votes in votes_of(list(answers.values()), essence)):
-                if not waiting and not left:
-                    break
-                done = set[asyncio.Task[Any]]()
-                if waiting:
-                    hedge_after = self._pool.policy.hedge_after if left else None
-                    done, waiting = await asyncio.wait(
-                        waiting, timeout=hedge_after, return_when=asyncio.FIRST_COMPLETED
-                    )
-                for task in (task for task in asked if task in done):
-                    answer = task.result()
-                    if isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT:
-                        failures.append(answer)
-                    else:
-                        answers[asked[task]] = answer
-                if left and not done:
-                    left -= 1
-                    # While one keeps us waiting, others may have a newer answer; if nobody does, they differ.
-                    again = {
-                        loop.create_task(self._opinion(one, request, read)): one
-                        for one in self._exchanges
-                        if waiting or one not in answers
-                    }
-                    asked |= again
-                    waiting |= again.keys()
-                    left = left if again else 0
+            ask(self._exchanges)
+            while waiting and all(len(votes) < self.agreement for votes in votes_of(list(answers.values()), essence)):
+                patience = hedge_after if hedges else None
+                done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                waiting -= done
+                for task in (task for task in list(asked) if task in done):
+                    answer, endpoint = task.result(), asked[task]
+                    if not (isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT):
+                        answers[endpoint] = answer
+                        continue
+                    failures.append(answer)
+                    if left[endpoint]:
+                        left[endpoint] -= 1
+                        ask([endpoint])
+                if not done:  # while one keeps us waiting, others may have a newer answer
+                    hedges -= 1
+                    ask(self._exchanges)
         finally:
             await _cancel(list(asked))
         return answers, failures

@@ -204,17 +204,29 @@ async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: 
     assert block is not None
 
 
-async def test_where_endpoints_must_agree_who_fails_or_is_slow_is_asked_again_and_not_waited_for(serve: Serve) -> None:
-    """One is sound, one fails at first, and one hangs: the second try of the failing one makes two that agree."""
-    sound, failures = chain_up_to(9), [{"nothing": 1}]
+@pytest.mark.parametrize(("failing", "hedge_after"), [(2, 30), (4, 0.1)])
+async def test_where_endpoints_must_agree_who_fails_is_asked_again_at_once_and_who_is_slow_after_a_while(
+    serve: Serve, failing: int, hedge_after: float
+) -> None:
+    """One is sound, one fails at first, and one hangs: a later try of the failing one makes two that agree."""
+    sound, failures = chain_up_to(9), [{"nothing": 1}] * failing
 
     def shaky(method: str, params: list[Any]) -> Any:
         return failures.pop() if failures else sound(method, params)
 
     urls = [(await serve(one)).url for one in (chain_up_to(9), shaky, slow(chain_up_to(9), 30))]
-    endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=60, hedge_after=0.1))
+    endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=60, hedge_after=hedge_after))
     async with EvmChain(ALPHA, endpoints) as chain, asyncio.timeout(20):
         assert await chain.block(5) is not None
+
+
+async def test_where_endpoints_must_agree_one_that_always_fails_is_asked_three_times(serve: Serve) -> None:
+    sound, broken = await serve(chain_up_to(9)), await serve(lambda *_: {"nothing": 1})
+    endpoints = Endpoints(ALPHA, [sound.url, broken.url], EndpointPolicy(agreement=2, hedge_after=5))
+    async with EvmChain(ALPHA, endpoints) as chain:
+        with pytest.raises(TransientError, match=r"2 endpoints have to agree .* 1 of 2 do"):
+            await chain.block(5)
+    assert (sound.asked("eth_getBlockByNumber"), broken.asked("eth_getBlockByNumber")) == (1, 3)
 
 
 def finalized_at(height: int) -> Behaviour:
