@@ -11,12 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eth_abi.abi import encode
-from eth_typing import ChecksumAddress
 from eth_utils import keccak
 from eth_utils.abi import function_signature_to_4byte_selector
-from eth_utils.address import to_canonical_address, to_checksum_address
-from web3.types import Nonce
-from web3.utils.address import get_create_address
+from eth_utils.address import to_checksum_address
 
 from bridge.deploy.artifacts import Artifact
 from bridge.deploy.plan import NetworkPlan, PlannedChain
@@ -25,7 +22,7 @@ from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import ADAPTER as OUR_ADAPTER
 from bridge.gmps.verification import Step
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import create2_address, created_adapter, to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
@@ -35,8 +32,6 @@ CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 
 ROUTER_NAME: Final = "router"  # what the router's creation is called among the things done
 
-# What OpenZeppelin's Create3 puts where the salt says; its first contract is the adapter.
-_CREATE3_PROXY: Final = bytes.fromhex("73365f5f37365f34f06012573d5f5f3e3d5ffd5b005f526014600cf3")
 _SALT: Final = keccak(text="waybill 1")  # another salt makes a second set of contracts
 _GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
 _ALL_GMPS: Final = 0xFFFF
@@ -79,7 +74,7 @@ class OwnContract:
     @property
     def address(self) -> str:
         """Where its code and arguments put it, on every chain."""
-        return _create2_address(CREATE2_FACTORY, _SALT, self.creation_code)
+        return create2_address(CREATE2_FACTORY, _SALT, self.creation_code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +88,13 @@ class OwnAdapter(OwnContract):
     @property
     def address(self) -> str:
         """Where its router, its GMP and its number put it, whatever its code (CREATE3)."""
-        salt = (int(self.gmp) << 8 | self.number).to_bytes(32, "big")
-        return get_create_address(_create2_address(self.router, salt, _CREATE3_PROXY), Nonce(1))
+        return created_adapter(self.router, int(self.gmp), self.number)
 
     @property
     def creation(self) -> Transaction:
         """The call that creates it; the router's owner makes it."""
         call = ROUTER.encode("createAdapter", int(self.gmp), self.number, self.creation_code)
         return Transaction(self.name, self.router, call)
-
-
-def _create2_address(creator: str, salt: bytes, code: bytes) -> ChecksumAddress:
-    packed = b"\xff" + to_canonical_address(creator) + salt + keccak(code)
-    return to_checksum_address(keccak(packed)[12:])
 
 
 @dataclass(frozen=True, slots=True)

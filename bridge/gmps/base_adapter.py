@@ -15,7 +15,7 @@ from pydantic import Field
 
 from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
 from bridge.gmps.verification import Verification
-from bridge.protocol.addresses import AddressError, to_bytes32
+from bridge.protocol.addresses import ADAPTER_NUMBERS, AddressError, to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
 from bridge.protocol.events import UNDECODABLE
@@ -55,7 +55,7 @@ class GmpContracts(FileSection, ABC):
     ONE_MAY_VERIFY: ClassVar[bool] = False
     """Whether the default may believe a single verifier."""
 
-    adapter_number: int = Field(default=1, ge=1, le=7)
+    adapter_number: int = Field(default=1, ge=1, le=ADAPTER_NUMBERS[-1])
     """Under which number the router creates Waybill's adapter; another one puts a second adapter beside the first."""
 
     @classmethod

@@ -1,11 +1,22 @@
-"""20-byte EVM addresses and the 32-byte form that messages carry."""
+"""20-byte EVM addresses, the 32-byte form that messages carry, and where creations put contracts."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from eth_typing import ChecksumAddress
-from eth_utils.address import is_address, to_checksum_address
+from eth_utils import keccak
+from eth_utils.address import is_address, to_canonical_address, to_checksum_address
 
 _PADDING = bytes(12)
+
+# What OpenZeppelin's Create3 puts where the salt says; its first contract is the one asked for.
+_CREATE3_PROXY: Final = bytes.fromhex("73365f5f37365f34f06012573d5f5f3e3d5ffd5b005f526014600cf3")
+# RLP of a creator's address and its nonce 1: what stands before the address, and behind it.
+_FIRST_CREATION: Final = (bytes.fromhex("d694"), b"\x01")
+
+ADAPTER_NUMBERS: Final = range(1, 8)
+"""Under which a router creates adapters of one GMP."""
 
 
 class AddressError(ValueError):
@@ -32,3 +43,16 @@ def from_bytes32(word: bytes) -> ChecksumAddress:
     if len(word) != 32 or not word.startswith(_PADDING):
         raise AddressError(f"0x{word.hex()} is not an EVM address padded to 32 bytes")
     return to_checksum_address(word[12:])
+
+
+def create2_address(creator: str, salt: bytes, code: bytes) -> ChecksumAddress:
+    """Where a contract puts another one with `CREATE2`."""
+    packed = b"\xff" + to_canonical_address(creator) + salt + keccak(code)
+    return to_checksum_address(keccak(packed)[12:])
+
+
+def created_adapter(router: str, gmp: int, number: int) -> ChecksumAddress:
+    """Where a router's `createAdapter` puts the adapter of a GMP with that number, whatever its code (CREATE3)."""
+    proxy = create2_address(router, (gmp << 8 | number).to_bytes(32, "big"), _CREATE3_PROXY)
+    before, after = _FIRST_CREATION
+    return to_checksum_address(keccak(before + to_canonical_address(proxy) + after)[12:])

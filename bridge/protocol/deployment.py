@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from eth_utils.address import is_address, to_checksum_address
@@ -17,6 +18,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from bridge.protocol.addresses import ADAPTER_NUMBERS, created_adapter, to_bytes32
 from bridge.protocol.environment import expanded, unset_placeholders
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 
@@ -122,6 +124,21 @@ class ChainDeployment(FileSection):
             return self.adapters[gmp.label]
         except KeyError:
             raise DeploymentError(f"chain {self.name!r} has no adapter for {gmp.label}") from None
+
+    def senders(self, gmp: Gmp) -> frozenset[bytes]:
+        """Every adapter that may have sent over a GMP, as 32 bytes: the present one, and all that the router may have created.
+
+        So what was sent before an adapter was replaced is known, and what the next one sends.
+
+        Raises:
+            DeploymentError: there is no adapter for that GMP.
+        """
+        return _created_adapters(self.router, gmp) | {to_bytes32(self.adapter(gmp))}
+
+
+@cache
+def _created_adapters(router: str, gmp: Gmp) -> frozenset[bytes]:
+    return frozenset(to_bytes32(created_adapter(router, int(gmp), number)) for number in ADAPTER_NUMBERS)
 
 
 class Deployment(FileSection):

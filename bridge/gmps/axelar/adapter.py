@@ -9,7 +9,7 @@ from eth_utils.address import is_address, to_checksum_address
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, NotOursError, read_event
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
@@ -76,7 +76,7 @@ class AxelarAdapter(BaseAdapter):
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         types = ["string", "string", "bytes"]
         values = read_event(log, AxelarContracts.of(source).gateway, _CONTRACT_CALL, types, indexed=2)
-        if values is None or log.topics[1] != to_bytes32(source.adapter(self.gmp)):
+        if values is None or log.topics[1] not in source.senders(self.gmp):
             return None
         chain_name, destination_address, envelope = values
         if not is_address(destination_address):
@@ -87,7 +87,7 @@ class AxelarAdapter(BaseAdapter):
             envelope,
             f"0x{log.transaction_hash.hex()}-{log.log_index}",
             chain_name,
-            source_address=source.adapter(self.gmp),
+            source_address=from_bytes32(log.topics[1]),
             destination_address=to_checksum_address(destination_address),
         )
 

@@ -190,19 +190,18 @@ class CcipAdapter(BaseAdapter):
         if log.topics[:1] == (MESSAGE_SENT_V2,):
             return self._read_v2(source, log)
         message = CcipMessage.of_log(log, CcipContracts.of(source).on_ramp)
-        if message is None or message.tokens or message.sender.lower() != source.adapter(self.gmp).lower():
+        if message is None or message.tokens or to_bytes32(message.sender) not in source.senders(self.gmp):
             return None
         identity, number = f"0x{message.id.hex()}", message.destination_selector
         return self._dispatch(source, log, message.data, identity, number, **message.evidence)
 
     def _read_v2(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        sender = source.adapter(self.gmp).lower()
         # Others' messages may be of any kind. Who sent one is told by the log itself.
-        if len(log.topics) != 4 or log.topics[2] != to_bytes32(sender):
+        if len(log.topics) != 4 or log.topics[2] not in source.senders(self.gmp):
             return None
         found = (CcipMessageV2.of_log(log, on_ramp) for on_ramp in CcipContracts.of(source).on_ramps)
         message = next((one for one in found if one is not None), None)
-        if message is None or message.sender.lower() != sender:
+        if message is None or to_bytes32(message.sender) != log.topics[2]:
             return None
         header = f"0x{message.header.hex()}"
         return self._dispatch(

@@ -14,7 +14,7 @@ from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.verification import ADAPTER as ADAPTER_ITSELF
 from bridge.gmps.verification import Connection, Step, Verification
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
@@ -26,6 +26,7 @@ _INSERTED: Final = topic("InsertedIntoTree(bytes32,uint32)")
 
 # A Hyperlane message: version 1 byte, nonce 4, origin 4, sender 32, destination 4, recipient 32, body.
 _HEADER_LENGTH: Final = 77
+_RECIPIENT: Final = slice(45, 77)
 
 
 class HyperlaneIsm(Verification):
@@ -81,6 +82,11 @@ def hyperlane_message(dispatch: Dispatch) -> bytes:
     return bytes.fromhex(str(dispatch.evidence["header"])) + dispatch.envelope
 
 
+def recipient_of(dispatch: Dispatch) -> str:
+    """The adapter that the Mailbox hands the message to."""
+    return from_bytes32(bytes.fromhex(str(dispatch.evidence["header"]))[_RECIPIENT])
+
+
 class HyperlaneAdapter(BaseAdapter):
     """A refused delivery reverts as a whole; the same call may be made again."""
 
@@ -99,7 +105,7 @@ class HyperlaneAdapter(BaseAdapter):
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         values = read_event(log, HyperlaneContracts.of(source).mailbox, _DISPATCH, ["bytes"], indexed=3)
-        if values is None or log.topics[1] != to_bytes32(source.adapter(self.gmp)):
+        if values is None or log.topics[1] not in source.senders(self.gmp):
             return None
         (message,) = values
         header, envelope = message[:_HEADER_LENGTH], message[_HEADER_LENGTH:]

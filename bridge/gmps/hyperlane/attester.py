@@ -29,7 +29,7 @@ from bridge.domain.ports import (
 )
 from bridge.gmps.attestation import AttestationError, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import DeploymentReader
-from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message, recipient_of
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Address, ChainDeployment, Deployment
@@ -81,7 +81,7 @@ class HyperlaneCheckpoints(DeploymentReader):
         if "leaf" not in dispatch.evidence:
             raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
         destination = self._deployment.chain(dispatch.destination_chain)
-        mailbox, recipient = HyperlaneContracts.of(destination).mailbox, destination.adapter(Gmp.HYPERLANE)
+        mailbox, recipient = HyperlaneContracts.of(destination).mailbox, recipient_of(dispatch)
         ism = await self._read(destination, mailbox, _MAILBOX, "recipientIsm", recipient)
         return await self._metadata(dispatch, destination, ism, depth=0)
 

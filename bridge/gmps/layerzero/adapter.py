@@ -11,7 +11,7 @@ from pydantic import Field
 from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.layerzero.verification import LayerZeroUln
-from bridge.protocol.addresses import from_bytes32, to_bytes32
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
@@ -149,7 +149,7 @@ class LayerZeroAdapter(BaseAdapter):
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         packet = Packet.of_log(log, LayerZeroContracts.of(source).endpoint)
-        if packet is None or packet.sender != to_bytes32(source.adapter(self.gmp)):
+        if packet is None or packet.sender not in source.senders(self.gmp):
             return None
         _ = packet.receiver  # refuses what is none of an EVM chain's
         identity, prefix = f"0x{packet.guid.hex()}", packet.prefix.hex()

@@ -23,7 +23,7 @@ from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.wormhole.adapter import WormholeContracts
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import created_adapter, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
@@ -229,6 +229,30 @@ def test_watched_are_the_emitters_and_topics_of_what_is_recognised(gmp: Gmp) -> 
 @every_gmp
 def test_another_sender_is_not_waybill(gmp: Gmp) -> None:
     assert dispatches(gmp, Sent(sender=address("stranger"), envelope=own_message().encode())) == []
+
+
+@every_gmp
+def test_what_another_adapter_of_the_router_sent_is_recognised_and_named_by_its_sender(gmp: Gmp) -> None:
+    """An adapter that was replaced, or that has just taken the place of the one in the deployments file."""
+    envelope = own_message().encode()
+    for number in range(1, 8):
+        sender = created_adapter(SOURCE.router, int(gmp), number)
+        (found,) = dispatches(gmp, Sent(sender=sender, envelope=envelope))
+        stated = {"sender", "source_address", "emitter"} & found.evidence.keys()
+        assert {str(found.evidence[name])[-40:].lower() for name in stated} <= {sender[2:].lower()}
+
+
+@every_gmp
+@pytest.mark.parametrize(
+    ("router", "number", "is_of_gmp"),
+    [(SOURCE.router, 8, True), (SOURCE.router, 1, False), (DESTINATION.router, 1, True)],
+    ids=["number that no router creates", "another GMP", "another router"],
+)
+def test_an_adapter_that_the_router_can_not_have_created_for_the_gmp_is_none(
+    gmp: Gmp, router: str, number: int, is_of_gmp: bool
+) -> None:
+    sender = created_adapter(router, int(gmp) + (not is_of_gmp), number)
+    assert dispatches(gmp, Sent(sender=sender, envelope=own_message().encode())) == []
 
 
 @every_gmp
