@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from itertools import permutations
@@ -75,6 +76,7 @@ _ROWS: Final = 50
 _EXPORTED: Final = 1_000
 _EXPORT_PART: Final = 500
 _EXPORT_PARTS: Final = 10
+_FED: Final = 100
 """Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
@@ -313,17 +315,13 @@ class Explorer:
 
     def export(self, request: Request, form: str) -> Response:
         """A part of a list for programs: as many messages as one answer holds, and where the next part begins."""
-        chosen = read_listing(self.sources, dict(request.query_params))
-        if chosen.wanted.status is Status.DEAD:
-            raise BadLinkError(
-                "status=dead is known to the relayer alone: `waybill dlq list --json` exports dead letters"
-            )
+        chosen = self._exportable(request)
         rows: list[dict[str, Any]] = []
         place, is_more = chosen.after, True
         for _ in range(_EXPORT_PARTS):
             found = self._listed(chosen, place, _EXPORT_PART)
             if found is None:
-                return self.problem(503, "the explorer is looking for contradictions; ask again in a moment")
+                return self._not_yet()
             rows += (export_value(one, self.sources.deployment) for one in found.messages)
             place, is_more = found.next, found.next is not None
             if not is_more or len(rows) > _EXPORTED - _EXPORT_PART:
@@ -341,6 +339,39 @@ class Explorer:
         writer.writerows(rows)
         named = {"content-disposition": 'attachment; filename="messages.csv"'}
         return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=link | named)
+
+    def feed(self, request: Request) -> Response:
+        """The newest messages of a list for a feed reader: an entry for each state that it finds a message in."""
+        chosen = self._exportable(request)
+        found = self._listed(chosen, chosen.after, _FED)
+        if found is None:
+            return self._not_yet()
+        now = self.sources.clock()
+        rows = [export_value(one, self.sources.deployment) for one in found.messages]
+        text = self.render(
+            "messages.atom",
+            base=str(request.base_url).rstrip("/"),
+            query=chosen.query,
+            updated=_rfc3339(now),
+            entries=[row | {"updated": _rfc3339(row["executedAt"] or row["sentAt"] or now)} for row in rows],
+        )
+        return Response(text, media_type="application/atom+xml")
+
+    def _exportable(self, request: Request) -> Listing:
+        """The choice that a link makes.
+
+        Raises:
+            BadLinkError: it makes none, or one that the index can't list.
+        """
+        chosen = read_listing(self.sources, dict(request.query_params))
+        if chosen.wanted.status is Status.DEAD:
+            raise BadLinkError(
+                "status=dead is known to the relayer alone: `waybill dlq list --json` exports dead letters"
+            )
+        return chosen
+
+    def _not_yet(self) -> Response:
+        return self.problem(503, "the explorer is looking for contradictions; ask again in a moment")
 
     def address(self, account: str) -> Response:
         """What one address has to do with messages."""
@@ -726,6 +757,10 @@ def _add_lookups(app: FastAPI, explorer: Explorer) -> None:
     def address(account: str) -> Response:
         return explorer.address(account)
 
+    @app.get("/messages.atom")
+    def feed(request: Request) -> Response:
+        return explorer.feed(request)
+
     @app.get("/messages.{form}")
     def export(request: Request, form: Literal["csv", "json"]) -> Response:
         return explorer.export(request, form)
@@ -783,6 +818,10 @@ def _add_streams(app: FastAPI, explorer: Explorer) -> None:
         answer = explorer.refusal(request, error.status, str(error))
         answer.headers["retry-after"] = "10"
         return answer
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _fingerprint_of(folder: Path) -> str:

@@ -6,6 +6,8 @@ import csv
 import io
 import re
 from datetime import UTC, datetime
+from html import unescape
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -14,6 +16,7 @@ from bridge.web import app as web_app
 from tests.unit.indexer.world import START, executed, received, routed, sent_message
 from tests.unit.web.explorer import World, page, text_of
 
+ATOM = "{http://www.w3.org/2005/Atom}"
 SENDER = "0x" + "11" * 20
 
 
@@ -69,6 +72,43 @@ def test_an_export_holds_the_choice_and_goes_on_where_it_ended(world: World, mon
     assert rows[0]["sender"] == SENDER
     assert explorer.get("/messages.xml").status_code in (404, 422)
     assert explorer.get("/messages.csv?status=dead").status_code == 400
+
+
+def test_a_choice_is_followed_in_a_feed_reader_and_a_new_state_is_a_new_entry(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent), time=START)
+    world.index()
+    explorer = world.explorer()
+
+    def entries(path: str) -> dict[str, ET.Element]:
+        answer = explorer.get(path)
+        assert answer.headers["content-type"] == "application/atom+xml"
+        feed = ET.fromstring(answer.text)  # noqa: S314  # it is ours
+        return {text_at(one, "id"): one for one in feed.iter(f"{ATOM}entry")}
+
+    def text_at(entry: ET.Element, name: str) -> str:
+        found = entry.findtext(f"{ATOM}{name}")
+        assert found is not None
+        return found
+
+    ((first, entry),) = entries("/messages.atom?source=alpha").items()
+    assert f"0x{sent.id.hex()}" in first
+    assert "alpha → beta, 0 of 1 GMPs delivered" in text_at(entry, "title")
+    assert text_at(entry, "updated") == datetime.fromtimestamp(START, UTC).isoformat()
+    link = entry.find(f"{ATOM}link")
+    assert link is not None
+    assert explorer.get(link.attrib["href"]).status_code == 200
+    assert entries("/messages.atom?source=beta") == {}
+    shown_link = re.search(r'<link rel="alternate" [^>]*href="([^"]+)"', explorer.get("/messages?source=alpha").text)
+    assert shown_link is not None
+    assert list(entries(unescape(shown_link[1]))) == [first]
+
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+    (then,) = entries("/messages.atom?source=alpha")
+    assert then.endswith(":EXECUTED")
+    assert then != first
+    assert explorer.get("/messages.atom?status=dead").status_code == 400
 
 
 def test_an_address_has_a_page_with_what_it_sent_and_got(world: World) -> None:
