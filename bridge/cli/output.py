@@ -94,12 +94,14 @@ def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table
     drawn = _Rows(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
     for place, column in enumerate(columns):
-        is_id = any(_ID.fullmatch(row[place]) for row in cells)
-        whole = max(cell_len(line) for text in (column, *(row[place] for row in cells)) for line in text.split("\n"))
+        texts = (column, *(row[place] for row in cells))
+        whole = max(cell_len(line) for text in texts for line in text.split("\n"))
+        longest_id = max((len(found) for text in texts for found in _ID.findall(text)), default=0)
+        least = max(min(whole, _READABLE), longest_id)
         gap = 2 * drawn.padding[1] if place else 0
         drawn.whole += whole + gap
-        drawn.least += (whole if is_id else min(whole, _READABLE)) + gap
-        drawn.add_column(column, overflow="fold", no_wrap=is_id)
+        drawn.least += least + gap
+        drawn.add_column(column, overflow="fold", min_width=least)
     for row in cells:
         drawn.add_row(*map(escape, row))
     return drawn

@@ -40,3 +40,13 @@ def test_a_narrow_terminal_breaks_neither_ids_nor_words(width: int) -> None:
 
 def test_a_wide_terminal_folds_nothing() -> None:
     assert f"{ID}  alpha → beta  EXECUTED  {LONG}" in drawn(width=300, terminal=True)
+
+
+@pytest.mark.parametrize("width", [20, 80, 100])
+def test_a_column_of_texts_folds_between_words_though_one_of_them_is_an_id(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, soft_wrap=True)
+    console.print(table(None, ["check", "found"], [["versions", LONG * 2], ["seal", f"{ID} holds 1 ether"]]))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue().splitlines()
+    assert max(len(line.rstrip()) for line in shown) <= max(width, len("versions  ") + len(ID))
+    assert any(ID in line for line in shown)
