@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -167,15 +168,23 @@ class RemoteSigner:
     Its answer is checked: it must be the transaction that was asked for, signed by the right account.
     """
 
-    def __init__(self, url: str, address: str) -> None:
+    def __init__(
+        self, url: str, address: str, *, certificate: Path | None = None, authority: Path | None = None
+    ) -> None:
         """Signs as one account of a service.
 
         Args:
-            url: of the service's JSON-RPC.
+            url: of the service's JSON-RPC; a user and password in it are sent as basic authentication.
             address: the account.
+            certificate: a PEM file with the certificate and key that the service asks its clients for.
+            authority: a PEM file with the authority of the service's certificate; by default those that Python trusts.
+
+        Raises:
+            InvalidKeyError: a file can't be read, or holds no certificate.
         """
         self._url = url
         self._address = to_checksum_address(address)
+        self._tls = _client_tls(certificate, authority)
 
     @property
     def address(self) -> str:
@@ -211,7 +220,7 @@ class RemoteSigner:
     async def _request(self, transaction: dict[str, str]) -> Any:
         body = {"jsonrpc": "2.0", "id": 1, "method": "eth_signTransaction", "params": [transaction]}
         try:
-            async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as http:
+            async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False, verify=self._tls) as http:
                 answer = await http.post(self._url, json=body)
             answer.raise_for_status()
             document = orjson.loads(answer.content)
@@ -221,6 +230,20 @@ class RemoteSigner:
             reason = document.get("error") if isinstance(document, dict) else document
             raise TransientError(f"the remote signer of {self._address} refuses: {reason}")
         return document.get("result")
+
+
+def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLContext | bool:
+    """How a client shows who it is, and checks who answers; True is httpx's own way, which shows nothing."""
+    if certificate is None and authority is None:
+        return True
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+    except OSError as error:  # ssl.SSLError is one
+        files = " and ".join(str(file) for file in (certificate, authority) if file is not None)
+        raise InvalidKeyError(f"{files} can't be used as certificates of a remote signer: {error}") from None
+    return context
 
 
 def _raw(result: Any) -> bytes:
@@ -252,4 +275,6 @@ def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
 
 
 def _said(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):  # whose text has the URL, and so a password that is in it
+        return f"HTTP {error.response.status_code}"
     return str(error) or type(error).__name__

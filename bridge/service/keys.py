@@ -86,7 +86,7 @@ def opened(source: SignerSource) -> Signer:
         InvalidKeyError: its key is none, or can't be opened.
     """
     if source.remote is not None and source.address is not None:
-        return RemoteSigner(source.remote, source.address)
+        return RemoteSigner(source.remote, source.address, certificate=source.certificate, authority=source.authority)
     return LocalSigner(held(source))
 
 

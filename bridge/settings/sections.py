@@ -154,6 +154,12 @@ class SignerSource(Section):
         default=None, pattern=r"^https?://", description="a signer's JSON-RPC, such as Web3signer's"
     )
     address: Address | None = Field(default=None, description="the remote signer's account")
+    certificate: Path | None = Field(
+        default=None, description="a PEM file with the certificate and key that the remote signer asks for (TLS)"
+    )
+    authority: Path | None = Field(
+        default=None, description="a PEM file with the authority of the remote signer's own certificate"
+    )
     chains: Names = Field(default=frozenset(), description="names of the chains it sends on; none is every chain")
 
     @model_validator(mode="after")
@@ -166,6 +172,8 @@ class SignerSource(Section):
             raise ValueError("a keystore needs password_file, the file that holds its password")
         if self.remote is not None and self.address is None:
             raise ValueError("a remote signer needs address, the account that it signs for")
+        if (self.certificate or self.authority) and not (self.remote or "").startswith("https://"):
+            raise ValueError("certificate and authority are for a remote signer at https://")
         return self
 
 

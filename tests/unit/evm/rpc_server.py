@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -22,23 +23,26 @@ class RpcServer:
         self.connections: set[object] = set()
         self._runner: web.AppRunner | None = None
         self.port = 0
+        self.scheme = "http"
+        self.headers: Mapping[str, str] = {}  # of the newest request
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def asked(self, method: str) -> int:
         """How often a method was asked for."""
         return sum(name == method for name, _ in self.requests)
 
-    async def start(self, port: int = 0) -> RpcServer:
+    async def start(self, port: int = 0, tls: ssl.SSLContext | None = None) -> RpcServer:
         app = web.Application()
         app.router.add_post("/", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        site = web.TCPSite(self._runner, "127.0.0.1", port, ssl_context=tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
+        self.scheme = "https" if tls else "http"
         return self
 
     async def stop(self) -> None:
@@ -49,6 +53,7 @@ class RpcServer:
     async def _handle(self, request: web.Request) -> web.Response:
         self.connections.add(request.transport)
         self.exchanges += 1
+        self.headers = request.headers
         body = await request.json()
         if not isinstance(body, list):
             answer = await self._answer(body)

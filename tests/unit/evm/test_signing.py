@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from eth_account import Account
 
 from bridge.domain.ports import Fees, TransientError
@@ -21,6 +29,8 @@ from bridge.evm.signing import (
     environment_signer,
     keystore_signer,
 )
+from bridge.service.keys import opened
+from bridge.settings import SignerSource
 from tests.unit.evm.rpc_server import Answer, RpcServer, error
 
 KEY = "0x" + "11" * 32
@@ -150,3 +160,90 @@ async def test_a_remote_signer_that_does_not_sign_may_do_so_later(server: RpcSer
 async def test_a_remote_signer_that_is_not_there_may_come_back() -> None:
     with pytest.raises(TransientError, match="does not answer"):
         await RemoteSigner("http://127.0.0.1:1", ADDRESS).sign(TRANSACTION)
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """PEM files: of the authority, of the service, and of a client that it knows."""
+
+    authority: Path
+    service: Path
+    client: Path
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    folder = tmp_path_factory.mktemp("certificates")
+    now = datetime.now(UTC)
+    root = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority of a test")])
+
+    def signed(subject: str, key: ec.EllipticCurvePrivateKey, *, is_authority: bool = False) -> bytes:
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(name if is_authority else x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)]))
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+            .sign(root, hashes.SHA256())
+        )
+        return made.public_bytes(serialization.Encoding.PEM)
+
+    def both(subject: str) -> Path:
+        key = ec.generate_private_key(ec.SECP256R1())
+        encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        file = folder / f"{subject}.pem"
+        file.write_bytes(signed(subject, key) + key.private_bytes(encoding, form, serialization.NoEncryption()))
+        return file
+
+    authority = folder / "authority.pem"
+    authority.write_bytes(signed("authority", root, is_authority=True))
+    return Certificates(authority, both("service"), both("client"))
+
+
+@pytest.fixture
+async def known_clients_only(certificates: Certificates) -> AsyncIterator[str]:
+    """The URL of a signer that asks each client for a certificate, as Web3signer can."""
+    service, context = Service(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.service)
+    context.load_verify_locations(certificates.authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    started = await RpcServer(service.answer).start(tls=context)
+    yield started.url
+    await started.stop()
+
+
+async def test_a_remote_signer_that_asks_for_a_certificate_gets_the_one_of_the_settings(
+    known_clients_only: str, certificates: Certificates
+) -> None:
+    named = {"remote": known_clients_only, "address": ADDRESS, "authority": certificates.authority}
+    signer = opened(SignerSource.model_validate(named | {"certificate": certificates.client}))
+    signed, local = await signer.sign(TRANSACTION), await LocalSigner.from_key(KEY).sign(TRANSACTION)
+    assert signed.raw == local.raw
+    with pytest.raises(TransientError, match="does not answer"):
+        await opened(SignerSource.model_validate(named)).sign(TRANSACTION)
+    with pytest.raises(TransientError, match="does not answer"):  # whoever answers must be known, too
+        await RemoteSigner(known_clients_only, ADDRESS).sign(TRANSACTION)
+
+
+def test_certificates_that_can_not_be_used_are_named(tmp_path: Path, certificates: Certificates) -> None:
+    nothing = tmp_path / "nothing.pem"
+    for named in ({"certificate": nothing}, {"authority": nothing}, {"certificate": certificates.authority}):
+        with pytest.raises(InvalidKeyError, match=r"\.pem can't be used as certificates of a remote signer"):
+            RemoteSigner("https://127.0.0.1", ADDRESS, **named)
+    with pytest.raises(ValueError, match="certificate and authority are for a remote signer at https://"):
+        SignerSource(remote="http://127.0.0.1", address=ADDRESS, certificate=certificates.client)
+
+
+async def test_a_password_in_the_url_of_a_remote_signer_is_sent_and_never_shown(server: RpcServer) -> None:
+    url = server.url.replace("http://", "http://waybill:hidden@")
+    await RemoteSigner(url, ADDRESS).sign(TRANSACTION)
+    assert server.headers["Authorization"] == f"Basic {b64encode(b'waybill:hidden').decode()}"
+    server.behaviour = lambda *_: web.Response(status=401)
+    with pytest.raises(TransientError) as refused:
+        await RemoteSigner(url, ADDRESS).sign(TRANSACTION)
+    assert "hidden" not in str(refused.value)
