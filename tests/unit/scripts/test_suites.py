@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.test_suites import (
+    WHOLE_BUDGET,
     Counts,
     Result,
     Run,
@@ -105,6 +106,8 @@ def test_report_closes_with_the_one_line_that_continuous_integration_reads(
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if re.fullmatch(r"\d+ passed, \d+ failed", line)] == ["7 passed, 1 failed"]
     assert lines[-1] == "7 passed, 1 failed"
+    (whole,) = [line for line in lines if line.startswith("all ")]
+    assert whole.split()[1:] == ["11.0", "3.5", str(WHOLE_BUDGET)]
     assert [line for line in lines if "over its budget" in line] == [line for line in lines if "anvil" in line]
 
 
