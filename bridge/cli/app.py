@@ -28,6 +28,7 @@ _COMMANDS: Final = (
     "index",
     "lane",
     "gmp",
+    "role",
     "trust",
     "tripwire",
     "incident",

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from bridge.cli.output import UsageError, result
-from bridge.cli.workspace import DEVNET
-from bridge.deploy.safe import Batch
+from bridge.cli.output import CliError, ExitCode, UsageError, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.deploy.preview import ChainPreview, gas_price, simulated
+from bridge.deploy.safe import Batch, make_batches, save
+from bridge.deploy.transactions import DeployError, Transaction
 from bridge.devnet.accounts import DEPLOYER_KEY
+from bridge.domain.ports import Call, CallRevertedError, TransientError
+from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
+from bridge.protocol.contracts import explain_revert
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.service.connections import connected
+from bridge.tripwire.pauser import RefusedPauseError, send
+
+_GAS: Final = 600_000
+_ROLES: Final = "waybill role show"
+
+Chains = Annotated[
+    str | None, typer.Option("--chains", help="Only on these chains, separated by commas.", show_default=False)
+]
+
+Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transaction]]]
+"""What an account has to call on a chain; asks the chain, and takes the account last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +115,157 @@ def with_decider(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
     with_options.__annotations__ = {one.name: one.annotation for one in parameters}
     return with_options
+
+
+def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeployment]:
+    """The chains of a comma-separated list, or all.
+
+    Raises:
+        UsageError: the network does not have one of them.
+    """
+    try:
+        return [deployment.chain(one.strip()) for one in names.split(",")] if names else list(deployment.chains)
+    except DeploymentError as error:
+        raise UsageError(str(error)) from error
+
+
+def carry_out(
+    workspace: Workspace,
+    decider: Decider,
+    chains: Sequence[ChainDeployment],
+    name: str,
+    steps: Steps,
+    *,
+    then: str,
+    after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
+    as_json: bool,
+    dry_run: bool = False,
+) -> list[dict[str, Any]] | None:
+    """Has an account make its calls on each chain. One that refuses does not keep the others waiting.
+
+    Args:
+        workspace: the network's.
+        decider: the account.
+        chains: where.
+        name: of what is done, such as ``pause axelar``; a Safe's batches are in a folder of that name.
+        steps: the calls.
+        then: what is so when a Safe's owners have executed all batches.
+        after: reads what is so on a chain afterwards, for its row.
+        as_json: as the option says.
+        dry_run: whether the calls are simulated instead.
+
+    Returns:
+        A row for each chain: ``chain``, ``transactions`` by name, ``error`` and what `after` read. None: nothing was sent, since
+        batches or a dry run were printed.
+
+    Raises:
+        CliError: what is simulated would be refused.
+    """
+    deployment, settings = workspace.deployment(), workspace.settings()
+    ids, safe = {one.chain_id for one in chains}, decider.safe
+    folder = workspace.deployments_file.with_suffix(f".{name.replace(' ', '-')}.safe")
+
+    async def preview(account: str) -> list[ChainPreview]:
+        async with connected(deployment, settings, ids) as opened:
+            found = []
+            for here in chains:
+                chain = opened[here.chain_id]
+                estimates = await simulated(here.name, chain, account, await steps(here, chain, account))
+                found.append(ChainPreview(here.name, estimates, await gas_price(chain)))
+            return found
+
+    async def write(account: str) -> list[Batch]:
+        batches = []
+        async with connected(deployment, settings, ids) as opened:
+            for here in chains:
+                chain = opened[here.chain_id]
+                calls = await steps(here, chain, account)
+                batches += await make_batches(here.name, calls, chain, account, folder)
+        save(batches, folder)
+        return batches
+
+    async def make(signer: Signer) -> list[dict[str, Any]]:
+        async with connected(deployment, settings, ids) as opened:
+            return await asyncio.gather(
+                *(_made_on(opened[here.chain_id], here, signer, steps, after) for here in chains)
+            )
+
+    try:
+        if dry_run:
+            print_preview(asyncio.run(preview(safe or decider.signer(workspace.network).address)), as_json=as_json)
+            return None
+        if safe is not None:
+            print_batches(asyncio.run(write(safe)), then=then, as_json=as_json)
+            return None
+    except DeployError as error:
+        raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
+    return asyncio.run(make(decider.signer(workspace.network)))
+
+
+async def _made_on(
+    chain: EvmChain,
+    here: ChainDeployment,
+    signer: Signer,
+    steps: Steps,
+    after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
+) -> dict[str, Any]:
+    done: dict[str, str] = {}
+    row: dict[str, Any] = {"chain": here.name, "transactions": done, "error": None}
+    try:
+        for one in await steps(here, chain, signer.address):
+            call = Call(to=one.to, data=one.data, gas=_GAS)
+            await chain.call(call, sender=signer.address)
+            _, transaction = await send(chain, signer, call, nonce=await chain.transaction_count(signer.address))
+            done[one.name] = f"0x{transaction.hex()}"
+        row |= await after(here, chain)
+    except CallRevertedError as error:
+        row["error"] = explain_revert(error.data)
+    except (DeployError, RefusedPauseError, TransientError) as error:
+        row["error"] = str(error)
+    return row
+
+
+def refuse_failed(rows: Sequence[dict[str, Any]]) -> None:
+    """Does nothing if no chain refused.
+
+    Raises:
+        CliError: some did.
+    """
+    if failed := [row["chain"] for row in rows if row["error"]]:
+        raise CliError(f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step=_ROLES)
+
+
+def print_preview(chains: Sequence[ChainPreview], *, as_json: bool) -> None:
+    """Prints transactions that were simulated: their gas, and what they would cost."""
+    value = {
+        chain.name: {
+            "gas": chain.gas,
+            "weiPerGas": chain.price,
+            "wei": str(chain.cost),
+            "transactions": [
+                {
+                    "name": one.transaction.name,
+                    "to": one.transaction.to,
+                    "data": f"0x{one.transaction.data.hex()}",
+                    "gas": one.gas,
+                }
+                for one in chain.estimates
+            ],
+        }
+        for chain in chains
+    }
+    rows = [
+        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", _ether(one.gas * chain.price)]
+        for chain in chains
+        for one in chain.estimates
+    ]
+    rows += [[chain.name, "all", "", f"{chain.gas:,}", _ether(chain.cost)] for chain in chains]
+    drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
+    result(value, as_json=as_json, render=lambda console: console.print(drawn))
+
+
+def _ether(wei: int) -> str:
+    return f"{wei / 10**18:.6f}"
 
 
 def print_batches(batches: Sequence[Batch], *, then: str, as_json: bool) -> None:

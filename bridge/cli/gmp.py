@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from bridge.cli import options
-from bridge.cli.decider import Decider, print_batches, with_decider
-from bridge.cli.output import CliError, ExitCode, UsageError, result, table
+from bridge.cli.decider import Chains, Decider, carry_out, named_chains, refuse_failed, with_decider
+from bridge.cli.output import UsageError, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.deploy.safe import Batch, make_batches, save
-from bridge.deploy.transactions import DeployError, Transaction
-from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError, read_view
-from bridge.evm.signing import Signer
-from bridge.protocol.contracts import ROUTER, explain_revert
-from bridge.protocol.deployment import ChainDeployment, DeploymentError
+from bridge.deploy.transactions import Transaction
+from bridge.domain.ports import read_view
+from bridge.evm.chain import EvmChain
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
-from bridge.service.connections import connected
-from bridge.tripwire.pauser import RefusedPauseError, send
 
 app = typer.Typer(help="Pause a GMP by hand, and end its pause.", no_args_is_help=True)
 
-_GAS = 600_000
-_ROLES = "waybill trust LANE names the roles"
-
 GmpName = Annotated[str, typer.Argument(help="The GMP, such as axelar.", metavar="GMP")]
-Chains = Annotated[
-    str | None,
-    typer.Option(
-        "--chains", help="Only on these chains, separated by commas; else on each that has it.", show_default=False
-    ),
-]
 
 
 @app.command()
@@ -57,9 +44,8 @@ def pause(
     Example: waybill gmp pause axelar --chains beta --for 6
     """
 
-    def call(here: ChainDeployment, number: Gmp, time: int) -> Call:
-        data = ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
-        return Call(to=here.router, data=data, gas=_GAS)
+    def call(number: Gmp, time: int) -> bytes:
+        return ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
 
     _act("pause", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
 
@@ -82,8 +68,8 @@ def resume(
     Example: waybill gmp resume axelar
     """
 
-    def call(here: ChainDeployment, number: Gmp, _time: int) -> Call:
-        return Call(to=here.router, data=ROUTER.encode("endGmpPause", int(number)), gas=_GAS)
+    def call(number: Gmp, _time: int) -> bytes:
+        return ROUTER.encode("endGmpPause", int(number))
 
     _act("resume", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
 
@@ -93,49 +79,37 @@ def _act(
     name: str,
     chains: str | None,
     decider: Decider,
-    call: Callable[[ChainDeployment, Gmp, int], Call],
+    call: Callable[[Gmp, int], bytes],
     *,
     workspace: Workspace,
     as_json: bool,
 ) -> None:
-    """Makes the call on each chain, or writes it for a Safe. One that refuses does not keep the others waiting."""
     (gmp,) = options.gmps(name)
-    deployment = workspace.deployment()
-    try:
-        named = [deployment.chain(one.strip()) for one in chains.split(",")] if chains else list(deployment.chains)
-    except DeploymentError as error:
-        raise UsageError(str(error)) from error
+    named = named_chains(workspace.deployment(), chains)
     wanted = [one for one in named if gmp in one.gmp_numbers]
     if not wanted:
         raise UsageError(f"{gmp.label} has no adapter on {', '.join(one.name for one in named)}")
-    ids = {one.chain_id for one in wanted}
-    if decider.safe is not None:
-        safe, folder = decider.safe, workspace.deployments_file.with_suffix(f".{what}-{gmp.label}.safe")
 
-        async def write() -> list[Batch]:
-            batches = []
-            async with connected(deployment, workspace.settings(), ids) as opened:
-                for one in wanted:
-                    chain = opened[one.chain_id]
-                    made = call(one, gmp, (await chain.head()).timestamp)
-                    transaction = Transaction(f"{what} {gmp.label}", made.to, made.data)
-                    batches += await make_batches(one.name, [transaction], chain, safe, folder)
-            save(batches, folder)
-            return batches
+    async def steps(here: ChainDeployment, chain: EvmChain, _account: str) -> list[Transaction]:
+        return [Transaction(f"{what} {gmp.label}", here.router, call(gmp, (await chain.head()).timestamp))]
 
-        try:
-            written = asyncio.run(write())
-        except DeployError as error:
-            raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
-        print_batches(written, then=f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}", as_json=as_json)
+    async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
+        until = await read_view(chain, ROUTER, here.router, "gmpPausedUntil", int(gmp))
+        return {"pausedUntil": until if until > (await chain.head()).timestamp else None}
+
+    then = f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}"
+    done = carry_out(workspace, decider, wanted, f"{what} {gmp.label}", steps, then=then, after=after, as_json=as_json)
+    if done is None:
         return
-    signer = decider.signer(workspace.network)
-
-    async def work() -> list[dict[str, Any]]:
-        async with connected(deployment, workspace.settings(), ids) as opened:
-            return await asyncio.gather(*(_on(opened[one.chain_id], one, gmp, signer, call) for one in wanted))
-
-    value = asyncio.run(work())
+    value = [
+        {
+            "chain": row["chain"],
+            "pausedUntil": row.get("pausedUntil"),
+            "transaction": row["transactions"].get(f"{what} {gmp.label}"),
+            "error": row["error"],
+        }
+        for row in done
+    ]
     rows = [[row["chain"], row["pausedUntil"] or "not paused", row["error"] or row["transaction"]] for row in value]
     columns = ["chain", "paused until (Unix seconds)", "transaction"]
     result(
@@ -143,26 +117,4 @@ def _act(
         as_json=as_json,
         render=lambda console: console.print(table(None, columns, [[str(cell) for cell in row] for row in rows])),
     )
-    if failed := [row["chain"] for row in value if row["error"]]:
-        raise CliError(f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step=_ROLES)
-
-
-async def _on(
-    chain: Chain, here: ChainDeployment, gmp: Gmp, signer: Signer, call: Callable[[ChainDeployment, Gmp, int], Call]
-) -> dict[str, Any]:
-    outcome: dict[str, Any] = {"chain": here.name, "pausedUntil": None, "transaction": None, "error": None}
-    try:
-        head = await chain.head()
-        made = call(here, gmp, head.timestamp)
-        await chain.call(made, sender=signer.address)
-        _, transaction = await send(chain, signer, made, nonce=await chain.transaction_count(signer.address))
-        until = await read_view(chain, ROUTER, here.router, "gmpPausedUntil", int(gmp))
-        outcome |= {
-            "transaction": f"0x{transaction.hex()}",
-            "pausedUntil": until if until > (await chain.head()).timestamp else None,
-        }
-    except CallRevertedError as error:
-        outcome["error"] = explain_revert(error.data)
-    except (RefusedPauseError, TransientError) as error:
-        outcome["error"] = str(error)
-    return outcome
+    refuse_failed(value)

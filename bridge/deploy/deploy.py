@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +28,18 @@ from bridge.deploy.transactions import (
     ChainContracts,
     ChainWork,
     DeployError,
-    Transaction,
+    former_adapters,
     refuse_another_network,
 )
 from bridge.evm.chain import EvmChain
-from bridge.evm.signing import InvalidKeyError, LocalSigner
+from bridge.evm.signing import Signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.gmps import Gmp
 
 Progress = Callable[[str], None]
 
-Send = Callable[[str, EvmChain, Sequence[Transaction]], Awaitable[None]]
-"""Has transactions included in their order, as the owner's; takes the chain's name first."""
+Send = Callable[[ChainWork, EvmChain], Awaitable[None]]
+"""Has what a chain lacks included, in its order and as the owner's."""
 
 _START_BLOCKS: Final = "start-blocks.json"
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
@@ -59,6 +61,8 @@ class Deployed:
     path: Path  # the deployments file
     outcomes: tuple[ChainOutcome, ...]
     file_changed: bool
+    to_switch: Mapping[str, tuple[str, ...]]
+    """By chain: the GMPs whose former adapters speak until the next run."""
 
     @property
     def changed(self) -> bool:
@@ -68,11 +72,12 @@ class Deployed:
 
 async def deploy(
     plan: NetworkPlan,
-    key: str,
+    signer: Signer,
     target: Path,
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
+    replacing: AbstractSet[Gmp] = frozenset(),
 ) -> Deployed:
     """Brings all chains of a network to the state that the plan describes, and writes the deployments file.
 
@@ -80,29 +85,43 @@ async def deploy(
 
     Args:
         plan: the network.
-        key: private key of the plan's owner, with funds on every chain.
+        signer: the owner's account, with funds on every chain: the one in the plan, or the one that has accepted its routers since.
         target: the deployments file.
         progress: is told what happens, one line at a time.
         accept_single_verifier: whether a GMP may believe one verifier alone.
+        replacing: GMPs whose adapter may be replaced by the plan's. The first run has senders address the new one; the next one
+            puts it in the former one's place.
 
     Raises:
         PlanError: the plan of a public network leaves open who decides or who verifies.
-        DeployError: a chain is not as the plan says, the key is not the owner's, or Foundry failed.
+        DeployError: a chain is not as the plan says, the account is not the owner's, or Foundry failed.
         WrongChainError: an endpoint is of another chain.
         TransientError: a chain can't be reached.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    signer = _owners(plan, key)
 
-    async def send(name: str, chain: EvmChain, transactions: Sequence[Transaction]) -> None:
-        await send_all(name, chain, signer, transactions)
+    async def send(work: ChainWork, chain: EvmChain) -> None:
+        await send_all(work.planned.name, chain, signer, work.missing)
 
-    return await deploy_with(send, plan, target, progress)
+    return await deploy_with(send, plan, target, progress, account=signer.address, replacing=replacing)
 
 
-async def deploy_with(send: Send, plan: NetworkPlan, target: Path, progress: Progress = lambda _: None) -> Deployed:
-    """As `deploy`, with transactions that `send` sends, of a plan that may leave open who verifies."""
-    async with _compared(plan, target, progress, payer=plan.owner) as (chains, works, previous):
+async def deploy_with(
+    send: Send,
+    plan: NetworkPlan,
+    target: Path,
+    progress: Progress = lambda _: None,
+    *,
+    account: str | None = None,
+    replacing: AbstractSet[Gmp] = frozenset(),
+) -> Deployed:
+    """As `deploy`, with transactions that `send` sends, of a plan that may leave open who verifies.
+
+    `account` has to be the owner's, and to have funds; None: `send` sends as the present owner.
+    """
+    async with _compared(plan, target, progress, payer=account, replacing=replacing) as (chains, works, previous):
+        if account is not None:
+            _require_owner(plan, works, account)
         progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
         # A failure on one chain does not stop another half-way.
         runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
@@ -120,11 +139,12 @@ async def preview(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
+    replacing: AbstractSet[Gmp] = frozenset(),
 ) -> list[ChainPreview]:
     """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there."""
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    async with _compared(plan, target, progress, payer=None) as (chains, works, _):
-        return [await preview_chain(work, chain, plan.owner) for work, chain in zip(works, chains, strict=True)]
+    async with _compared(plan, target, progress, payer=None, replacing=replacing) as (chains, works, _):
+        return [await preview_chain(work, chain) for work, chain in zip(works, chains, strict=True)]
 
 
 async def deploy_by_safe(
@@ -134,30 +154,31 @@ async def deploy_by_safe(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
+    replacing: AbstractSet[Gmp] = frozenset(),
 ) -> list[Batch] | Deployed:
     """Writes what is missing as batches of a Safe; once its owners have executed them, writes the deployments file.
 
     Args:
         plan: the network.
-        safe: the plan's owner.
+        safe: the owner: the plan's, or one that has accepted its routers since.
         target: the deployments file; the batches are in a folder beside it.
         progress: is told what happens, one line at a time.
         accept_single_verifier: whether a GMP may believe one verifier alone.
+        replacing: as for `deploy`; each of the two steps makes batches of its own.
 
     Raises:
-        DeployError: as `deploy`; or the Safe is not the plan's owner, or not there.
+        DeployError: as `deploy`; or the Safe is not the owner, or not there.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    if safe.lower() != plan.owner.lower():
-        raise DeployError(f"the Safe is {safe}, but the plan's owner is {plan.owner}: name the Safe as owner")
     folder = target.with_suffix(".safe")
-    async with _compared(plan, target, progress, payer=None) as (chains, works, previous):
+    async with _compared(plan, target, progress, payer=None, replacing=replacing) as (chains, works, previous):
+        _require_owner(plan, works, safe)
         if any(work.missing for work in works):
             heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
             batches = [
                 batch
                 for work, chain in zip(works, chains, strict=True)
-                for batch in await make_batches(work.planned.name, work.missing, chain, plan.owner, folder)
+                for batch in await make_batches(work.planned.name, work.missing, chain, work.owner, folder)
             ]
             save(batches, folder)
             _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
@@ -193,12 +214,13 @@ def _finished(
     outcomes = tuple(
         ChainOutcome(work.planned.name, tuple(transaction.name for transaction in work.missing)) for work in works
     )
-    return Deployed(deployment, target, outcomes, changed)
+    to_switch = {work.planned.name: tuple(gmp.label for gmp in work.former) for work in works if work.former}
+    return Deployed(deployment, target, outcomes, changed, to_switch)
 
 
 @asynccontextmanager
 async def _compared(
-    plan: NetworkPlan, target: Path, progress: Progress, payer: str | None
+    plan: NetworkPlan, target: Path, progress: Progress, payer: str | None, replacing: AbstractSet[Gmp]
 ) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
     """The chains of a plan, what each of them lacks, and what the deployments file says."""
     async with AsyncExitStack() as stack:
@@ -216,26 +238,57 @@ async def _compared(
             await compile_contracts()
             router = ChainContracts.of(plan, plan.chains[0]).router.address
             refuse_another_network(router, await _deployed(plan, chains, previous))
-            works = [
-                await ChainWork.find(plan, planned, chain) for planned, chain in zip(plan.chains, chains, strict=True)
-            ]
+            pairs = list(zip(plan.chains, chains, strict=True))
+            formers = {
+                planned.chain_id: await former_adapters(plan, planned, chain, replacing) for planned, chain in pairs
+            }
+            works = [await ChainWork.find(plan, planned, chain, formers) for planned, chain in pairs]
         except ForgeError as error:
             raise DeployError(str(error)) from error
+        if not any(work.missing for work in works):
+            works = [work.switching() for work in works]
+        _tell_of_replacements(works, formers, replacing, progress)
         yield chains, works, previous
 
 
-def _owners(plan: NetworkPlan, key: str) -> LocalSigner:
-    try:
-        signer = LocalSigner.from_key(key)
-    except InvalidKeyError:
-        # The key itself must not appear in a log.
-        raise DeployError("the deployer's key is not a private key (0x and 64 hex digits)") from None
-    if signer.address != plan.owner:
+def _tell_of_replacements(
+    works: Sequence[ChainWork],
+    formers: Mapping[int, Mapping[Gmp, str]],
+    replacing: AbstractSet[Gmp],
+    progress: Progress,
+) -> None:
+    for gmp in sorted(replacing):
+        label, places = gmp.label, [work.planned.name for work in works if gmp in work.former]
+        if places:
+            progress(
+                f"{label}: from now on messages are addressed to the new adapter on {', '.join(places)}, and wait. Once"
+                f" `waybill status` shows no open delivery over {label} to the former one, type the same command again"
+            )
+        elif not any(gmp in of_chain for of_chain in formers.values()):
+            progress(
+                f"{label}: every router has the plan's adapter. To replace one, name a number that is not used yet as"
+                f" `adapterNumber` under gmps.{label} of its chain in the network file"
+            )
+
+
+def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str) -> None:
+    """Does nothing if the account may do all that is missing.
+
+    Raises:
+        DeployError: it may not.
+    """
+    for work in works:
+        if not work.missing or work.owner.lower() == account.lower():
+            continue
+        if work.owner.lower() == plan.owner.lower():
+            raise DeployError(
+                f"the account is {account}, but the plan's owner is {plan.owner}: only the owner can connect routers; deploy"
+                " as the owner, or name that account as owner and hand the routers over afterwards (`waybill role transfer`)"
+            )
         raise DeployError(
-            f"the deployer's key is that of {signer.address}, but the plan's owner is {plan.owner}: only the owner can connect "
-            "routers; deploy with its key, or name the deployer as owner and hand the routers over afterwards"
+            f"the account is {account}, but the router on chain {work.planned.name!r} was handed over to {work.owner}: deploy as"
+            " that account; `owner` in the network file stays, since addresses follow from it"
         )
-    return signer
 
 
 async def _check(planned: PlannedChain, chain: EvmChain, payer: str | None) -> None:
@@ -279,7 +332,7 @@ async def _work_on(
 ) -> ChainDeployment:
     # Taken before anything is sent, so that the router is younger.
     head = await chain.head()
-    await send(work.planned.name, chain, work.missing)
+    await send(work, chain)
     progress(f"{work.planned.name}: {', '.join(one.name for one in work.missing) or 'nothing to do'}")
     return await _describe(work, chain, head.number if _makes_router(work) else None, previous)
 
@@ -292,6 +345,11 @@ async def _describe(
     work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None
 ) -> ChainDeployment:
     planned, contracts = work.planned, work.contracts
+    adapters = {gmp.label: adapter.address for gmp, adapter in contracts.adapters.items()}
+    known = [one.gmps for one in previous.chains if one.chain_id == planned.chain_id] if previous else []
+    # Until the switch, a former adapter speaks for its GMP, with the contracts that it was made for.
+    former = {gmp.label: address for gmp, address in work.former.items()}
+    sections = {label: gmps[label] for gmps in known for label in former if label in gmps}
     return ChainDeployment(
         chain_id=planned.chain_id,
         name=planned.name,
@@ -301,8 +359,8 @@ async def _describe(
         finality=planned.finality,
         agreement=planned.agreement,
         router=contracts.router.address,
-        adapters={gmp.label: adapter.address for gmp, adapter in contracts.adapters.items()},
-        gmps=planned.gmps,
+        adapters=adapters | former,
+        gmps=planned.gmps | sections,
         verification=described(planned) or None,
         parameters=contracts.parameters.address,
         multicall=contracts.multicall.address,

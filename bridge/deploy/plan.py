@@ -155,14 +155,16 @@ class NetworkPlan(FileSection):
                 )
         return self
 
-    def connections(self, here: PlannedChain, gmp: Gmp) -> Iterator[tuple[PlannedChain, Connection]]:
-        """Every other chain that a GMP connects a chain with."""
+    def connections(
+        self, here: PlannedChain, gmp: Gmp, owner: str | None = None
+    ) -> Iterator[tuple[PlannedChain, Connection]]:
+        """Every other chain that a GMP connects a chain with; `owner` is that of the router there by now, if it is another."""
         for there in self.chains:
             if there is not here and gmp.label in there.gmps:
                 yield (
                     there,
                     Connection(
-                        owner=self.owner,
+                        owner=owner or self.owner,
                         here=here.gmps[gmp.label],
                         there=there.gmps[gmp.label],
                         chosen_there=there.verification.get(gmp.label, DEFAULT),

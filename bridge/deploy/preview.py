@@ -38,13 +38,13 @@ class ChainPreview:
         return self.gas * self.price
 
 
-async def preview_chain(work: ChainWork, chain: EvmChain, owner: str) -> ChainPreview:
-    """Simulates what one chain lacks.
+async def preview_chain(work: ChainWork, chain: EvmChain) -> ChainPreview:
+    """Simulates what one chain lacks, as the owner.
 
     Raises:
         DeployError: a transaction would be refused, or the endpoint can't simulate.
     """
-    estimates = await simulated(work.planned.name, chain, owner, work.missing)
+    estimates = await simulated(work.planned.name, chain, work.owner, work.missing)
     return ChainPreview(work.planned.name, estimates, await gas_price(chain))
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import Call, CallRevertedError, Fees, Receipt, TransientError
 from bridge.evm.chain import EvmChain
-from bridge.evm.signing import LocalSigner, UnsignedTransaction
+from bridge.evm.signing import Signer, UnsignedTransaction
 from bridge.protocol.contracts import explain_revert
 
 MOST_GAS: Final = 2**24
@@ -21,13 +21,13 @@ _LOOK_EVERY: Final = 0.05  # seconds
 _FEE_RISE: Final = 1.125  # nodes want a tenth more
 
 
-async def send_all(name: str, chain: EvmChain, signer: LocalSigner, transactions: Sequence[Transaction]) -> None:
+async def send_all(name: str, chain: EvmChain, signer: Signer, transactions: Sequence[Transaction]) -> None:
     """Sends transactions and waits for the block of each before the next.
 
     Args:
         name: the chain's, for errors.
         chain: where.
-        signer: the owner's key.
+        signer: the owner's.
         transactions: in their order.
 
     Raises:
@@ -48,7 +48,7 @@ async def send_all(name: str, chain: EvmChain, signer: LocalSigner, transactions
         nonce += 1
 
 
-async def _send(name: str, chain: EvmChain, signer: LocalSigner, transaction: Transaction, nonce: int) -> None:
+async def _send(name: str, chain: EvmChain, signer: Signer, transaction: Transaction, nonce: int) -> None:
     try:
         needed = await chain.estimate_gas(Call(to=transaction.to, data=transaction.data), signer.address)
     except CallRevertedError as error:
@@ -73,7 +73,7 @@ async def _send(name: str, chain: EvmChain, signer: LocalSigner, transaction: Tr
 
 
 async def _included(
-    name: str, chain: EvmChain, signer: LocalSigner, transaction: Transaction, unsigned: UnsignedTransaction
+    name: str, chain: EvmChain, signer: Signer, transaction: Transaction, unsigned: UnsignedTransaction
 ) -> Receipt:
     """Offers a transaction until a block has it, each time for more."""
     now = asyncio.get_running_loop().time

@@ -6,8 +6,10 @@ on the chain already is left alone, so what an interrupted run did not do is all
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from eth_abi.abi import encode
@@ -17,7 +19,7 @@ from eth_utils.address import to_checksum_address
 
 from bridge.deploy.artifacts import Artifact
 from bridge.deploy.plan import NetworkPlan, PlannedChain
-from bridge.domain.ports import Call, CallRevertedError
+from bridge.domain.ports import Call, CallRevertedError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import ADAPTER as OUR_ADAPTER
@@ -162,24 +164,81 @@ def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
     return OwnAdapter(f"{gmp.label} adapter", artifact, arguments, router, gmp, described.adapter_number)
 
 
+Formers = Mapping[int, Mapping[Gmp, str]]
+"""By chain id: the adapters that speak for GMPs, and whose place the plan's are to take."""
+
+_NO_FORMERS: Final[Formers] = MappingProxyType({})
+
+
+async def former_adapters(
+    plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, replacing: AbstractSet[Gmp]
+) -> dict[Gmp, str]:
+    """The adapters that one chain's router has, of those GMPs, where the plan has another.
+
+    Raises:
+        UnansweredError: no endpoint answers.
+    """
+    contracts = ChainContracts.of(plan, planned)
+    router = contracts.router.address
+    if not replacing or not await chain.code(router):
+        return {}
+    found = {gmp: str(await read_view(chain, ROUTER, router, "adapterOf", int(gmp))) for gmp in sorted(replacing)}
+    return {
+        gmp: to_checksum_address(present)
+        for gmp, present in found.items()
+        if gmp in contracts.adapters and present not in (_NOBODY, contracts.adapters[gmp].address.lower())
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ChainWork:
-    """A chain's contracts, and what has to be done until all is as the plan says."""
+    """A chain's contracts, and what has to be done until all is as the plan says.
+
+    Attributes:
+        planned: the chain.
+        contracts: as the plan has them.
+        owner: who has to do it: the router's owner, or the plan's while there is no router.
+        missing: what can be done now.
+        former: the adapters that still speak for GMPs until `switches`.
+        switches: what puts the plan's adapters in their place, once every chain's senders address these.
+    """
 
     planned: PlannedChain
     contracts: ChainContracts
+    owner: str
     missing: tuple[Transaction, ...]
+    former: Mapping[Gmp, str]
+    switches: tuple[Transaction, ...]
 
     @classmethod
-    async def find(cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> ChainWork:
-        """Compares a chain with the plan.
+    async def find(
+        cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, formers: Formers = _NO_FORMERS
+    ) -> ChainWork:
+        """Compares a chain with the plan; `formers` are those of all chains.
 
         Raises:
             DeployError: the owner has decided otherwise since, and only the owner can say which is meant.
             UnansweredError: no endpoint answers.
         """
-        here = _Here(plan, planned, chain, ChainContracts.of(plan, planned))
-        return cls(planned, here.contracts, tuple([one async for one in here.missing()]))
+        contracts = ChainContracts.of(plan, planned)
+        router, former = contracts.router.address, formers.get(planned.chain_id, {})
+        owner = plan.owner
+        if await chain.code(router):
+            owner = to_checksum_address(await read_view(chain, ROUTER, router, "owner"))
+        here = _Here(plan, planned, chain, contracts, owner, formers)
+        switches = [
+            Transaction(
+                f"{gmp.label} adapter replaced",
+                router,
+                ROUTER.encode("replaceAdapter", int(gmp), contracts.adapters[gmp].address),
+            )
+            for gmp in former
+        ]
+        return cls(planned, contracts, owner, tuple([one async for one in here.missing()]), former, tuple(switches))
+
+    def switching(self) -> ChainWork:
+        """The same, once nothing else is missing anywhere."""
+        return replace(self, missing=self.switches, former={}, switches=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +247,18 @@ class _Here:
     planned: PlannedChain
     chain: EvmChain
     contracts: ChainContracts
+    owner: str
+    formers: Formers
     _are_there: set[str] = field(default_factory=set)
+
+    @property
+    def _former(self) -> Mapping[Gmp, str]:
+        return self.formers.get(self.planned.chain_id, {})
 
     async def missing(self) -> AsyncIterator[Transaction]:
         contracts = self.contracts
         creations = {own.name: own.creation for own in contracts}
+        self._are_there.update(self._former.values())
         for own in contracts:
             # Anyone may have created a contract before: it has the same code, and what it says counts.
             if await self.chain.code(own.address):
@@ -219,17 +285,18 @@ class _Here:
         if created not in (None, bytes(32), keccak(adapter.creation_code)):
             raise DeployError(
                 f"chain {self.planned.name!r}: the router created another adapter for {gmp.label} under number"
-                f" {adapter.number}, of other code or for other contracts of the GMP; create the plan's under another number"
-                " (createAdapter), put it in the old one's place (replaceAdapter keeps its receipts), and name that number"
-                " as `adapterNumber` in the network file"
+                f" {adapter.number}, of other code or for other contracts of the GMP; name a number that is not used yet as"
+                f" `adapterNumber` in the network file, and deploy with --replace-adapter {gmp.label}"
             )
+        if gmp in self._former:
+            return True  # another one is, until the switch
         if registered in (None, _NOBODY, adapter.address.lower()):
             return bool(registered == adapter.address.lower())
         # Replacing keeps receipts and revoking voids them: nobody but the owner can say which is meant.
         raise DeployError(
             f"chain {self.planned.name!r}: the router has another adapter for {gmp.label},"
-            f" {to_checksum_address(registered)}, and the plan makes {adapter.address}; replace it (replaceAdapter keeps its"
-            " receipts) or revoke it (which voids them), then deploy again"
+            f" {to_checksum_address(registered)}, and the plan makes {adapter.address}; deploy with --replace-adapter"
+            f" {gmp.label} to replace it, which keeps its receipts, or revoke it, which voids them, and deploy again"
         )
 
     async def _parameters_set(self) -> AsyncIterator[Transaction]:
@@ -258,28 +325,45 @@ class _Here:
                 yield transaction
 
     async def _adapters_connected(self, there: PlannedChain, peer: bytes) -> AsyncIterator[Transaction]:
-        remotes = ChainContracts.of(self.plan, there).adapters
+        remotes, formers = ChainContracts.of(self.plan, there).adapters, self.formers.get(there.chain_id, {})
         for gmp, adapter in self.contracts.adapters.items():
             if gmp not in remotes:
                 continue
-            remote = to_bytes32(remotes[gmp].address)
-            described = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
-            getter, kind = described.NUMBER_OF
-            numbers = contract(f"{getter}(uint64) returns ({kind})")
-            if (
-                await self._read(adapter.address, ADAPTER, "remoteAdapterOf", there.chain_id, peer) == remote
-                and await self._read(adapter.address, numbers, getter, there.chain_id) == described.number
-            ):
-                continue
-            types = ["uint64", "bytes32", "bytes32", kind]
-            selector = function_signature_to_4byte_selector(f"connect({','.join(types)})")
-            call = selector + encode(types, [there.chain_id, peer, remote, described.number])
-            yield Transaction(f"{gmp.label} to {there.name}", adapter.address, call)
+            # What is connected last is sent to; what was connected before stays trusted, so that what it sent arrives.
+            wanted = {remotes[gmp].address: ""}
+            if gmp in formers:
+                wanted = {formers[gmp]: "former of "} | wanted
+            async for transaction in self._connected_with(gmp, adapter.address, there, peer, wanted):
+                yield transaction
+            if gmp in self._former:
+                async for transaction in self._connected_with(gmp, self._former[gmp], there, peer, wanted):
+                    yield transaction
+
+    async def _connected_with(
+        self, gmp: Gmp, adapter: str, there: PlannedChain, peer: bytes, wanted: Mapping[str, str]
+    ) -> AsyncIterator[Transaction]:
+        """Makes one adapter know those on another chain, in that order; `wanted` is what names have before the chain's."""
+        is_former = adapter == self._former.get(gmp)
+        described = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
+        getter, kind = described.NUMBER_OF
+        known = await self._read(adapter, ADAPTER, "remoteAdapterOf", there.chain_id, peer)
+        number = await self._read(adapter, contract(f"{getter}(uint64) returns ({kind})"), getter, there.chain_id)
+        numbered = number if is_former and number else described.number  # an adapter's number for a chain never changes
+        addresses = list(wanted)
+        place = next((place for place, one in enumerate(addresses) if known == to_bytes32(one)), -1)
+        if place == len(addresses) - 1 and number == numbered:
+            return
+        types = ["uint64", "bytes32", "bytes32", kind]
+        selector = function_signature_to_4byte_selector(f"connect({','.join(types)})")
+        for remote in addresses[place + 1 :] or addresses[-1:]:
+            call = selector + encode(types, [there.chain_id, peer, to_bytes32(remote), numbered])
+            name = f"{'former ' if is_former else ''}{gmp.label} to {wanted[remote]}{there.name}"
+            yield Transaction(name, adapter, call)
 
     async def _verified(self) -> AsyncIterator[Transaction]:
         for gmp, adapter in self.contracts.adapters.items():
             chosen = self.planned.chosen(gmp)
-            connections = self.plan.connections(self.planned, gmp)
+            connections = self.plan.connections(self.planned, gmp, self.owner)
             steps = [step for _, connection in connections if chosen for step in chosen.steps(connection)]
             calls: set[tuple[str, bytes]] = set()
             for step in dict.fromkeys(steps):  # what it takes for two chains alike stands there once

@@ -23,6 +23,7 @@ from bridge.devnet.errors import DevnetError
 from bridge.devnet.fetch import bring_in
 from bridge.devnet.gmps import DevnetChain, GmpDevnet, gmp_devnet
 from bridge.evm.chain import EvmChain, open_chains
+from bridge.evm.signing import LocalSigner
 from bridge.gmps.base_adapter import GmpContracts
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -207,7 +208,7 @@ async def _start(
             _Record(block_time, tuple(processes)).write(folder)
         progress(f"deploying {len(Gmp)} GMPs to {len(processes)} chains")
         plan = await deploy_gmps(processes)
-        deployed = await deploy(plan, DEPLOYER_KEY, folder.deployments_file, progress)
+        deployed = await deploy(plan, LocalSigner.from_key(DEPLOYER_KEY), folder.deployments_file, progress)
         await _appoint_relayer(deployed.deployment)
         async with open_chains(deployed.deployment) as opened:
             deployment = await deploy_actions(deployed.deployment, opened)

@@ -21,7 +21,7 @@ from bridge.client import Client, NotIncludedError, RefusedError, RouteRequest, 
 from bridge.deploy.deploy import Progress, deploy_with
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import gas_price
-from bridge.deploy.transactions import CREATE2_FACTORY, ChainContracts, DeployError, Transaction
+from bridge.deploy.transactions import CREATE2_FACTORY, ChainContracts, ChainWork, DeployError
 from bridge.devnet import anvil
 from bridge.devnet.anvil import AnvilProcess
 from bridge.devnet.errors import DevnetError
@@ -233,11 +233,12 @@ class _Stage:
         deployed = await deploy_with(self._send, self._plan, target, self._say)
         self.network = ForkedNetwork(deployed.deployment, self._forks)
 
-    async def _send(self, name: str, chain: EvmChain, transactions: Sequence[Transaction]) -> None:
-        fork, spent = self._forks[chain.chain_id], dict[str, list[int]](deploy=[], wire=[])
-        for one in transactions:
+    async def _send(self, work: ChainWork, chain: EvmChain) -> None:
+        fork, spent, name = self._forks[chain.chain_id], dict[str, list[int]](deploy=[], wire=[]), work.planned.name
+        fork.fund(work.owner)
+        for one in work.missing:
             try:
-                receipt = await fork.send(self._plan.owner, Call(to=one.to, data=one.data))
+                receipt = await fork.send(work.owner, Call(to=one.to, data=one.data))
             except CallRevertedError as error:
                 reason = explain_revert(error.data)
                 raise DeployError(f"chain {name!r} refuses {one.name!r} ({one.to}): {reason}") from error

@@ -18,7 +18,7 @@ from eth_abi.abi import encode
 from bridge.deploy.addresses import address_table
 from bridge.deploy.plan import NetworkPlan
 from bridge.devnet import anvil, network
-from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.anvil import AnvilProcess
 from bridge.domain.payments import RATE_UNIT
 from bridge.protocol.addresses import to_bytes32
@@ -207,6 +207,26 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     assert findings["layerzero on sepolia"]["found"] == "2 DVNs, after 7 blocks"
     assert findings["axelar on sepolia"]["found"].startswith("default: Axelar's own validators")
     assert findings["contracts on base-sepolia"]["verdict"] == "ok"
+
+
+def test_a_new_owner_is_layerzeros_delegate_after_its_first_deployment(
+    waybill: Command, played: Played, tmp_path: Path
+) -> None:
+    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
+    move_to(played, tmp_path / "networks" / "testnet.json")
+    words = ("deploy", "--network", "testnet", "--json")
+    assert waybill(*words).code == 0
+    heir = account(ANVIL_KEYS[8]).address
+    for step in (("transfer", heir), ("accept", "--key", ANVIL_KEYS[8])):
+        ended = waybill("role", *step, "--network", "testnet", "--json")
+        assert ended.code == 0, ended.err
+    done = json.loads(waybill(*words, "--key", ANVIL_KEYS[8]).out)
+    assert done["chains"] == {name: ["LayerZero's delegate"] for name in NAMES}
+    deployment = Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "file")
+    for place, chain in enumerate(deployment.chains):
+        endpoint, adapter = str(chain.gmps["layerzero"]["endpoint"]), chain.adapters["layerzero"]
+        assert played.read(place, endpoint, _ENDPOINT, "delegates", adapter) == heir.lower()
+    assert not json.loads(waybill(*words, "--key", ANVIL_KEYS[8]).out)["changed"]
 
 
 def test_a_single_dvn_is_deployed_only_if_that_is_accepted(waybill: Command, played: Played, tmp_path: Path) -> None:

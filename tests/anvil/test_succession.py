@@ -1,34 +1,49 @@
-"""An adapter that another one replaces while messages are under way: what it had sent is delivered."""
+"""Who decides about a network changes, and so do its adapters and a relayer's key, while messages are under way."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_abi.abi import encode
+from eth_account import Account
 from eth_utils.abi import function_signature_to_4byte_selector
 
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.transactions import ChainContracts, OwnAdapter
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.ports import Call
+from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, DEPLOYER_KEY, account
+from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.base_adapter import GmpContracts
 from bridge.gmps.registry import adapter_class
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import ROUTER
+from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
-from tests.anvil.relayers import PATIENCE
+from bridge.protocol.vault import VAULT
+from tests.anvil.command import new_home
+from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.safes import safe_on
 from tests.anvil.test_deploying import plan
 from tests.anvil.test_relayer import Traffic, blocks, relaying
-from tests.anvil.traffic import transact
+from tests.anvil.test_safe import execute, put_multi_send
+from tests.anvil.traffic import DAPP, RELAYER, transact
 from tests.builders import ALPHA, BETA
+from tests.unit.cli.command import Command, Ended
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
+pytestmark = pytest.mark.timeout(8 * PATIENCE)
 OWNER = account(DEPLOYER_KEY)
+HEIR_KEY = ANVIL_KEYS[8]
+HEIR = account(HEIR_KEY)
+ROLES = ("guardian", "revoker", "tripwire")
+PATIENT = {"policies": {"plain": {"base": 0.3, "cap": 2, "max_retries": 200}}}
 
 every_gmp = pytest.mark.parametrize("gmp", tuple(Gmp), ids=lambda gmp: gmp.label)
 
@@ -123,3 +138,226 @@ async def test_a_vaa_is_handed_to_the_adapter_that_has_taken_the_known_ones_plac
     await exchanged.make()
     async with blocks(devnet), relaying(devnet, tmp_path):
         await traffic.all_executed()
+
+
+Waybill = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture
+def waybill(
+    devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Waybill:
+    """The command, in a folder with the devnet's deployments file and its network file."""
+    home = new_home(devnet, tmp_path)
+    monkeypatch.setenv("WAYBILL_HOME", str(home))
+    monkeypatch.delenv("WAYBILL_KEY", raising=False)
+    command = Command(monkeypatch, capsys)
+    write_plan(home, own_plan(devnet))
+
+    async def run(*words: str) -> Ended:
+        return await asyncio.to_thread(command, *words)
+
+    return run
+
+
+def own_plan(devnet: Devnet) -> NetworkPlan:
+    """The plan of the devnet's own routers."""
+    return plan(devnet, OWNER).model_copy(update={"network": "devnet", "floor": 1})
+
+
+def write_plan(home: Path, planned: NetworkPlan) -> None:
+    (home / "networks").mkdir(exist_ok=True)
+    (home / "networks" / "devnet.json").write_text(planned.to_json())
+
+
+def with_number(planned: NetworkPlan, number: int, *gmps: Gmp) -> NetworkPlan:
+    """The plan with another number for those GMPs' adapters, on every chain."""
+    chains = tuple(
+        chain.model_copy(
+            update={"gmps": chain.gmps | {gmp.label: chain.gmps[gmp.label] | {"adapterNumber": number} for gmp in gmps}}
+        )
+        for chain in planned.chains
+    )
+    return planned.model_copy(update={"chains": chains})
+
+
+async def done(waybill: Waybill, *words: str) -> Any:
+    ended = await waybill(*words, "--json")
+    assert ended.code == 0, ended.err
+    return value_of(ended)
+
+
+def value_of(ended: Ended) -> Any:
+    """The document in what was printed, among lines of a relayer that works in this process."""
+    begin = re.search(r"^[\[{]", ended.out, re.MULTILINE)
+    assert begin is not None
+    return json.JSONDecoder().raw_decode(ended.out, begin.start())[0]
+
+
+async def of_router(chains: dict[int, EvmChain], deployed: ChainDeployment, function: str, *arguments: object) -> str:
+    return str(await read_view(chains[deployed.chain_id], ROUTER, deployed.router, function, *arguments))
+
+
+async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relayer_works(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
+) -> None:
+    replaced = (Gmp.AXELAR, Gmp.WORMHOLE)
+    words = ("deploy", "--network", "devnet", "--replace-adapter", "axelar,wormhole")
+    traffic, file = Traffic(devnet, chains), tmp_path / "deployments" / "devnet.json"
+    unchanged = await waybill(*words, "--json")
+    assert "every router has the plan's adapter" in unchanged.err
+    assert value_of(unchanged)["toSwitch"] == {}
+    planned = with_number(own_plan(devnet), 2, *replaced)
+    write_plan(tmp_path, planned)
+    refused = await waybill("deploy", "--network", "devnet")
+    assert refused.code == 1
+    assert "deploy with --replace-adapter axelar" in refused.err
+
+    async def both_ways() -> None:
+        for source, destination in (("alpha", "beta"), ("beta", "alpha")):
+            await traffic.send(*replaced, source=source, destination=destination, quorum=2)
+
+    async with blocks(devnet), relaying(devnet, tmp_path, **PATIENT):
+        await both_ways()
+        prepared = await done(waybill, *words)
+        assert prepared["toSwitch"] == {"alpha": ["axelar", "wormhole"], "beta": ["axelar", "wormhole"]}
+        await traffic.all_received()  # the former adapters still take what is addressed to them
+        deployment = Deployment.from_json(file.read_text(), "file")
+        for before, now in zip(devnet.deployment.chains, deployment.chains, strict=True):
+            assert now.adapters == before.adapters, "the file names who speaks for a GMP now"
+        await both_ways()  # addressed to the new adapters: what Axelar carries waits for the switch
+        switched = await done(waybill, *words)
+        assert switched["chains"] == {
+            chain: ["axelar adapter replaced", "wormhole adapter replaced"] for chain in ("alpha", "beta")
+        }
+        await both_ways()
+        await traffic.all_executed()
+        await traffic.all_received()
+    deployment = Deployment.from_json(file.read_text(), "file")
+    for chain, deployed in zip(planned.chains, deployment.chains, strict=True):
+        for gmp in replaced:
+            new = ChainContracts.of(planned, chain).adapters[gmp].address
+            assert deployed.adapter(gmp) == new
+            assert await of_router(chains, deployed, "adapterOf", int(gmp)) == new.lower()
+    assert (await done(waybill, *words))["changed"] is False
+    assert (await done(waybill, "deploy", "--network", "devnet"))["changed"] is False
+
+
+async def test_roles_are_shown_and_named_by_the_owner_alone(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
+) -> None:
+    before = (await done(waybill, "role", "show"))["chains"]
+    assert [one["chain"] for one in before] == ["alpha", "beta"]
+    assert before[0]["roles"]["owner"] == before[0]["roles"]["owner of parameters"] == OWNER.address
+    assert before[0]["roles"]["operator"] == RELAYER.address
+    assert before[0]["roles"]["guardian"] is None
+
+    keystore, password = tmp_path / "owner.json", tmp_path / "owner.password"
+    keystore.write_text(json.dumps(Account.encrypt(OWNER.key, "secret", kdf="pbkdf2", iterations=2)))
+    password.write_text("secret\n")
+    by_owner = ("--keystore", str(keystore), "--password-file", str(password))
+    for role in ROLES:
+        refused = await waybill("role", "set", role, HEIR.address, "--key", HEIR_KEY)
+        assert refused.code == 1
+        assert "OwnableUnauthorizedAccount" in refused.out
+        assert "refused on alpha, beta" in refused.err
+        rehearsed = await done(waybill, "role", "set", role, HEIR.address, "--dry-run", *by_owner)
+        assert [one["name"] for one in rehearsed["beta"]["transactions"]] == [role]
+        (row,) = (await done(waybill, "role", "set", role, HEIR.address, "--chains", "beta", *by_owner))["chains"]
+        assert row["roles"][role] == HEIR.address
+        alpha, beta = devnet.deployment.chains
+        assert await of_router(chains, beta, role) == HEIR.address.lower()
+        assert await of_router(chains, alpha, role) != HEIR.address.lower(), "only where it was asked for"
+    await done(waybill, "role", "set", "guardian", "nobody", "--chains", "beta", *by_owner)
+    assert int(await of_router(chains, beta, "guardian"), 16) == 0
+    again = await done(waybill, "role", "set", "guardian", "nobody", *by_owner)
+    assert [row["transactions"] for row in again["chains"]] == [{}, {}], "what is so already costs nothing"
+
+    await done(waybill, "role", "set", "retrier", HEIR.address, "--chains", "alpha", "--key", DAPP_KEY)
+    shown = (await done(waybill, "role", "show", "--senders", DAPP.address))["chains"]
+    assert [one["retriers"][DAPP.address] for one in shown] == [HEIR.address, RELAYER.address]
+
+
+async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
+) -> None:
+    alpha = devnet.deployment.chains[0]
+    not_offered = await waybill("role", "accept", "--key", HEIR_KEY)
+    assert not_offered.code == 1
+    assert f"offered to nobody, and not to {HEIR.address}" in not_offered.out
+    offered = await done(waybill, "role", "transfer", HEIR.address)
+    assert [list(row["transactions"]) for row in offered["chains"]] == [["router offered", "parameters offered"]] * 2
+    shown = (await done(waybill, "role", "show"))["chains"][0]["roles"]
+    assert (shown["owner"], shown["pending owner"]) == (OWNER.address, HEIR.address)
+    # The offer can be taken back.
+    await done(waybill, "role", "transfer", "nobody")
+    assert (await waybill("role", "accept", "--key", HEIR_KEY)).code == 1
+    await done(waybill, "role", "transfer", HEIR.address)
+    await done(waybill, "role", "accept", "--key", HEIR_KEY)
+    assert [await of_router(chains, one, "owner") for one in devnet.deployment.chains] == [HEIR.address.lower()] * 2
+    parameters = contract("owner() returns (address)")
+    assert alpha.parameters is not None
+    owner = await read_view(chains[ALPHA], parameters, alpha.parameters, "owner")
+    assert owner == HEIR.address.lower()
+
+    write_plan(tmp_path, own_plan(devnet).model_copy(update={"floor": 2}))
+    refused = await waybill("deploy", "--network", "devnet")
+    assert refused.code == 1
+    assert f"handed over to {HEIR.address}" in refused.err
+    assert "0xsecret" not in (await waybill("deploy", "--network", "devnet", "--key", "0xsecret")).err
+    deployed = await done(waybill, "deploy", "--network", "devnet", "--key", HEIR_KEY)
+    assert deployed["chains"] == {"alpha": ["floor to beta"], "beta": ["floor to alpha"]}
+
+
+async def test_a_safe_takes_over_by_a_batch_and_replaces_an_adapter_by_two_more(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
+) -> None:
+    for one in devnet.chains:
+        put_multi_send(one.url)
+    (safe,) = {await safe_on(chain) for chain in chains.values()}
+    by_name = {chain.name: chains[chain.chain_id] for chain in devnet.deployment.chains}
+
+    async def execute_all(batches: list[dict[str, Any]]) -> list[list[str]]:
+        for batch in batches:
+            text = await asyncio.to_thread(Path(batch["file"]).read_text)
+            await execute(by_name[batch["chain"]], safe, text, batch)
+        return [batch["transactions"] for batch in batches]
+
+    await done(waybill, "role", "transfer", safe)
+    accepted = await execute_all(await done(waybill, "role", "accept", "--safe", safe))
+    assert accepted == [["router accepted", "parameters accepted"]] * 2
+    assert [await of_router(chains, one, "owner") for one in devnet.deployment.chains] == [safe.lower()] * 2
+
+    write_plan(tmp_path, with_number(own_plan(devnet), 2, Gmp.AXELAR))
+    words = ("deploy", "--network", "devnet", "--replace-adapter", "axelar", "--safe", safe)
+    first = await execute_all(await done(waybill, *words))
+    assert not any("replaced" in name for batch in first for name in batch), "senders address the new ones first"
+    second = await execute_all(await done(waybill, *words))
+    assert second == [["axelar adapter replaced"]] * 2
+    ended = await done(waybill, *words)
+    assert ended["chains"] == {"alpha": [], "beta": []}
+    assert ended["changed"] is True, "the deployments file names the new adapters"
+
+
+async def test_a_relayers_key_is_exchanged_while_it_delivers(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traffic, heir = Traffic(devnet, chains), {"environment": "NEXT_KEY"}
+    monkeypatch.setenv("NEXT_KEY", HEIR_KEY)
+
+    async def delivered_by(**changes: object) -> set[str]:
+        async with blocks(devnet), relaying(devnet, tmp_path, **changes) as relayer:
+            sent = [await traffic.send(Gmp.HYPERLANE, Gmp.WORMHOLE) for _ in range(3)]
+            await traffic.all_received()
+            ledger = relayer.store.outbox
+            await until(lambda: all(one.confirmed_at for one in ledger.listed()), "every delivery is final")
+            keys = [one.event_id for message in sent for one in ledger.entries(message.id)]
+            return {slot.account for key in keys for slot in relayer.store.transactions.slots_for(key)}
+
+    assert await delivered_by() == {RELAYER.address}
+    assert await delivered_by(signers=[heir]) == {RELAYER.address, HEIR.address}, "both share the work"
+    assert await delivered_by(relayer_key=None, signers=[heir]) == {HEIR.address}
+    await done(waybill, "role", "set", "operator", HEIR.address)
+    for deployed in devnet.deployment.chains:
+        assert deployed.vault is not None
+        assert await read_view(chains[deployed.chain_id], VAULT, deployed.vault, "operator") == HEIR.address.lower()

@@ -1,0 +1,297 @@
+"""`waybill role`: who may decide about routers and vaults, and how that passes to others."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+from eth_utils.address import is_address, to_checksum_address
+
+from bridge.cli import options
+from bridge.cli.decider import Chains, Decider, Steps, carry_out, named_chains, refuse_failed, with_decider
+from bridge.cli.output import UsageError, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.deploy.transactions import DeployError, Transaction
+from bridge.domain.ports import read_view
+from bridge.evm.chain import EvmChain
+from bridge.protocol.contracts import ROUTER, Contract, contract
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.vault import VAULT
+from bridge.service.connections import connected
+from bridge.settings import ANY, Settings
+
+app = typer.Typer(help="See who may decide about a network, and hand that over.", no_args_is_help=True)
+
+_NOBODY: Final = "0x" + "00" * 20
+_OWNED: Final = contract(
+    "owner() returns (address)",
+    "pendingOwner() returns (address)",
+    "transferOwnership(address)",
+    "acceptOwnership()",
+)
+
+
+class Role(StrEnum):
+    """A role that a transaction names an account for. The owner names all of them but the retrier, which a sender names."""
+
+    GUARDIAN = "guardian"
+    REVOKER = "revoker"
+    TRIPWIRE = "tripwire"
+    OPERATOR = "operator"
+    ORACLE = "oracle"
+    RETRIER = "retrier"
+
+    @property
+    def of(self) -> Contract:
+        """Which contract knows it."""
+        return VAULT if self in (Role.OPERATOR, Role.ORACLE) else ROUTER
+
+    def place(self, here: ChainDeployment) -> str | None:
+        """Where that contract is; None: the chain has no vault."""
+        return here.vault if self.of is VAULT else here.router
+
+    def call(self, account: str) -> bytes:
+        """Names the account."""
+        function = "appointRetrier" if self is Role.RETRIER else f"set{self.capitalize()}"
+        return self.of.encode(function, account)
+
+
+Account = Annotated[str, typer.Argument(help="The account, or `nobody`.", metavar="ADDRESS")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: print each transaction and its gas.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """A contract that is handed over in two steps."""
+
+    name: str
+    address: str
+    owner: str
+    pending: str
+
+
+@app.command()
+def show(
+    *,
+    chains: Chains = None,
+    senders: Annotated[
+        str | None,
+        typer.Option(
+            help="Show these senders' retriers too, separated by commas; those in the setting retry_for are shown anyway.",
+            show_default=False,
+        ),
+    ] = None,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show who has each role on each chain, as the chains say now.
+
+    Example: waybill role show
+    """
+    workspace = Workspace.of(network, config)
+    deployment, settings = workspace.deployment(), workspace.settings()
+    wanted, shown = named_chains(deployment, chains), _senders(senders, settings)
+
+    async def read() -> list[dict[str, Any]]:
+        async with connected(deployment, settings, {one.chain_id for one in wanted}) as opened:
+            return await asyncio.gather(*(_roles(here, opened[here.chain_id], shown) for here in wanted))
+
+    value = asyncio.run(read())
+    rows = [
+        [one["chain"], role, account or "nobody"]
+        for one in value
+        for role, account in [*one["roles"].items(), *((f"retrier of {of}", by) for of, by in one["retriers"].items())]
+    ]
+    drawn = table(None, ["chain", "role", "account"], rows)
+    result({"chains": value}, as_json=as_json, render=lambda console: console.print(drawn))
+
+
+@app.command("set")
+@with_decider
+def set_role(
+    role: Annotated[Role, typer.Argument(help="Which.")],
+    account: Account,
+    *,
+    chains: Chains = None,
+    decider: Decider,
+    dry_run: DryRun = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Name the account that has a role, as the owner: of the router, or for operator and oracle of the vault.
+
+    A retrier is named by the sender whose messages it may retry. Ends with 1 if a chain refused.
+
+    Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
+    """
+    workspace, named = Workspace.of(network, config), _account(account)
+    wanted = [one for one in named_chains(workspace.deployment(), chains) if role.place(one)]
+    if not wanted:
+        raise UsageError(f"no chain has a vault, and so no {role}")
+
+    async def present(here: ChainDeployment, chain: EvmChain, of: str) -> str:
+        place = role.place(here)
+        assert place is not None
+        asked = ("retrierOf", of) if role is Role.RETRIER else (role.value,)
+        return str(await read_view(chain, role.of, place, *asked))
+
+    async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
+        place = role.place(here)
+        assert place is not None
+        if (await present(here, chain, by)).lower() == named.lower():
+            return []
+        return [Transaction(str(role), place, role.call(named))]
+
+    _carry_out(workspace, decider, wanted, f"role {role}", steps, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+@with_decider
+def transfer(
+    account: Account,
+    *,
+    chains: Chains = None,
+    decider: Decider,
+    dry_run: DryRun = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Offer the ownership of routers and parameters to an account, as their owner. It changes nothing until it accepts.
+
+    Offering it to `nobody` takes the offer back. What the account does not own is left alone, but for the router.
+
+    Example: waybill role transfer 0x1111111111111111111111111111111111111111
+    """
+    workspace, named = Workspace.of(network, config), _account(account)
+
+    async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
+        owned = await _owned(here, chain)
+        return [
+            Transaction(f"{one.name} offered", one.address, _OWNED.encode("transferOwnership", named))
+            for one in owned
+            if one.pending.lower() != named.lower() and (one.address == here.router or one.owner.lower() == by.lower())
+        ]
+
+    wanted = named_chains(workspace.deployment(), chains)
+    _carry_out(workspace, decider, wanted, "role transfer", steps, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+@with_decider
+def accept(
+    *,
+    chains: Chains = None,
+    decider: Decider,
+    dry_run: DryRun = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Accept the ownership that was offered, as the account that it was offered to. From then on it is the owner.
+
+    Example: waybill role accept --keystore owner.json --password-file owner.password
+    """
+    workspace = Workspace.of(network, config)
+
+    async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
+        owned = await _owned(here, chain)
+        router = owned[0]
+        if by.lower() not in (router.owner.lower(), router.pending.lower()):
+            offered = "nobody" if router.pending == _NOBODY else to_checksum_address(router.pending)
+            raise DeployError(f"chain {here.name!r}: the router is offered to {offered}, and not to {by}")
+        offered_to_it = [one for one in owned if one.pending.lower() == by.lower()]
+        return [
+            Transaction(f"{one.name} accepted", one.address, _OWNED.encode("acceptOwnership")) for one in offered_to_it
+        ]
+
+    wanted = named_chains(workspace.deployment(), chains)
+    _carry_out(workspace, decider, wanted, "role accept", steps, dry_run=dry_run, as_json=as_json)
+
+
+def _carry_out(
+    workspace: Workspace,
+    decider: Decider,
+    chains: list[ChainDeployment],
+    name: str,
+    steps: Steps,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
+        return {"roles": (await _roles(here, chain, ()))["roles"]}
+
+    then = "`waybill role show` shows it"
+    done = carry_out(workspace, decider, chains, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
+    if done is None:
+        return
+    rows = [
+        [row["chain"], what, transaction]
+        for row in done
+        for what, transaction in [*row["transactions"].items(), *([("refused", row["error"])] if row["error"] else [])]
+        or [("nothing to do", "")]
+    ]
+    drawn = table(None, ["chain", "what", "transaction"], rows)
+    result({"chains": done}, as_json=as_json, render=lambda console: console.print(drawn))
+    refuse_failed(done)
+
+
+async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:
+    """The router, and the parameters if the chain has them."""
+    places = {"router": here.router} | ({"parameters": here.parameters} if here.parameters else {})
+    answers = await asyncio.gather(
+        *(
+            read_view(chain, _OWNED, address, function)
+            for address in places.values()
+            for function in ("owner", "pendingOwner")
+        )
+    )
+    return [
+        _Owned(name, address, str(answers[2 * place]), str(answers[2 * place + 1]))
+        for place, (name, address) in enumerate(places.items())
+    ]
+
+
+async def _roles(here: ChainDeployment, chain: EvmChain, senders: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, str | None] = {}
+    owned = await _owned(here, chain)
+    for one in owned:
+        of = "" if one.address == here.router else f" of {one.name}"
+        found |= {f"owner{of}": _said(one.owner), f"pending owner{of}": _said(one.pending)}
+    for role in Role:
+        place = role.place(here)
+        if role is not Role.RETRIER and place is not None:
+            found[str(role)] = _said(str(await read_view(chain, role.of, place, str(role))))
+    retriers = await asyncio.gather(*(read_view(chain, ROUTER, here.router, "retrierOf", one) for one in senders))
+    return {
+        "chain": here.name,
+        "router": here.router,
+        "roles": found,
+        "retriers": {sender: _said(str(retrier)) for sender, retrier in zip(senders, retriers, strict=True)},
+    }
+
+
+def _senders(names: str | None, settings: Settings) -> tuple[str, ...]:
+    known = () if ANY in settings.retry_for else tuple(sorted(settings.retry_for))
+    named = tuple(_account(one.strip()) for one in names.split(",")) if names else ()
+    return tuple(dict.fromkeys(to_checksum_address(one) for one in (*known, *named)))
+
+
+def _account(text: str) -> str:
+    if text == "nobody":
+        return _NOBODY
+    if not is_address(text) or int(text, 16) == 0:
+        raise UsageError(
+            f"{text!r} is not an account (0x and 40 hex digits, EIP-55 checksum if mixed case); or `nobody`"
+        )
+    return to_checksum_address(text)
+
+
+def _said(address: str) -> str | None:
+    return None if int(address, 16) == 0 else to_checksum_address(address)
