@@ -46,6 +46,8 @@ class Decider:
     password_file: Path | None
     signer_url: str | None
     signer_address: str | None
+    signer_certificate: Path | None
+    signer_authority: Path | None
     safe: str | None
 
     def signer(self, network: str) -> Signer:
@@ -62,7 +64,12 @@ class Decider:
         if self.signer_url is not None:
             if self.signer_address is None:
                 raise UsageError("--signer-url needs --signer-address, the account that it signs for")
-            return RemoteSigner(self.signer_url, self.signer_address)
+            return RemoteSigner(
+                self.signer_url,
+                self.signer_address,
+                certificate=self.signer_certificate,
+                authority=self.signer_authority,
+            )
         if self.key is None and network != DEVNET:
             next_step = "set WAYBILL_KEY, or give --key, --keystore, --signer-url or --safe"
             raise UsageError("no key to sign with", next_step=next_step)
@@ -89,6 +96,14 @@ def _options(
         str | None, typer.Option(help="A remote signer's JSON-RPC, in place of --key.", show_default=False)
     ] = None,
     signer_address: Annotated[str | None, typer.Option(help="The remote signer's account.", show_default=False)] = None,
+    signer_certificate: Annotated[
+        Path | None,
+        typer.Option(help="PEM file with the certificate and key that the remote signer asks for.", show_default=False),
+    ] = None,
+    signer_authority: Annotated[
+        Path | None,
+        typer.Option(help="PEM file with the authority of the remote signer's certificate.", show_default=False),
+    ] = None,
     safe: Annotated[
         str | None,
         typer.Option(
@@ -98,7 +113,7 @@ def _options(
         ),
     ] = None,
 ) -> Decider:
-    return Decider(key, keystore, password_file, signer_url, signer_address, safe)
+    return Decider(key, keystore, password_file, signer_url, signer_address, signer_certificate, signer_authority, safe)
 
 
 def with_decider(command: Callable[..., None]) -> Callable[..., None]:

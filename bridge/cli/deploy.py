@@ -12,8 +12,9 @@ from bridge.cli import options
 from bridge.cli.decider import Decider, print_batches, print_preview, with_decider
 from bridge.cli.output import UsageError, progress, result
 from bridge.cli.workspace import Workspace
+from bridge.deploy.cast import CastScript, CastWallet
 from bridge.deploy.deploy import deploy as deploy_network
-from bridge.deploy.deploy import deploy_by_safe, preview
+from bridge.deploy.deploy import deploy_by_cast, deploy_by_safe, preview
 from bridge.deploy.plan import NetworkPlan
 
 
@@ -39,6 +40,12 @@ def deploy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing: print each transaction, its gas and what it would cost.")
     ] = False,
+    cast: Annotated[
+        CastWallet | None,
+        typer.Option(
+            help="Write scripts in which Foundry's cast sends with this wallet, instead of sending.", show_default=False
+        ),
+    ] = None,
     decider: Decider,
     as_json: options.Json = False,
 ) -> None:
@@ -71,10 +78,20 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacing=replacing,
         )
-        done = asyncio.run(by_safe)
-        if isinstance(done, list):
-            print_batches(done, then="type the same command again", as_json=as_json)
+        batches = asyncio.run(by_safe)
+        if isinstance(batches, list):
+            print_batches(batches, then="type the same command again", as_json=as_json)
             return
+        done = batches
+    elif cast is not None:
+        by_cast = deploy_by_cast(
+            described, cast, target, progress, accept_single_verifier=accept_single_verifier, replacing=replacing
+        )
+        scripts = asyncio.run(by_cast)
+        if isinstance(scripts, list):
+            _print_scripts(scripts, as_json=as_json)
+            return
+        done = scripts
     else:
         running = deploy_network(
             described,
@@ -94,3 +111,22 @@ def deploy(
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines)))
+
+
+def _print_scripts(scripts: list[CastScript], *, as_json: bool) -> None:
+    value = [
+        {
+            "chain": script.chain,
+            "file": str(script.file),
+            "transactions": [one.transaction.name for one in script.estimates],
+            "gas": script.gas,
+        }
+        for script in scripts
+    ]
+    lines = [
+        f"{script.file}: {script.gas:,} gas, {len(script.estimates)} transactions:"
+        f" {', '.join(one.transaction.name for one in script.estimates)}"
+        for script in scripts
+    ]
+    lines.append("next: read each file, run it with `sh FILE RPC_URL`, then type the same command again")
+    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))

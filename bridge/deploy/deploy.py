@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from eth_utils import keccak
 
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
+from bridge.deploy.cast import CastScript, CastWallet, make_scripts, save_scripts
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, preview_chain
 from bridge.deploy.safe import Batch, make_batches, save
@@ -28,6 +30,7 @@ from bridge.deploy.transactions import (
     ChainContracts,
     ChainWork,
     DeployError,
+    Transaction,
     former_adapters,
     refuse_another_network,
 )
@@ -35,6 +38,8 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.signing import Signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
+
+T = TypeVar("T")
 
 Progress = Callable[[str], None]
 
@@ -171,23 +176,65 @@ async def deploy_by_safe(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
-    async with _compared(plan, target, progress, payer=None, replacing=replacing) as (chains, works, previous):
-        _require_owner(plan, works, safe)
-        if any(work.missing for work in works):
-            heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
-            batches = [
-                batch
-                for work, chain in zip(works, chains, strict=True)
-                for batch in await make_batches(work.planned.name, work.missing, chain, work.owner, folder)
-            ]
-            save(batches, folder)
-            _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
-            return batches
-        remembered = _remembered(folder)
-        deployed = [
-            await _describe(work, chain, remembered.get(work.planned.name), previous)
+    async with _compared(plan, target, progress, payer=None, replacing=replacing) as compared:
+        _require_owner(plan, compared[1], safe)
+        return await _by_others(plan, compared, target, folder=folder, make=make_batches, write=save)
+
+
+async def deploy_by_cast(
+    plan: NetworkPlan,
+    wallet: CastWallet,
+    target: Path,
+    progress: Progress = lambda _: None,
+    *,
+    accept_single_verifier: bool = False,
+    replacing: AbstractSet[Gmp] = frozenset(),
+) -> list[CastScript] | Deployed:
+    """Writes what is missing as scripts of `cast`; once they have run, writes the deployments file.
+
+    Args:
+        plan: the network.
+        wallet: where the owner's key is.
+        target: the deployments file; the scripts are in a folder beside it.
+        progress: is told what happens, one line at a time.
+        accept_single_verifier: whether a GMP may believe one verifier alone.
+        replacing: as for `deploy`.
+
+    Raises:
+        DeployError: as `deploy`.
+    """
+    require_security(plan, accept_single_verifier=accept_single_verifier)
+    folder, make = target.with_suffix(".cast"), partial(make_scripts, wallet=wallet)
+    async with _compared(plan, target, progress, payer=plan.owner, replacing=replacing) as compared:
+        return await _by_others(plan, compared, target, folder=folder, make=make, write=save_scripts)
+
+
+async def _by_others(
+    plan: NetworkPlan,
+    compared: tuple[list[EvmChain], list[ChainWork], Deployment | None],
+    target: Path,
+    *,
+    folder: Path,
+    make: Callable[[str, Sequence[Transaction], EvmChain, str, Path], Awaitable[list[T]]],
+    write: Callable[[Sequence[T], Path], None],
+) -> list[T] | Deployed:
+    """Writes into a folder what others are to send, or, if nothing is missing any more, the deployments file."""
+    chains, works, previous = compared
+    if any(work.missing for work in works):
+        heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
+        made = [
+            one
             for work, chain in zip(works, chains, strict=True)
+            for one in await make(work.planned.name, work.missing, chain, work.owner, folder)
         ]
+        write(made, folder)
+        _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
+        return made
+    remembered = _remembered(folder)
+    deployed = [
+        await _describe(work, chain, remembered.get(work.planned.name), previous)
+        for work, chain in zip(works, chains, strict=True)
+    ]
     return _finished(plan, works, tuple(deployed), target)
 
 
