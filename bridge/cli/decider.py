@@ -256,6 +256,7 @@ def print_preview(chains: Sequence[ChainPreview], *, as_json: bool) -> None:
         chain.name: {
             "gas": chain.gas,
             "weiPerGas": chain.price,
+            "weiPerByte": chain.byte_price,
             "wei": str(chain.cost),
             "transactions": [
                 {
@@ -270,7 +271,7 @@ def print_preview(chains: Sequence[ChainPreview], *, as_json: bool) -> None:
         for chain in chains
     }
     rows = [
-        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", _ether(one.gas * chain.price)]
+        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", _ether(chain.cost_of(one))]
         for chain in chains
         for one in chain.estimates
     ]

@@ -18,7 +18,7 @@ from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.security import require_security
 from bridge.devnet.fetch import bring_anvil
-from bridge.devnet.rehearsal import Rehearsed, Source, find_sources, forks
+from bridge.devnet.rehearsal import Rehearsed, Source, Step, find_sources, forks
 from bridge.devnet.rehearsal import rehearse as rehearse_on
 from bridge.domain.spending import ether
 
@@ -63,26 +63,30 @@ def rehearse(
 
 def _value(plan: NetworkPlan, sources: list[Source], done: Rehearsed) -> dict[str, Any]:
     prices = {source.planned.name: source.price for source in sources}
+
+    def wei(step: Step) -> int:
+        return step.gas * prices[step.chain] + step.length * plan.byte_price(step.chain)
+
     steps = [
         {
             "chain": step.chain,
             "step": step.name,
             "transactions": step.transactions,
             "gas": step.gas,
-            "wei": str(step.gas * prices[step.chain]),
+            "wei": str(wei(step)),
             "feeWei": str(step.fee),
         }
         for step in done.steps
     ]
     chains = {}
     for source in sources:
-        spent = sum(step.gas for step in done.steps if step.chain == source.planned.name and step.by_owner)
+        needed = sum(wei(step) for step in done.steps if step.chain == source.planned.name and step.by_owner)
         chains[source.planned.name] = {
             "endpoint": source.endpoint,
             "block": source.block,
             "weiPerGas": source.price,
             "ownerHolds": str(source.owner_holds),
-            "ownerNeeds": str(spent * source.price),
+            "ownerNeeds": str(needed),
         }
     return {
         "network": plan.network,

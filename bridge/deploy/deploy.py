@@ -149,7 +149,10 @@ async def preview(
     """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there."""
     require_security(plan, accept_single_verifier=accept_single_verifier)
     async with _compared(plan, target, progress, payer=None, replacing=replacing) as (chains, works, _):
-        return [await preview_chain(work, chain) for work, chain in zip(works, chains, strict=True)]
+        return [
+            await preview_chain(work, chain, plan.byte_price(work.planned.name))
+            for work, chain in zip(works, chains, strict=True)
+        ]
 
 
 async def deploy_by_safe(

@@ -155,6 +155,10 @@ class NetworkPlan(FileSection):
                 )
         return self
 
+    def byte_price(self, name: str) -> int:
+        """Wei that a byte of a transaction costs on a chain beside its gas: a rollup's fee for data."""
+        return self.payments.prices[name].data_fee if self.payments is not None else 0
+
     def connections(
         self, here: PlannedChain, gmp: Gmp, owner: str | None = None
     ) -> Iterator[tuple[PlannedChain, Connection]]:

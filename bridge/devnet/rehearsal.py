@@ -35,6 +35,7 @@ from bridge.domain.ports import (
     TransientError,
     read_view,
 )
+from bridge.domain.transactions import TRANSACTION_BYTES
 from bridge.evm.chain import EvmChain
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.registry import adapter_class
@@ -86,6 +87,7 @@ class Step:
     gas: int
     transactions: int = 1
     fee: int = 0  # wei that GMPs asked for
+    length: int = 0  # bytes of its transactions, of the owner's alone
     by_owner: bool = False  # whether it is part of the deployment, which the owner pays
 
 
@@ -234,7 +236,8 @@ class _Stage:
         self.network = ForkedNetwork(deployed.deployment, self._forks)
 
     async def _send(self, work: ChainWork, chain: EvmChain) -> None:
-        fork, spent, name = self._forks[chain.chain_id], dict[str, list[int]](deploy=[], wire=[]), work.planned.name
+        fork, name = self._forks[chain.chain_id], work.planned.name
+        spent = dict[str, list[tuple[int, int]]](deploy=[], wire=[])
         fork.fund(work.owner)
         for one in work.missing:
             try:
@@ -244,9 +247,12 @@ class _Stage:
                 raise DeployError(f"chain {name!r} refuses {one.name!r} ({one.to}): {reason}") from error
             except DevnetError as error:
                 raise DeployError(f"chain {name!r}: {one.name!r} ({one.to}): {error}") from error
-            spent["deploy" if one.to == CREATE2_FACTORY else "wire"].append(receipt.gas_used)
-        for step, gas in spent.items():
-            self.steps.append(Step(name, step, sum(gas), len(gas), by_owner=True))
+            spent["deploy" if one.to == CREATE2_FACTORY else "wire"].append(
+                (receipt.gas_used, len(one.data) + TRANSACTION_BYTES)
+            )
+        for step, sent in spent.items():
+            gas, length = sum(gas for gas, _ in sent), sum(length for _, length in sent)
+            self.steps.append(Step(name, step, gas, len(sent), length=length, by_owner=True))
 
     async def prepare(self) -> None:
         """What the messages need and `waybill deploy` need not make: recipients, and money for their sender."""

@@ -29,7 +29,7 @@ from bridge.domain.spending import (
     gwei_of,
 )
 
-_TRANSACTION_BYTES: Final = 200  # of a transaction beside its call's data: signature, fees, addresses
+TRANSACTION_BYTES: Final = 200  # of a transaction beside its call's data: signature, fees, addresses
 
 
 class SlotState(StrEnum):
@@ -382,7 +382,7 @@ class SpendCheck:
     def data_fee(self, batch: CallBatch, part: BatchedCall, chain_id: int) -> int:
         """What a rollup asks for the part's data beside its gas, in wei; of what is shared, by its part of the gas."""
         whole = sum(one.gas for one in batch.parts)
-        fee = self.bounds.payments.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
+        fee = self.bounds.payments.data_fee(chain_id, len(batch.call.data) + TRANSACTION_BYTES)
         return fee * part.gas // whole + 1 if fee and whole else 0
 
 

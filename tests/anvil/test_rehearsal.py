@@ -25,6 +25,8 @@ from tests.anvil.running import start
 from tests.anvil.test_network_plan import NAMES, PAYMENTS, Played, move_to
 from tests.unit.cli.command import Command
 
+DATA_FEE = 10**6 + 3  # wei for a byte, as a rollup may ask for
+
 pytestmark = pytest.mark.timeout(240)  # two chains with five GMPs, their forks, and the compiler
 
 OWNER = signer("owner of a rehearsal", 0).address  # has no key here, and no money anywhere
@@ -112,6 +114,8 @@ def deliverable(public: Public, document: dict[str, Any]) -> None:
 
 
 def test_all_of_a_plan_is_rehearsed_and_the_chains_are_only_read(public: Public, document: dict[str, Any]) -> None:
+    for price in document["payments"]["prices"].values():
+        price["dataFee"] = DATA_FEE
     deliverable(public, document)
     before = public.blocks()
     ended = public.rehearse("--accept-single-verifier")
@@ -136,6 +140,9 @@ def test_all_of_a_plan_is_rehearsed_and_the_chains_are_only_read(public: Public,
         assert (there, f"rescued over wormhole from {here}") in steps
         assert value["chains"][here]["ownerHolds"] == "0"
         deployment = sum(int(steps[here, step]["wei"]) for step in ("deploy", "wire"))
+        gas = sum(steps[here, step]["gas"] for step in ("deploy", "wire")) * value["chains"][here]["weiPerGas"]
+        assert (deployment - gas) % DATA_FEE == 0
+        assert deployment - gas > 50_000 * DATA_FEE, "the contracts' code is data, too"
         assert int(value["chains"][here]["ownerNeeds"]) == deployment
 
 
