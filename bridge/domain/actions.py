@@ -205,7 +205,8 @@ class Action:
     def overdue(self, now: float) -> tuple[tuple[Branch, bytes], ...]:
         """Participants that did not answer the present phase's message within its backoff, while a retry is left, with its id.
 
-        The decision's message is insisted on beyond that, like any other message that stalls.
+        One whose record was not asked for is not among them: its message may have arrived, so that only its answer is missing.
+        One whose chain gave no answer is. The decision's message is insisted on beyond that, like any other that stalls.
         """
         if self.state.is_over or self.is_timed_out or self.level is Level.BEST_EFFORT:
             return ()
@@ -216,7 +217,8 @@ class Action:
                 self.decision is not Decision.NONE and not branch.state.is_settled
             )
             is_late = branch.sent_at and now > branch.sent_at + self.window.max_backoff
-            if waits and is_late and branch.retries < self.window.max_retries and not self._has_answered(branch):
+            was_asked = branch.participation is not None or branch.problem
+            if waits and is_late and was_asked and branch.retries < self.window.max_retries and not self._has_answered(branch):
                 found.append((branch, sent))
         return tuple(found)
 

@@ -73,14 +73,17 @@ def test_a_participant_that_is_silent_after_its_time_gets_a_letter() -> None:
 def test_a_phase_is_retried_within_its_budget() -> None:
     preparing = {"state": ActionState.PREPARING, "decision": Decision.NONE}
     begun = 1_700_000_000
-    silent = branch(0, 2, NONE)
+    silent = branch(0, 2, NONE, problem="silent")
     assert action(silent, **preparing).overdue(begun + 60) == (), "it has a minute to answer"
     ((late, message_id),) = action(silent, **preparing).overdue(begun + 61)
     assert (late.number, message_id) == (0, silent.prepare_id)
-    assert action(branch(0, 2, NONE, retries=5), **preparing).overdue(begun + 61) == (), "five retries were made"
+    assert action(replace(silent, retries=5), **preparing).overdue(begun + 61) == (), "five retries were made"
+    unaware = branch(0, 2, NONE, participation=participation(NONE))
+    assert action(unaware, **preparing).overdue(begun + 61) == ((unaware, unaware.prepare_id),)
+    assert action(branch(0, 2, NONE), **preparing).overdue(begun + 61) == (), "it was not asked yet"
     answered = branch(0, 2, NONE, participation=participation(PREPARED))
     assert action(answered, **preparing).overdue(begun + 61) == (), "its answer is what is missing"
-    assert action(branch(0, 2, PREPARED), **preparing).overdue(begun + 61) == ()
+    assert action(replace(silent, state=PREPARED), **preparing).overdue(begun + 61) == ()
     assert action(silent, is_timed_out=True, **preparing).overdue(begun + 61) == ()
 
 

@@ -1,0 +1,103 @@
+"""What the follower of atomic actions pays for: a phase's message again only where that may change something."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision
+from bridge.domain.ports import Call
+from bridge.evm.actions import ActionReader, Coordinator
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.relayer.actions import Actions, ActionSettings
+from bridge.relayer.recovery import Retried
+from tests.support.actions import action, branch, participation
+from tests.support.memory_store import MemoryStore
+from tests.unit.web.explorer import deployment
+
+LATE = 1_700_000_061.0  # a second after the first try was over
+SENT = branch(0, 2, BranchState.NONE)
+
+
+class ReadFromChains(ActionReader):
+    """One action that waits for votes. Its participant's record is known once it was asked for, as on chains."""
+
+    def __init__(self, asked: Branch) -> None:
+        super().__init__(deployment(), {}, [Coordinator(1, "0x" + "c0" * 20)])
+        self._asked = asked
+        self._unread = action(SENT, state=ActionState.PREPARING, decision=Decision.NONE)
+
+    async def count(self, coordinator: Coordinator) -> int:
+        return 1
+
+    async def at(self, coordinator: Coordinator, number: int) -> Action | None:
+        return self._unread
+
+    async def with_participants(self, action: Action) -> Action:
+        return replace(action, branches=(self._asked,))
+
+
+class Clock:
+    """Stands still."""
+
+    def now(self) -> float:
+        return LATE
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"nothing waits here, and was to for {seconds} s")
+
+
+async def retries_of(asked: Branch) -> list[bytes]:
+    """The messages that are sent again in one look at the action."""
+    sent_again: list[bytes] = []
+
+    async def retry(message_id: bytes) -> Retried:
+        sent_again.append(message_id)
+        gmps = frozenset({Gmp.HYPERLANE})
+        return Retried(message_id=message_id, attempt=1, gmps=gmps, transaction_hash=bytes(32))
+
+    async def next_look(_chain: int) -> None:
+        return
+
+    async def report_call(_message: Message) -> Call:
+        raise AssertionError("there is nothing to report")
+
+    store = MemoryStore()
+    unused: Any = None
+    queue: DeadLetterQueue = unused
+    followed = Actions(
+        ReadFromChains(asked),
+        deployment=deployment(),
+        chains={},
+        observations=store.observations,
+        senders={},
+        next_look=next_look,
+        retry=retry,
+        report_call=report_call,
+        dead_letters=queue,
+        clock=Clock(),
+        settings=ActionSettings(advance=True),
+    )
+    await followed.step()
+    await followed.settled()
+    return sent_again
+
+
+@pytest.mark.parametrize("says", [BranchState.PREPARED, BranchState.REFUSED])
+async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_travels(says: BranchState) -> None:
+    assert await retries_of(replace(SENT, participation=participation(says))) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        replace(SENT, participation=participation(BranchState.NONE)),
+        replace(SENT, problem="gamma does not answer within 5 s"),
+    ],
+)
+async def test_a_phase_that_has_not_arrived_is_sent_again_once_even_if_its_chain_is_down(asked: Branch) -> None:
+    assert await retries_of(asked) == [SENT.prepare_id]
