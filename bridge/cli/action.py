@@ -21,7 +21,7 @@ from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
 from bridge.evm.actions import ActionReader, due_steps
 from bridge.evm.chain import EvmChain
-from bridge.queries.actions import NEWEST, action_value, is_there, summary_value
+from bridge.queries.actions import NEWEST, FoundAction, action_value, is_there, summary_value
 from bridge.service.connections import connected
 from bridge.settings import check_chains
 
@@ -64,7 +64,9 @@ def list_actions(
 
 @app.command()
 def show(action: ActionId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
-    """Show an action: its decision, what each participant says, its locks and messages, and what can be done next.
+    """Show an action: its decision, what each participant does and says, its locks and messages, and what can be done next.
+
+    Also shows which action made the last change of its subject, and the others on it.
 
     Reads the chains alone. Ends with 1 if a participant is not where the decision wants it.
 
@@ -72,13 +74,14 @@ def show(action: ActionId, *, network: options.Network = DEVNET, as_json: option
     """
     workspace, action_id = Workspace.of(network), _id(action)
 
-    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Action:
-        return await _find(reader, action_id)
+    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> FoundAction:
+        found = await _find(reader, action_id)
+        return FoundAction(action=found, others=tuple(await reader.on_subject(found)))
 
     found = asyncio.run(_ask(workspace, read))
     value = action_value(found, workspace.deployment())
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
-    if found.state.is_stalled or value["findings"]:
+    if found.action.state.is_stalled or value["findings"]:
         raise SystemExit(ExitCode.FAILED)
 
 
@@ -279,13 +282,13 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     console.print(facts(pairs))
     rows = [
         [
-            *(str(part["branch"]), part["chain"], part["participant"], part["state"]),
+            *(str(part["branch"]), part["chain"], part["participant"], part["change"], part["state"]),
             part["problem"] or " ".join(filter(None, (part["says"], part["reason"]))),
             _moment(part["lockedUntil"]) if part["lockedUntil"] else "-",
         ]
         for part in value["participants"]
     ]
-    columns = ["", "chain", "participant", "coordinator has it", "it says", "locked until"]
+    columns = ["", "chain", "participant", "is to", "coordinator has it", "it says", "locked until"]
     console.print(table("\nParticipants", columns, rows))
     sent = [
         [str(part["branch"]), message["phase"], message["status"], message["messageId"]]
@@ -294,6 +297,12 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     ]
     if sent:
         console.print(table("\nMessages", ["", "phase", "state", "message"], sent))
+    holds = [[one["chain"], one["change"], one["actionId"], _moment(one["decidedAt"])] for one in value["inForce"]]
+    if holds:
+        console.print(table("\nIn force on the subject", ["chain", "change", "by action", "decided"], holds))
+    others = [[one["actionId"], one["state"], _moment(one["begunAt"])] for one in value["onSubject"]]
+    if others:
+        console.print(table("\nOther actions on the subject", ["action", "state", "begun"], others))
     for part in value["participants"]:
         if part["obstacle"]:
             console.print(escaped(f"participant {part['branch']} gets no {value['phase']} now: {part['obstacle']}"))

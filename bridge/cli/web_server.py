@@ -26,7 +26,7 @@ from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
-from bridge.queries.actions import NEWEST, action_value, summary_value
+from bridge.queries.actions import NEWEST, FoundAction, summary_value
 from bridge.queries.incidents import incident_value
 from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
@@ -90,6 +90,7 @@ def serve(
         trust=_trust(workspace),
         actions=partial(_of_actions, workspace, _newest_actions),
         action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
+        coordinators=kept.actions.named(deployment),
         spending=_spending(chains_to_ask(workspace), index),
         store=store,
         webhooks=lambda: opened.webhooks if (opened := store()) else None,
@@ -224,9 +225,9 @@ async def _newest_actions(reader: ActionReader, deployment: Deployment) -> list[
     return [summary_value(action, deployment) for action in await reader.newest(NEWEST)]
 
 
-async def _one_action(action_id: bytes, reader: ActionReader, deployment: Deployment) -> dict[str, Any] | None:
+async def _one_action(action_id: bytes, reader: ActionReader, _: Deployment) -> FoundAction | None:
     found = await reader.find(action_id)
-    return None if found is None else action_value(found, deployment)
+    return None if found is None else FoundAction(action=found, others=tuple(await reader.on_subject(found)))
 
 
 def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], Coroutine[Any, Any, _T]]) -> _T:

@@ -107,6 +107,21 @@ class PhaseMessage:
     status: Status | None  # None: its destination did not answer
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionMessage:
+    """What a message of an action says, by its payload."""
+
+    action_id: bytes
+    phase: Phase
+    branch: int  # the participant that it goes to or comes from
+    level: Level | None = None  # this and the next three: of what goes to a participant
+    subject: bytes = b""
+    window: Window | None = None
+    change: bytes = b""
+    state: BranchState | None = None  # this and the next: of what comes from one
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Whether something may be called now: what it costs in wei, or why it is refused."""
@@ -145,6 +160,7 @@ class Branch:
     sent_at: int  # when the present phase's message was last sent, Unix seconds; 0: not yet
     prepare_id: bytes
     decision_id: bytes
+    change: bytes = b""  # what it is to do, in the participant's own encoding
     dispatch: Offer = Offer()  # the present phase's message
     can_settle: bool = False  # whether the end of a BEST_EFFORT message can be taken over
     participation: Participation | None = None  # None: not read
@@ -196,6 +212,11 @@ class Action:
             return Phase.PREPARE
         return Phase.COMMIT if self.decision is Decision.COMMIT else Phase.ABORT
 
+    @property
+    def votes_end_at(self) -> int:
+        """When votes no longer count, in Unix seconds. Retries that are used up can end the phase before."""
+        return self.begun_at + self.window.prepare_ttl + self.window.decision_ttl
+
     def obstacle(self, branch: Branch) -> str:
         """Why the present phase's message, which was not sent to a participant yet, is refused; empty if nothing keeps it."""
         sent = branch.prepare_id if self.decision is Decision.NONE else branch.decision_id
@@ -218,7 +239,13 @@ class Action:
             )
             is_late = branch.sent_at and now > branch.sent_at + self.window.max_backoff
             was_asked = branch.participation is not None or branch.problem
-            if waits and is_late and was_asked and branch.retries < self.window.max_retries and not self._has_answered(branch):
+            if (
+                waits
+                and is_late
+                and was_asked
+                and branch.retries < self.window.max_retries
+                and not self._has_answered(branch)
+            ):
                 found.append((branch, sent))
         return tuple(found)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from eth_abi.abi import decode, encode
+from eth_utils import keccak
+
 from bridge.domain.actions import (
     Action,
+    ActionMessage,
     ActionState,
     Branch,
     BranchState,
@@ -23,15 +27,25 @@ from bridge.domain.actions import (
 )
 from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError, read_view
 from bridge.evm.routers import RouterReader
+from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import Contract, explain_revert, message_tuple
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.events import load_abi
+from bridge.protocol.events import UNDECODABLE, load_abi
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 
 COORDINATOR: Final = Contract(load_abi("AtomicCoordinator"))
 PARTICIPANT: Final = Contract(load_abi("AtomicParticipant"))
+
+_INSTRUCTION: Final = "(uint8,uint8,uint64,uint8,bytes32,(uint32,uint32,uint32,uint32,uint32),bytes)"
+"""`Instruction` of contracts/types/Atomic.sol: what a coordinator sends."""
+
+_REPLY: Final = "(uint8,bytes32,uint8,uint8,bytes32)"
+"""`Reply`: what a participant sends."""
+
+_NEWEST: Final = 50
+"""Actions of a coordinator among which those on one subject are looked for."""
 
 _NO_MESSAGE: Final = bytes(32)
 _PATIENCE: Final = 5.0
@@ -129,6 +143,50 @@ async def is_contract_retrier(chain: Chain, sender: str, account: str) -> bool:
     return answer == (1).to_bytes(32, "big")
 
 
+def action_message(message: Message, coordinators: Collection[Coordinator]) -> ActionMessage | None:
+    """What a message says about an action of one of those coordinators; None if it says nothing about any.
+
+    A coordinator speaks for itself. Who answers in a participant's name is checked by the coordinator, and not here.
+    """
+    try:
+        if Coordinator(message.source_chain, from_bytes32(message.sender)) in coordinators:
+            return _instruction(message)
+        if Coordinator(message.destination_chain, from_bytes32(message.recipient)) in coordinators:
+            return _reply(message.payload)
+    except (AddressError, *UNDECODABLE, ValueError):
+        return None
+    return None
+
+
+def _instruction(message: Message) -> ActionMessage:
+    (found,) = decode([_INSTRUCTION], message.payload)
+    phase, level, number, branch, subject, window, change = found
+    named = (message.source_chain, from_bytes32(message.sender), number)
+    return ActionMessage(
+        action_id=keccak(encode(["uint64", "address", "uint64"], named)),  # `AtomicActions.actionIdOf`
+        phase=Phase(phase),
+        branch=branch,
+        level=Level(level),
+        subject=bytes(subject),
+        window=_window(window),
+        change=bytes(change),
+    )
+
+
+def _reply(payload: bytes) -> ActionMessage:
+    (found,) = decode([_REPLY], payload)
+    phase, action_id, branch, state, reason = found
+    why = _text(bytes(reason)) if any(reason) else ""
+    return ActionMessage(
+        action_id=bytes(action_id), phase=Phase(phase), branch=branch, state=BranchState(state), reason=why
+    )
+
+
+def _window(values: Sequence[int]) -> Window:
+    names = ("prepare_ttl", "decision_ttl", "max_retries", "max_backoff", "lock_ttl")
+    return Window(**dict(zip(names, values, strict=True)))
+
+
 class ActionReader:
     """Reads the actions of some coordinators, and what their participants have on record.
 
@@ -182,6 +240,17 @@ class ActionReader:
                 return await self.with_messages(await self.with_participants(action))
         return None
 
+    async def on_subject(self, action: Action) -> list[Action]:
+        """Other actions on its subject among the newest of its coordinator, the newest first, without participants' records."""
+        coordinator = Coordinator(action.chain, action.coordinator)
+        count = await self.count(coordinator)
+        numbers = [number for number in range(count, max(0, count - _NEWEST), -1) if number != action.number]
+        ids = await asyncio.gather(*(self._ask(coordinator, "actionIdOf", number) for number in numbers))
+        kept = await asyncio.gather(*(self._ask(coordinator, "actionOf", action_id) for action_id in ids))
+        same = [bytes(one) for one, record in zip(ids, kept, strict=True) if bytes(record[10]) == action.subject]
+        found = await asyncio.gather(*(self._action(coordinator, action_id) for action_id in same))
+        return [one for one in found if one is not None]
+
     async def with_participants(self, action: Action) -> Action:
         """The same action with what its participants say.
 
@@ -233,11 +302,7 @@ class ActionReader:
             decided_at=decided,
             phase_ends_at=ends,
             is_timed_out=timed_out,
-            window=Window(
-                **dict(
-                    zip(("prepare_ttl", "decision_ttl", "max_retries", "max_backoff", "lock_ttl"), window, strict=True)
-                )
-            ),
+            window=_window(window),
             branches=tuple(branches),
         )
 
@@ -248,7 +313,7 @@ class ActionReader:
             self._offer(self._ask(coordinator, "quoteDispatch", action_id, number)),
             self._can_settle(*asked),
         )
-        chain, participant, state, retries, sent_at, prepare_id, decision_id, _ = found
+        chain, participant, state, retries, sent_at, prepare_id, decision_id, change = found
         return Branch(
             number=number,
             chain=chain,
@@ -258,6 +323,7 @@ class ActionReader:
             sent_at=sent_at,
             prepare_id=bytes(prepare_id),
             decision_id=bytes(decision_id),
+            change=bytes(change),
             dispatch=dispatch,
             can_settle=can_settle,
         )

@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eth_abi.abi import decode
+from eth_utils.address import to_checksum_address
+
 from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase
 from bridge.evm.actions import due_steps
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
+from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.status import Status
 from bridge.queries.lanes import chain_name
 
@@ -22,10 +26,25 @@ _MEANINGS: Final = {
     ActionState.COMMITTED: "Every participant has applied it.",
     ActionState.PARTIALLY_COMMITTED: "Not every participant is known to have applied it. Its level promises no more.",
     ActionState.ABORTING: "ABORT is decided. Not every participant has confirmed its release.",
-    ActionState.ABORTED: "No participant holds or has applied anything.",
+    ActionState.ABORTED: "Its change was not made: no participant has applied it, or holds the subject for it.",
     ActionState.DIVERGED: "COMMIT is decided, and a participant did not confirm it in time or can't apply it.",
     ActionState.ROLLBACK_INCOMPLETE: "ABORT is decided, and a participant did not confirm its release or has applied it.",
 }
+
+
+_ASSET_ACTS: Final = ("freeze", "unfreeze", "take {units} units from {account}", "give {units} units to {account}")
+"""`AtomicAssets.Act` in words."""
+
+_MADE: Final = frozenset({BranchState.APPLIED, BranchState.RECONCILED})
+"""States of a participant in which the change of an action is made there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundAction:
+    """An action with what its participants say, and the other actions on its subject as their coordinator has them."""
+
+    action: Action
+    others: tuple[Action, ...] = ()  # the newest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +113,39 @@ def reconciliation(action: Action, branch: Branch) -> ActionAct:
     return ActionAct(kind="reconcile", why=why, command=f'{command} --evidence "…"')
 
 
+def change_text(chain: int, participant: str, change: bytes, deployment: Deployment) -> str:
+    """What a participant is to do. Only the network's example is known to say it in words; others have encodings of their own."""
+    if participant.lower() == _example(chain, deployment):
+        try:
+            act, account, units = decode(["uint8", "address", "uint128"], change)
+        except UNDECODABLE:
+            return f"0x{change.hex()}, which the example participant can't read"
+        if act < len(_ASSET_ACTS):
+            return _ASSET_ACTS[act].format(units=units, account=to_checksum_address(account))
+    if len(change) % 32 == 4:
+        return f"call 0x{change[:4].hex()}" + (f" with 0x{change[4:].hex()}" if change[4:] else "")
+    return f"0x{change.hex()}" if change else "nothing"
+
+
+def _example(chain: int, deployment: Deployment) -> str | None:
+    deployed = next((one for one in deployment.chains if one.chain_id == chain), None)
+    found = deployed.examples.get(PARTICIPANT_EXAMPLE) if deployed else None
+    return found.lower() if found else None
+
+
+def in_force(found: FoundAction) -> list[tuple[Branch, Action]]:
+    """Which action made the last change of the subject on each participant that any of these actions names.
+
+    A coordinator has one unfinished action on a subject at a time, so the one with the highest number was the last.
+    """
+    last: dict[tuple[int, str], tuple[Branch, Action]] = {}
+    for action in sorted((found.action, *found.others), key=lambda one: one.number):
+        for branch in action.branches:
+            if action.decision is Decision.COMMIT and branch.state in _MADE:
+                last[branch.chain, branch.participant.lower()] = (branch, action)
+    return list(last.values())
+
+
 def _not_there(status: Status | None) -> str:
     return "has not arrived" if status is not None else "is not known to have arrived, for its chain does not answer"
 
@@ -131,7 +183,12 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
         "decision": action.decision.name,
         "cause": action.cause.name,
         "participants": [
-            {"branch": branch.number, "chain": chain_name(deployment, branch.chain), "state": branch.state.name}
+            {
+                "branch": branch.number,
+                "chain": chain_name(deployment, branch.chain),
+                "state": branch.state.name,
+                "change": change_text(branch.chain, branch.participant, branch.change, deployment),
+            }
             for branch in action.branches
         ],
         "begunAt": action.begun_at,
@@ -139,14 +196,16 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def action_value(action: Action, deployment: Deployment) -> dict[str, Any]:
-    """One action with all that its participants say, for JSON."""
+def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:
+    """One action with all that its participants say, and what holds on its subject, for JSON."""
+    action = found.action
     return {
         **summary_value(action, deployment),
         "meaning": meaning(action),
-        "initiator": action.initiator,
+        "initiator": to_checksum_address(action.initiator),
         "phase": None if action.state.is_over else action.phase.name,
         "phaseEndsAt": action.phase_ends_at or None,
+        "votesEndAt": action.votes_end_at if action.level is Level.ALL_OR_NOTHING else None,
         "isTimedOut": action.is_timed_out,
         "window": {
             "prepareTtl": action.window.prepare_ttl,
@@ -159,9 +218,24 @@ def action_value(action: Action, deployment: Deployment) -> dict[str, Any]:
             {**_branch_value(branch, deployment), "obstacle": action.obstacle(branch) or None}
             for branch in action.branches
         ],
+        "inForce": _in_force_values(found, deployment),
+        "onSubject": [summary_value(other, deployment) for other in found.others],
         "findings": findings(action),
         "next": [{"act": act.kind, "why": act.why, "command": act.command} for act in action_acts(action)],
     }
+
+
+def _in_force_values(found: FoundAction, deployment: Deployment) -> list[dict[str, Any]]:
+    return [
+        {
+            "chain": chain_name(deployment, branch.chain),
+            "change": change_text(branch.chain, branch.participant, branch.change, deployment),
+            "actionId": action.name,
+            "state": action.state.name,
+            "decidedAt": action.decided_at,
+        }
+        for branch, action in in_force(found)
+    ]
 
 
 def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
@@ -169,7 +243,8 @@ def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
     return {
         "branch": branch.number,
         "chain": chain_name(deployment, branch.chain),
-        "participant": branch.participant,
+        "participant": to_checksum_address(branch.participant),
+        "change": change_text(branch.chain, branch.participant, branch.change, deployment),
         "state": branch.state.name,
         "retries": branch.retries,
         "sentAt": branch.sent_at or None,

@@ -30,6 +30,7 @@ from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action, offers
 from bridge.queries.lanes import gmp_name
+from bridge.relayer.retry_planning import retry_transaction_key
 
 
 class Stage(StrEnum):
@@ -77,6 +78,7 @@ class Kept:
         retriable: whether it was sent as retriable; None if the relayer did not observe that.
         entries: its deliveries.
         retries: the relayer's retries of it, the oldest first.
+        own_retries: the attempts whose transaction this relayer sent; None if there is no relayer to say so.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
         held: what of it waits since a bound on what the relayer spends has no room.
         lane: why its lane is not worked on; None if it is.
@@ -93,6 +95,7 @@ class Kept:
     retriable: bool | None = None
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
+    own_retries: frozenset[int] | None = None
     execution: ExecutionJob | None = None
     held: Sequence[Held] = ()
     lane: LaneChange | None = None
@@ -163,7 +166,18 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
         known = kept.message or kept.record
         ends = (known.source_chain, known.destination_chain) if known else ()
         kept = replace(kept, pauses={chain: index.pauses(chain) for chain in ends if chain is not None})
-    return kept
+    return replace(kept, own_retries=_own_retries(message_id, kept.events, store)) if store is not None else kept
+
+
+def _own_retries(message_id: bytes, events: Sequence[EventRecord], store: Store) -> frozenset[int]:
+    """The attempts after the first that transactions of the store's relayer made."""
+    found = set()
+    for event in events:
+        if event.event == "MessageRetried" and event.attempt is not None:
+            slots = store.transactions.slots_for(retry_transaction_key(message_id, event.attempt))
+            if any(slot.included and slot.included.transaction_hash == event.transaction_hash for slot in slots):
+                found.add(event.attempt)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,8 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import health, lanes
 from bridge.queries.accounts import account_figures
+from bridge.queries.action_course import course_of, decision_reasons
+from bridge.queries.actions import FoundAction, action_value
 from bridge.queries.dead_letters import happened, listed
 from bridge.queries.messages import export_columns, export_value
 from bridge.web import figures
@@ -152,7 +154,7 @@ class Explorer:
             lane: Cached(partial(sources.trust, lane), lasts=_TRUST_LASTS, clock=clock) for lane in self.ends
         }
         self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
-        self._one_action: OrderedDict[bytes, Cached[dict[str, Any] | None]] = OrderedDict()
+        self._one_action: OrderedDict[bytes, Cached[FoundAction | None]] = OrderedDict()
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
@@ -494,10 +496,15 @@ class Explorer:
         found, problem = self._asked(kept[action_id])
         if found is not None and found.value is None:
             return self.problem(404, f"no coordinator that the settings name has begun action 0x{action_id.hex()}")
+        action, deployment = found.value.action if found and found.value else None, self.sources.deployment
+        course = course_of(action, self.sources.index()) if action else ()
         return self.page(
             "action.html",
             action_id=action_id,
-            action=found.value if found else None,
+            action=action_value(found.value, deployment) if found and found.value else None,
+            course=course,
+            reasons=decision_reasons(action, course, deployment) if action else [],
+            has_index=self.sources.index() is not None,
             problem=problem,
             read_at=found.at if found else None,
             action_tones=ACTION_TONES,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from bridge.protocol.indexed import DivergenceRecord, MessageRecord
+from bridge.domain.actions import ActionMessage
+from bridge.evm.actions import action_message
+from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.queries import Act, Offer
-from bridge.queries.explain import Explanation, Stage, explain_kept, explain_unsent, read_kept
+from bridge.queries.actions import change_text
+from bridge.queries.explain import Explanation, Kept, Stage, explain_kept, explain_unsent, read_kept
 from bridge.queries.lanes import lane_name
-from bridge.web.payload import Decoded, decode_payload
+from bridge.web.payload import Decoded, action_payload, decode_payload
 from bridge.web.rendering import account, tone
 from bridge.web.sources import Sources
 from bridge.web.timeline import Step, Transaction, timeline, transactions
@@ -59,6 +63,7 @@ class ShownMessage:
     id_matches: bool | None  # None: nothing to compute it from
     preimage: tuple[tuple[str, str], ...]
     payload: Decoded | None
+    action: ActionMessage | None  # what it says about an atomic action
     steps: tuple[Step, ...]
     transactions: tuple[Transaction, ...]
     attempts: int
@@ -92,7 +97,9 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         executed_on = [sources.chain_name(known.destination_chain)] if record and record.executions else []
         found = explain_unsent(message_id, kept, executed_on, sources.chain_name(known.source_chain))
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)
-    steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven))
+    action = action_message(message, sources.coordinators) if message else None
+    asked_by = partial(_asked_by, kept, action)
+    steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven, asked_by=asked_by))
     return ShownMessage(
         explanation=found,
         tone="bad" if kept.is_contradicted else tone(found.status) if message else "warn",
@@ -104,7 +111,8 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         recipient=account(known.recipient),
         id_matches=message.id == message_id if message else None,
         preimage=_preimage(message) if message else (),
-        payload=decode_payload(message, sources.payloads) if message else None,
+        payload=_payload(sources, message, action) if message else None,
+        action=action,
         steps=steps,
         transactions=transactions(steps),
         attempts=max((attempt for gmp in found.gmps for attempt in gmp.attempts), default=0),
@@ -113,6 +121,29 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         acts=tuple(_act(sources, found, offer) for offer in found.offers),
         divergences=tuple(sorted(kept.divergences, key=lambda one: _SEVERITIES.index(one.severity))),
     )
+
+
+def _asked_by(kept: Kept, action: ActionMessage | None, retry: EventRecord) -> str:
+    """Who had a retry made, and why, as far as the relayer's store says."""
+    job = next((one for one in kept.retries if one.transaction_hash == retry.transaction_hash), None)
+    if job is not None:
+        return f"The index had asked this relayer for it: {job.request.reason}."
+    if kept.own_retries is None:
+        return "Who asked for it is not known here: no relayer has run."
+    if retry.attempt not in kept.own_retries:
+        return "Not this relayer, but its sender or one of its sender's retriers made it."
+    if action is None:
+        return "This relayer made it: for an operator, or to have a state change applied."
+    waited = f" within {action.window.max_backoff} s" if action.window else ""
+    return f"This relayer made it as it follows the action: {action.phase.name} had no answer{waited}."
+
+
+def _payload(sources: Sources, message: Message, action: ActionMessage | None) -> Decoded:
+    if action is None:
+        return decode_payload(message, sources.payloads)
+    participant = account(message.recipient)
+    change = change_text(message.destination_chain, participant, action.change, sources.deployment)
+    return action_payload(message, action, change)
 
 
 def _preimage(message: Message) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from eth_abi.abi import decode, is_encodable_type
 
+from bridge.domain.actions import ActionMessage
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.message import Kind, Message
@@ -122,6 +123,24 @@ def decode_payload(message: Message, abis: Sequence[PayloadAbi]) -> Decoded:
     text = as_text(payload)
     how = "bytes" if text is None else "text"
     return Decoded(how=how, fields=(), text=_cut(f"0x{payload.hex()}" if text is None else text), length=len(payload))
+
+
+def action_payload(message: Message, action: ActionMessage, change: str) -> Decoded:
+    """The payload of a phase of an atomic action; `change` says what a participant is to do."""
+    fields = [
+        Field("phase", "enum", action.phase.name),
+        Field("action", "bytes32", f"0x{action.action_id.hex()}"),
+        Field("participant", "uint8", str(action.branch)),
+    ]
+    if action.level is not None:
+        fields += [Field("level", "enum", action.level.name), Field("subject", "bytes32", f"0x{action.subject.hex()}")]
+    if action.change:
+        fields.append(Field("change", "bytes", _cut(change)))
+    if action.state is not None:
+        fields.append(Field("it says", "enum", action.state.name))
+    if action.reason:
+        fields.append(Field("reason", "bytes32", action.reason))
+    return Decoded(how="abi", fields=tuple(fields), text="", length=len(message.payload))
 
 
 def as_text(payload: bytes) -> str | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store
 from bridge.domain.webhooks import Webhooks
+from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
+from bridge.queries.actions import FoundAction
 from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
 from bridge.web.payload import PayloadAbi
@@ -37,8 +39,11 @@ class Sources:
     actions: Callable[[], list[dict[str, Any]] | None] = lambda: None
     """The newest atomic actions, as `bridge.queries.actions.summary_value`; asks the chains, and raises as `trust` does."""
 
-    action: Callable[[bytes], dict[str, Any] | None] = lambda _id: None
-    """One action with its participants, as `bridge.queries.actions.action_value`; None if no coordinator knows it."""
+    action: Callable[[bytes], FoundAction | None] = lambda _id: None
+    """One action with its participants, and those on the same subject; None if no coordinator knows it."""
+
+    coordinators: Collection[Coordinator] = ()
+    """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
 
     incidents: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
     """The tripwire's, as `bridge.queries.incidents.incident_value`; none if it has not run here."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bridge.domain.jobs import RetryJob
+from bridge.domain.jobs import RetryJob, RetryState
 from bridge.protocol.contracts import explain_refusal, explain_revert
 from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.indexed import EventRecord
@@ -24,6 +24,7 @@ class Step:
     chain_id: int | None
     block_number: int | None
     transaction_hash: bytes | None
+    note: str = ""  # why it happened, and what came of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +45,34 @@ def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
     return tuple(Transaction(chain, digest, tuple(titles)) for (chain, digest), titles in found.items())
 
 
-def timeline(events: Sequence[EventRecord], jobs: Iterable[RetryJob], *, is_proven: bool = True) -> list[Step]:
+def timeline(
+    events: Sequence[EventRecord],
+    jobs: Sequence[RetryJob],
+    *,
+    is_proven: bool = True,
+    asked_by: Callable[[EventRecord], str] = lambda _: "",
+) -> list[Step]:
     """The steps in the order of time: what the chains say, and what the index and the relayer decided in between.
 
     Args:
         events: of one message.
         jobs: retries of it that the index asked for.
         is_proven: whether what they say fits together; if not, none of it is shown as a success.
+        asked_by: why a retry was made, as a sentence; empty where nothing is known of that.
     """
-    steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
+    steps = [
+        replace(_of_event(event), note=_note(event, events, asked_by(event)))
+        if event.event == "MessageRetried"
+        else _of_event(event)
+        for event in events
+        if event.event != "MessageIdCreated"
+    ]
     if not is_proven:
         steps = [replace(step, tone="plain") if step.tone == "good" else step for step in steps]
     for job in jobs:
         request = job.request
-        steps.append(_decision(f"The index requested retry {request.attempt}: {request.reason}", request.requested_at))
+        title = f"The index requested retry {request.attempt}: {request.reason}"
+        steps.append(replace(_decision(title, request.requested_at), note=_ended(job)))
     steps.sort(key=lambda step: step.at)
     before = steps[0].at if steps else 0.0
     timed = []
@@ -65,6 +80,53 @@ def timeline(events: Sequence[EventRecord], jobs: Iterable[RetryJob], *, is_prov
         timed.append(replace(step, after=max(0.0, step.at - before)))
         before = step.at
     return timed
+
+
+_ENDS: Final[Mapping[RetryState, str]] = {
+    RetryState.OPEN: "The relayer has not sent it yet",
+    RetryState.SENDING: "The relayer is sending it",
+    RetryState.SENT: "The relayer sent it",
+    RetryState.NOT_NEEDED: "It was not needed any more",
+    RetryState.IMPOSSIBLE: "It can't be made",
+    RetryState.DEAD: "The relayer gave it up",
+}
+
+
+def _ended(job: RetryJob) -> str:
+    """What came of a request."""
+    return f"{_ENDS[job.state]}{f': {job.outcome}' if job.outcome else ''}."
+
+
+def _note(retry: EventRecord, events: Sequence[EventRecord], asked_by: str) -> str:
+    """Why a retry was made, and what came of it."""
+    said = [asked_by] if asked_by else []
+    executed = next((one for one in events if one.event == "MessageExecuted"), None)
+    before, after = list[str](), list[str]()
+    for gmp in sorted(gmps_from_bits(retry.gmps or 0)):
+        receipt = next((one for one in events if one.event in _ARRIVALS and one.gmp == gmp), None)
+        if receipt is not None:
+            (before if receipt.block_time < retry.block_time else after).append(gmp.label)
+    silent = [gmp.label for gmp in sorted(gmps_from_bits(retry.gmps or 0)) if gmp.label not in (*before, *after)]
+    if before:
+        said.append(f"{_and(before)} had delivered before.")
+    if after:
+        said.append(f"{_and(after)} delivered after it.")
+    if silent:
+        said.append(f"{_and(silent)} {'has' if len(silent) == 1 else 'have'} not delivered.")
+    if executed is not None and executed.block_time <= retry.block_time:
+        late = retry.block_time - executed.block_time
+        said.append(
+            f"It changed nothing: the recipient had executed the message {late} s before, by the chains' clocks."
+        )
+    return " ".join(said)
+
+
+_ARRIVALS: Final = ("MessageReceived", "LateReceipt")
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _decision(title: str, at: float) -> Step:

@@ -8,9 +8,13 @@ import pytest
 
 from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer
 from bridge.evm.actions import due_steps
-from bridge.queries.actions import action_acts, by_state, findings, meaning
+from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
+from bridge.queries.actions import FoundAction, action_acts, action_value, by_state, change_text, findings, meaning
 from bridge.relayer.actions import failures_of
 from tests.support.actions import action, branch, participation
+from tests.support.phases import PARTICIPANTS, freeze
+from tests.unit.indexer.logs import BETA
+from tests.unit.web.explorer import deployment
 
 NONE, PREPARED, APPLIED, RELEASED = (
     BranchState.NONE,
@@ -116,3 +120,62 @@ def test_a_best_effort_part_that_is_applied_and_not_reported_is_offered_a_report
 def test_actions_are_counted_by_state() -> None:
     counted = by_state([ActionState.ABORTED, ActionState.COMMITTING, ActionState.COMMITTING])
     assert counted == {"COMMITTING": 2, "ABORTED": 1}
+
+
+def with_example() -> Deployment:
+    alpha, beta = deployment().chains
+    return deployment().model_copy(
+        update={"chains": (alpha, beta.model_copy(update={"examples": {PARTICIPANT_EXAMPLE: PARTICIPANTS[0]}}))}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (freeze(), "freeze"),
+        (b"\x01".rjust(32, b"\0") + bytes(64), "unfreeze"),
+        (
+            b"\x02".rjust(32, b"\0") + (b"\x5a" * 20).rjust(32, b"\0") + b"\x07".rjust(32, b"\0"),
+            "take 7 units from 0x5a5A5a5a5A5a5a5a5a5A5a5A5A5a5a5A5A5A5A5A",
+        ),
+        (b"\x09".rjust(32, b"\0") + bytes(64), f"0x{9:064x}{0:0128x}"),
+        (b"\x01", "0x01, which the example participant can't read"),
+    ],
+)
+def test_the_examples_changes_are_said_in_words(change: bytes, said: str) -> None:
+    assert change_text(BETA, PARTICIPANTS[0].upper().replace("X", "x"), change, with_example()) == said
+
+
+def test_changes_of_unknown_contracts_are_shown_as_bytes_and_calls_with_their_selector() -> None:
+    network = with_example()
+    assert change_text(BETA, PARTICIPANTS[1], freeze(), network) == f"0x{freeze().hex()}"
+    assert (
+        change_text(BETA, PARTICIPANTS[1], b"\xa9\x05\x9c\xbb" + bytes(32), network)
+        == f"call 0xa9059cbb with 0x{'00' * 32}"
+    )
+    assert change_text(BETA, PARTICIPANTS[1], b"", network) == "nothing"
+    assert change_text(99, PARTICIPANTS[0], b"\1", network) == "0x01"
+
+
+def test_what_holds_on_a_subject_is_what_the_last_committed_action_made_there() -> None:
+    froze = action(
+        branch(0, BETA, APPLIED, participant=PARTICIPANTS[0], change=freeze()), number=1, state=ActionState.COMMITTED
+    )
+    later = replace(froze, id=b"\2" * 32, number=2, branches=(replace(froze.branches[0], change=b"\7" * 4),))
+    undone = action(
+        branch(0, BETA, RELEASED, participant=PARTICIPANTS[0], change=b"\1" * 32),
+        id=b"\3" * 32,
+        number=3,
+        state=ActionState.ABORTED,
+        decision=Decision.ABORT,
+    )
+    elsewhere = action(branch(0, BETA, APPLIED, participant=PARTICIPANTS[1], change=freeze()), id=b"\4" * 32, number=4)
+    value = action_value(FoundAction(action=undone, others=(elsewhere, later, froze)), with_example())
+    assert [(one["actionId"], one["change"]) for one in value["inForce"]] == [
+        (later.name, "0x07070707, which the example participant can't read"),
+        (elsewhere.name, f"0x{freeze().hex()}"),
+    ]
+    assert value["meaning"] == "Its change was not made: no participant has applied it, or holds the subject for it."
+    assert [one["state"] for one in value["onSubject"]] == ["COMMITTING", "COMMITTED", "COMMITTED"]
+    nothing = action_value(FoundAction(action=undone), with_example())
+    assert nothing["inForce"] == []

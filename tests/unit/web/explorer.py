@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store as BridgeStore
+from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.protocol.message import Message
+from bridge.queries.actions import FoundAction
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi
@@ -134,7 +136,8 @@ class World:
         incidents: Callable[[], list[dict[str, Any]]] = list,
         trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None,
         actions: Callable[[], list[dict[str, Any]] | None] = lambda: None,
-        action: Callable[[bytes], dict[str, Any] | None] = lambda _id: None,
+        action: Callable[[bytes], FoundAction | None] = lambda _id: None,
+        coordinators: Collection[Coordinator] = (),
     ) -> Sources:
         """What an explorer of this world reads."""
         return Sources(
@@ -147,6 +150,7 @@ class World:
             trust=trust,
             actions=actions,
             action=action,
+            coordinators=coordinators,
             dead_letters=dead_letters,
             clock=lambda: self.now,
         )

@@ -202,6 +202,28 @@ def test_transactions_link_to_the_block_explorers_that_are_named(world: World) -
     assert "https://" not in world.explorer().get(page(sent)).text
 
 
+def test_hashes_of_transactions_are_text_that_can_be_copied(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.alpha.transactions[sent.id] = f"0x{'ab' * 32}"
+    world.index()
+    for settings in (patient(), patient(block_explorers={ALPHA: "https://alpha.example"})):
+        assert f"0x{'ab' * 32}" in text_of(world.explorer(settings).get(page(sent)).text).partition("Timeline")[2]
+
+
+def test_times_between_say_from_when_they_are_counted(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent), time=START + 10)
+    world.beta.mine(received(sent, 1), time=START + 13)
+    world.beta.mine(executed(sent), time=START + 15)
+    world.index()
+    gmps, _, steps = text_of(world.explorer().get(page(sent)).text).partition("Timeline")
+    assert "3 s after sending" in gmps
+    assert "3 s after the step before" in steps
+    assert "2 s after the step before" in steps
+    assert "+3 s" not in gmps + steps
+
+
 def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> None:
     sent = sent_message(quorum=1)
     world.alpha.mine(routed(sent))
