@@ -145,6 +145,7 @@ def _request(connection: Connection, message: RowMapping, received: int, now: fl
     )
     missing = message["dispatched"] & ~received
     silent = ", ".join(sorted(gmp.label for gmp in gmps_from_bits(missing))) or "none"
+    last = f"retry {message['attempts']}" if message["attempts"] else "the route"
     return {
         "message_id": message["message_id"],
         "attempt": attempt,
@@ -155,8 +156,7 @@ def _request(connection: Connection, message: RowMapping, received: int, now: fl
         "received_gmps": received,
         "reason": (
             f"{message['counted']} of {message['needed']} receipts "
-            f"{message['deadline'] - message['attempted_time']} s after attempt "
-            f"{message['attempts']}; silent: {silent}"
+            f"{message['deadline'] - message['attempted_time']} s after {last}; silent: {silent}"
         ),
         "cause_chain": message["source_chain"],
         "cause_block": message["attempted_block"],

@@ -13,7 +13,7 @@ import pytest
 
 from bridge.protocol.message import Message
 from bridge.web import app as web_app
-from tests.unit.indexer.world import START, executed, received, routed, sent_message
+from tests.unit.indexer.world import START, executed, received, retried, routed, sent_message
 from tests.unit.web.explorer import World, page, text_of
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -45,6 +45,18 @@ def test_a_time_chooses_messages_and_stays_in_the_links(world: World) -> None:
     assert [one in until for one in ids] == [True, False, False]
     assert f'value="{middle}"' in since
     assert f"/messages.csv?since={middle.replace(':', '%3A')}" in since
+
+
+def test_exports_count_retries_as_a_messages_page_does(world: World) -> None:
+    sent = sent_message()
+    world.alpha.mine(routed(sent), retried(sent, 1), retried(sent, 2))
+    world.index()
+    explorer = world.explorer()
+    (row,) = explorer.get("/messages.json").json()["messages"]
+    assert (row["retries"], "attempts" in row) == (2, False)
+    (written,) = csv.DictReader(io.StringIO(explorer.get("/messages.csv").text))
+    assert (written["retries"], "attempts" in written) == ("2", False)
+    assert "Attempts 3 (the route and 2 retries)" in text_of(explorer.get(page(sent)).text)
 
 
 def test_an_export_holds_the_choice_and_goes_on_where_it_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
