@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
@@ -10,6 +12,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import structlog
+from eth_utils.address import to_checksum_address
 from sqlalchemy import make_url
 
 from bridge.cli.index_settings import chains_to_ask
@@ -25,7 +29,7 @@ from bridge.evm.chain import EvmChain
 from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.protocol.indexed import Spending
+from bridge.protocol.indexed import Payment, Spending
 from bridge.queries.actions import NEWEST, FoundAction, summary_value
 from bridge.queries.incidents import incident_value
 from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
@@ -39,12 +43,18 @@ from bridge.store import open_dead_letters, open_store
 from bridge.tripwire.memory import Memory
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbiError, read_abis
+from bridge.web.payments import Payments
 from indexer.model.errors import IndexerError, StoreVersionError
 from indexer.sources.chain import ChainConfig, costs_of
 from indexer.store.browser import IndexBrowser
 from indexer.store.costs import TransactionCost, fees_paid, gmp_costs, transactions_of
 
 _T = TypeVar("_T")
+
+_log = structlog.get_logger(__name__)
+
+_PAYMENTS_KEPT = 10_000
+"""Transactions whose cost is remembered, so that visitors do not make the chains be asked again."""
 
 _COSTED = 500
 """The newest deliveries whose cost the chains are asked for."""
@@ -92,6 +102,7 @@ def serve(
         action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
         coordinators=kept.actions.named(deployment),
         spending=_spending(chains_to_ask(workspace), index),
+        payments=_payments(chains_to_ask(workspace)),
         store=store,
         webhooks=lambda: opened.webhooks if (opened := store()) else None,
         dead_letters=_letters(kept),
@@ -199,6 +210,39 @@ def _spending(chains: Sequence[ChainConfig], get: Callable[[], IndexBrowser | No
         )
 
     return ask
+
+
+def _payments(chains: Sequence[ChainConfig]) -> Callable[[Mapping[int, Sequence[bytes]]], Payments]:
+    """Asks the chains what transactions cost; of what a chain has said lately it is not asked again."""
+    known: OrderedDict[tuple[int, bytes], Payment] = OrderedDict()
+    lock = threading.Lock()
+
+    def ask(wanted: Mapping[int, Sequence[bytes]]) -> Payments:
+        found: dict[int, dict[bytes, Payment] | None] = {}
+        for chain in chains:
+            hashes = wanted.get(chain.chain_id, ())
+            with lock:
+                have = {one: known[chain.chain_id, one] for one in hashes if (chain.chain_id, one) in known}
+            new = [one for one in hashes if one not in have]
+            try:
+                costs = costs_of([chain], {chain.chain_id: new}) if new else {}
+            except RpcError as error:
+                _log.warning("a chain does not say what transactions cost", chain=chain.chain_id, error=str(error))
+                found[chain.chain_id] = None
+                continue
+            have |= {one: _payment(cost) for (_, one), cost in costs.items()}
+            found[chain.chain_id] = have
+            with lock:
+                known.update({(chain.chain_id, one): paid for one, paid in have.items()})
+                while len(known) > _PAYMENTS_KEPT:
+                    known.popitem(last=False)
+        return found
+
+    return ask
+
+
+def _payment(cost: TransactionCost) -> Payment:
+    return Payment(payer=to_checksum_address(cost.payer), gas=cost.gas, gas_paid=cost.gas_paid, value=cost.value)
 
 
 def _trust(workspace: Workspace) -> Callable[[str], dict[str, Any]]:

@@ -295,6 +295,23 @@ class FeePaid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """What one transaction cost, as its chain says.
+
+    Attributes:
+        payer: the address of the account that sent it.
+        gas: units used.
+        gas_paid: wei paid for them.
+        value: wei sent along. What was refunded in the same transaction is in it.
+    """
+
+    payer: str
+    gas: int
+    gas_paid: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """What the newest deliveries were paid for, as the chains say."""
 

@@ -47,6 +47,7 @@ from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.guards import admit, headers, is_operator
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import STAGES, ShownMessage, message_data, read_message
+from bridge.web.payments import PaidTransaction, Payments, paid_transactions, totals
 from bridge.web.rendering import ACTION_TONES, environment, tone
 from bridge.web.search import BadLinkError, Listing, read_listing, search
 from bridge.web.sources import Sources
@@ -73,6 +74,10 @@ _ACTIONS_PATIENCE: Final = 4.0
 
 _ACTIONS_KEPT: Final = 200
 """Actions whose pages are kept for a moment, so that visitors do not make the chains be asked with each reload."""
+
+_PAYMENTS_LAST: Final = 30.0
+_MESSAGES_KEPT: Final = 500
+"""Messages whose costs are kept for a while, likewise."""
 
 _ROWS: Final = 50
 _EXPORTED: Final = 1_000
@@ -155,6 +160,7 @@ class Explorer:
         }
         self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
         self._one_action: OrderedDict[bytes, Cached[FoundAction | None]] = OrderedDict()
+        self._payments: OrderedDict[tuple[tuple[int, bytes], ...], Cached[Payments]] = OrderedDict()
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
@@ -420,9 +426,23 @@ class Explorer:
         can_act = self._can_act(shown.message)
         return {
             "acts": self.render("_acts.html", shown=shown, data=data, tried=tried, can_act=can_act),
-            "content": self.render("_content.html", shown=shown),
+            "content": self.render("_content.html", shown=shown, paid=(paid := self._paid(shown)), totals=totals(paid)),
             "facts": self.render("_facts.html", shown=shown, stages=STAGES),
         }
+
+    def _paid(self, shown: ShownMessage) -> list[PaidTransaction]:
+        """What its transactions cost, as far as the chains have said it by now."""
+        wanted: dict[int, list[bytes]] = {}
+        for one in shown.transactions:
+            wanted.setdefault(one.chain_id, []).append(one.hash)
+        key = tuple((one.chain_id, one.hash) for one in shown.transactions)
+        if key not in self._payments:
+            ask = partial(self.sources.payments, wanted)
+            self._payments[key] = Cached(ask, lasts=_PAYMENTS_LAST, clock=self.sources.clock)
+            while len(self._payments) > _MESSAGES_KEPT:
+                self._payments.popitem(last=False)
+        found = self._payments[key].look(self.settings.patience) if wanted else None
+        return paid_transactions(shown.transactions, found.value if found else None, shown.sender, shown.own)
 
     def _can_act(self, message: Message | None) -> bool:
         needed = {message.source_chain, message.destination_chain} if message else {0}

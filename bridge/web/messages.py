@@ -66,6 +66,7 @@ class ShownMessage:
     action: ActionMessage | None  # what it says about an atomic action
     steps: tuple[Step, ...]
     transactions: tuple[Transaction, ...]
+    own: frozenset[bytes]  # hashes of transactions that the relayer is known to have sent
     attempts: int
     quorum: int | None
     receipts: int
@@ -115,6 +116,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         action=action,
         steps=steps,
         transactions=transactions(steps),
+        own=_own(kept),
         attempts=max((attempt for gmp in found.gmps for attempt in gmp.attempts), default=0),
         quorum=(record.quorum if record else None) or (message.quorum if message else None),
         receipts=record.receipts if record else len(found.receipts),
@@ -136,6 +138,12 @@ def _asked_by(kept: Kept, action: ActionMessage | None, retry: EventRecord) -> s
         return "This relayer made it: for an operator, or to have a state change applied."
     waited = f" within {action.window.max_backoff} s" if action.window else ""
     return f"This relayer made it as it follows the action: {action.phase.name} had no answer{waited}."
+
+
+def _own(kept: Kept) -> frozenset[bytes]:
+    delivered = {entry.delivery.transaction_hash for entry in kept.entries if entry.delivery is not None}
+    retried = {one.transaction_hash for one in kept.events if one.attempt and one.attempt in (kept.own_retries or ())}
+    return frozenset(one for one in delivered | retried if one is not None)
 
 
 def _payload(sources: Sources, message: Message, action: ActionMessage | None) -> Decoded:

@@ -18,6 +18,7 @@ from bridge.queries.actions import FoundAction
 from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
 from bridge.web.payload import PayloadAbi
+from bridge.web.payments import Payments
 
 _COMMAND = re.compile(r"`(waybill [^`]*)`")
 
@@ -32,6 +33,9 @@ class Sources:
     dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
     spending: Callable[[], Spending | None] = lambda: None
     """What the newest deliveries cost; asks the chains. Raises `bridge.domain.ports.TransientError` if they give no answer."""
+
+    payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys
+    """What transactions cost, by chain; asks the chains."""
 
     trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None
     """Whom a lane such as ``alpha:beta`` trusts, as `bridge.queries.trust.lane_value`; asks the chains. Raises `TransientError`."""

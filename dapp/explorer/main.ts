@@ -4,13 +4,11 @@ import "htmx.org";
 import "htmx-ext-sse";
 
 import { offerCopies } from "./copy.ts";
-import { showCosts } from "./costs.ts";
 import { offerActs, offerLetter } from "./visitor.ts";
 
 /** Brings what the server has just sent to life; called again for every part that is replaced. */
 function enliven(root: ParentNode): void {
   offerCopies(root);
-  for (const table of root.querySelectorAll<HTMLElement>("table.costs")) showCosts(table);
   for (const section of root.querySelectorAll<HTMLElement>("section[data-letter]")) offerLetter(section);
   for (const section of root.querySelectorAll<HTMLElement>("section[data-message]")) offerActs(section);
 }

@@ -198,6 +198,7 @@ class ChainReader:
                     gas_paid=quantity(receipt["gasUsed"]) * quantity(receipt["effectiveGasPrice"]),
                     value=int(body["value"], 16),
                     deliveries=sum(self._is_delivery(log) for log in receipt["logs"]),
+                    payer=str(body["from"]),
                 )
                 for transaction, receipt, body in zip(transactions, receipts, bodies, strict=True)
                 if receipt is not None and body is not None

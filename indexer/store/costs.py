@@ -19,12 +19,14 @@ class TransactionCost:
         gas_paid: wei paid for them.
         value: wei sent along, which for a route are the fees of its GMPs; what was refunded in the same transaction is in it.
         deliveries: that the chain's router recorded in it.
+        payer: the address of the account that sent it, which paid all of this.
     """
 
     gas: int
     gas_paid: int
     value: int
     deliveries: int = 0
+    payer: str = ""
 
 
 Costs = Mapping[tuple[int, bytes], TransactionCost]

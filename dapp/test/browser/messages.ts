@@ -28,10 +28,10 @@ test("a message appears in the open list by itself, and its page follows it to i
   await page.getByText("Hello, beta").waitFor();
   await page.locator(".preimage summary").click();
   await page.getByText("keccak256(payload)").waitFor();
-  const route = page.locator(`table.costs tr[data-hash="${receipt.transactionHash}"]`);
+  const route = page.locator("table.costs tbody tr", { hasText: receipt.transactionHash });
   await route.locator(".gas").getByText(receipt.gasUsed.toLocaleString("en").replace(",", " "), { exact: true }).waitFor();
   await route.locator(".paid").getByText(roughly(receipt.gasUsed * receipt.effectiveGasPrice), { exact: true }).waitFor();
-  await route.locator(".value").getByText(fee > 0n ? roughly(fee) : "–", { exact: true }).waitFor();
+  await route.locator(".value").getByText(fee > 0n ? roughly(fee) : "nothing", { exact: true }).waitFor();
   await assertUsable(page);
   await shot(page, "message");
   const allowed = [url, ...deployment.chains.map(({ rpcUrls }) => new URL(rpcUrls[0]!).origin)];

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from bridge.queries.actions import FoundAction
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi
+from bridge.web.payments import Payments
 from indexer.model.settings import StallPolicy
 from indexer.store.browser import IndexBrowser
 from indexer.store.store import Store
@@ -138,6 +139,7 @@ class World:
         actions: Callable[[], list[dict[str, Any]] | None] = lambda: None,
         action: Callable[[bytes], FoundAction | None] = lambda _id: None,
         coordinators: Collection[Coordinator] = (),
+        payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys,
     ) -> Sources:
         """What an explorer of this world reads."""
         return Sources(
@@ -151,6 +153,7 @@ class World:
             actions=actions,
             action=action,
             coordinators=coordinators,
+            payments=payments,
             dead_letters=dead_letters,
             clock=lambda: self.now,
         )
