@@ -28,6 +28,7 @@ from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, LogRecord
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.dead_letters import (
     happened,
@@ -37,6 +38,7 @@ from bridge.queries.dead_letters import (
     opened_value,
     suggestion,
 )
+from bridge.queries.lanes import lane_name
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
 from bridge.service.keys import open_sealer
@@ -108,8 +110,9 @@ def show(
         async with _review(network, config, None) as (review, log):
             return [await review.open(event_id) for event_id in _named(log, letter)]
 
-    found = asyncio.run(work())
-    result([opened_value(one) for one in found], as_json=as_json, render=lambda console: _draw(console, found))
+    found, deployment = asyncio.run(work()), Workspace.of(network).deployment()
+    value = [opened_value(one) for one in found]
+    result(value, as_json=as_json, render=lambda console: _draw(console, found, deployment))
 
 
 @app.command()
@@ -510,9 +513,10 @@ def _statuses(text: str | None) -> frozenset[LetterStatus]:
         raise UsageError(f"{text!r} is no state of a dead letter; they are {', '.join(LetterStatus)}") from None
 
 
-def _draw(console: Console, found: list[Opened]) -> None:
+def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None:
     for opened in found:
         letter, document = opened.letter, opened.document
+        lane = lane_name(deployment, letter.source_chain, letter.destination_chain)
         console.print(
             facts(
                 {
@@ -520,7 +524,7 @@ def _draw(console: Console, found: list[Opened]) -> None:
                     "state": letter.status.value,
                     "entered": iso(letter.entered_at),
                     "reason": document["reason"],
-                    "lane": f"{letter.source_chain} to {letter.destination_chain} over {letter.gmp}",
+                    "lane": f"{lane} over {letter.gmp}",
                     "kind": letter.kind,
                     "message": f"{len(opened.message.payload)} bytes of payload, kept verbatim",
                 }
@@ -536,7 +540,7 @@ def _draw(console: Console, found: list[Opened]) -> None:
             "systemic?": opened.analysis.systemic,
             "would it work?": opened.analysis.would_succeed,
             "governance?": opened.analysis.governance,
-            "suggestion": suggestion(opened.analysis, letter_acts(letter, opened.analysis)),
+            "suggestion": suggestion(letter, opened.analysis, letter_acts(letter, opened.analysis)),
         }
         console.print()
         console.print(facts(questions))

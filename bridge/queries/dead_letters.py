@@ -81,8 +81,10 @@ def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tup
     )
 
 
-def suggestion(analysis: Analysis, acts: Sequence[LetterAct]) -> str:
+def suggestion(letter: DeadLetter, analysis: Analysis, acts: Sequence[LetterAct]) -> str:
     """What the analysis suggests, with its command between backticks if it is a single decision."""
+    if letter.status not in OPEN:
+        return f"nothing: it is {letter.status}"
     command = next((act.command for act in acts if act.kind == analysis.suggestion), None)
     return f"{analysis.suggestion}: `{command}`" if command else analysis.suggestion
 
@@ -157,7 +159,7 @@ def opened_value(opened: Opened) -> dict[str, Any]:
     acts = letter_acts(opened.letter, analysis)
     return {
         **letter_value(opened.letter),
-        "next": suggestion(analysis, acts),
+        "next": suggestion(opened.letter, analysis, acts),
         "decisions": [{"decision": act.kind, "why": act.why, "command": act.command} for act in acts],
         "document": dict(opened.document),
         "analysis": {

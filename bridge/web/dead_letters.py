@@ -48,7 +48,7 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
         reason=document["reason"] if document else "its document is archived",
         failures=document["failureHistory"] if document else [],
         analysis=analysis,
-        suggestion=suggestion(analysis, acts) if analysis else "",
+        suggestion=suggestion(letter, analysis, acts) if analysis else "",
         history=history,
         acts=acts,
     )
