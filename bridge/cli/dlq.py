@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,17 +132,7 @@ def requeue(
 
     Example: waybill dlq requeue 0x…/axelar/0 --rationale "the gateway is back"
     """
-    _decide(
-        letter,
-        Decision.REQUEUE,
-        rationale,
-        network=network,
-        config=config,
-        key=key,
-        maker=maker,
-        to=to,
-        as_json=as_json,
-    )
+    _decide(_Asked(letter, Decision.REQUEUE, rationale, maker, to, network, config, key), as_json=as_json)
 
 
 @app.command()
@@ -181,19 +172,8 @@ def reissue(
         _print_calls(letter, gmps, network, config, key, as_json=as_json)
         return
     sender = Workspace.of(network).account(sender_key) if sender_key or network == DEVNET else None
-    _decide(
-        letter,
-        Decision.RETRY,
-        rationale,
-        network=network,
-        config=config,
-        key=key,
-        maker=maker,
-        to=to,
-        as_json=as_json,
-        sender=sender,
-        gmps=gmps,
-    )
+    asked = _Asked(letter, Decision.RETRY, rationale, maker, to, network, config, key)
+    _decide(asked, as_json=as_json, sender=sender, gmps=gmps)
 
 
 @app.command()
@@ -212,17 +192,7 @@ def abandon(
 
     Example: waybill dlq abandon 0x…/axelar/0 --rationale "the recipient is retired"
     """
-    _decide(
-        letter,
-        Decision.ABANDON,
-        rationale,
-        network=network,
-        config=config,
-        key=key,
-        maker=maker,
-        to=to,
-        as_json=as_json,
-    )
+    _decide(_Asked(letter, Decision.ABANDON, rationale, maker, to, network, config, key), as_json=as_json)
 
 
 @app.command()
@@ -241,17 +211,7 @@ def escalate(
 
     Example: waybill dlq escalate 0x…/axelar/0 --rationale "every message to this chain dies"
     """
-    _decide(
-        letter,
-        Decision.GOVERNANCE_ESCALATION,
-        rationale,
-        network=network,
-        config=config,
-        key=key,
-        maker=maker,
-        to=to,
-        as_json=as_json,
-    )
+    _decide(_Asked(letter, Decision.GOVERNANCE_ESCALATION, rationale, maker, to, network, config, key), as_json=as_json)
 
 
 @app.command()
@@ -382,29 +342,32 @@ def _operator(network: str, key: str | None) -> LocalAccount | None:
     return account
 
 
-def _decide(
-    letter: str,
-    decision: Decision,
-    rationale: str,
-    *,
-    network: str,
-    config: Path | None,
-    key: str | None,
-    maker: str | None,
-    to: Path | None,
-    as_json: bool,
-    **reissue: Any,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A decision that the command was asked for, with its options."""
+
+    letter: str
+    decision: Decision
+    rationale: str
+    maker: str | None
+    to: Path | None
+    network: str
+    config: Path | None
+    key: str | None
+
+
+def _decide(asked: _Asked, *, as_json: bool, **reissue: Any) -> None:
     """Makes an operator's decision about each letter that was named, and prints what the log got; or what a maker has to sign."""
-    if maker is not None:
-        _draft(letter, decision, rationale, network=network, config=config, key=key, maker=maker, to=to, **reissue)
+    if asked.maker is not None:
+        _draft(asked, asked.maker, **reissue)
         return
-    if to is not None:
+    if asked.to is not None:
         raise UsageError("--to is the file for what --maker has to sign: name the maker")
 
     async def work() -> list[LogRecord]:
-        async with _review(network, config, key) as (review, log):
-            return [await review.decide(event_id, decision, rationale, **reissue) for event_id in _named(log, letter)]
+        async with _review(asked.network, asked.config, asked.key) as (review, log):
+            named = _named(log, asked.letter)
+            return [await review.decide(one, asked.decision, asked.rationale, **reissue) for one in named]
 
     _print_decided(asyncio.run(work()), as_json=as_json)
 
@@ -415,31 +378,20 @@ def _print_decided(records: list[LogRecord], *, as_json: bool) -> None:
     result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
 
 
-def _draft(
-    letter: str,
-    decision: Decision,
-    rationale: str,
-    *,
-    network: str,
-    config: Path | None,
-    key: str | None,
-    maker: str,
-    to: Path | None,
-    **reissue: Any,
-) -> None:
+def _draft(asked: _Asked, maker: str, **reissue: Any) -> None:
     """Writes what a maker has to sign elsewhere."""
     if maker != GOVERNANCE and not is_address(maker):
         raise UsageError(f"--maker {maker!r} is no account (0x and 40 hex digits) and not GOVERNANCE")
     name = maker if maker == GOVERNANCE else to_checksum_address(maker)
 
     async def work() -> dict[str, Any]:
-        async with _review(network, config, key) as (review, log):
-            named = _named(log, letter)
+        async with _review(asked.network, asked.config, asked.key) as (review, log):
+            named = _named(log, asked.letter)
             if len(named) > 1:
                 raise UsageError(
-                    f"{letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
+                    f"{asked.letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
                 )
-            return await review.draft(named[0], decision, rationale, name, **reissue)
+            return await review.draft(named[0], asked.decision, asked.rationale, name, **reissue)
 
     document = asyncio.run(work())
     value = {
@@ -448,11 +400,11 @@ def _draft(
         "digest": f"0x{decision_digest(document).hex()}",
     }
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
-    if to is None:
+    if asked.to is None:
         sys.stdout.write(text)
     else:
-        to.write_text(text)
-    where = to or "the file with this"
+        asked.to.write_text(text)
+    where = asked.to or "the file with this"
     progress(
         f"have {document['decisionAccount']} sign typedData (eth_signTypedData_v4) on chain {document['chainId']}, then:"
         f" waybill dlq record {where} --signature 0x…"
