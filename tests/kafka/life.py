@@ -7,10 +7,9 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from bridge.streams import kafka
 from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
+from tests.support.dying import counted_until
 
 LIMIT = 90  # seconds
 _FORKS = multiprocessing.get_context("forkserver")  # no client of Kafka's survives a fork: the server has none
@@ -140,20 +140,7 @@ def _live(history: History, dies_at: int | None, for_ever: bool) -> None:  # an 
 
 def _count_steps(dies_at: int) -> None:
     """Has this process kill itself before its step of that number: each call of the client, and each transaction of the store."""
-    steps = count()
-
-    def step() -> None:
-        if next(steps) == dies_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            step()
-            answer = method(*arguments, **named)
-            step()
-            return answer
-
-        return call
+    counted = counted_until(dies_at)
 
     class Counted(Producer):
         init_transactions = counted(Producer.init_transactions)

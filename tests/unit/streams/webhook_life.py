@@ -7,10 +7,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from bridge.domain.retry_policy import RetryPolicy
@@ -21,6 +19,7 @@ from bridge.store.webhooks import SqlWebhooks
 from bridge.streams import webhooks
 from bridge.streams.settings import WebhookSettings, WebhookTarget
 from bridge.streams.webhooks import WebhookPublisher, new_client
+from tests.support.dying import counted_until
 
 LIMIT = 60  # seconds
 FORKS = multiprocessing.get_context("forkserver")
@@ -86,30 +85,8 @@ def _live(life: Life) -> None:
 
 def _count_steps(dies_at: int) -> None:
     """Has this process kill itself before its step of that number: each transaction of the store, and each exchange."""
-    steps = count()
-
-    def step() -> None:
-        if next(steps) == dies_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            step()
-            answer = method(*arguments, **named)
-            step()
-            return answer
-
-        return call
-
-    post = webhooks.post
-
-    async def counted_post(*arguments: Any, **named: Any) -> int:
-        step()
-        status = await post(*arguments, **named)
-        step()
-        return status
-
-    setattr(webhooks, "post", counted_post)  # noqa: B010  # in this process alone
+    counted = counted_until(dies_at)
+    setattr(webhooks, "post", counted(webhooks.post))  # noqa: B010  # in this process alone
     for owner, names in ((SqlStreams, ("claim", "sent")), (SqlWebhooks, ("add", "claim", "delivered"))):
         for name in names:
             setattr(owner, name, counted(getattr(owner, name)))
