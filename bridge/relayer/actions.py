@@ -146,9 +146,15 @@ class Actions:
         await self._judge(action)
         if action.agrees:
             self._letters.close_action(action, {"by": action.name, "state": action.state.name})
+        if action.agrees and not self._owes_report(action):
             self._over.add((coordinator, number))
             return
         self._advance(action)
+
+    def _owes_report(self, action: Action) -> bool:
+        """Whether this relayer pays for telling the coordinator how a participant ended, which counts after a time-out too."""
+        untold = (branch.chain for branch in action.branches if branch.can_settle or branch in action.unreported)
+        return self._settings.advance and any(chain in self._senders for chain in untold)
 
     def _advance(self, action: Action) -> None:
         """Starts what anyone may call, if this relayer pays for that."""
