@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, IdempotencyStrategy, ttl_violation
-from bridge.domain.ports import Block
+from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
-from bridge.queries import Circumstances, expiry_of
-from bridge.queries.explain import Explanation, Kept, explain, explain_unsent, lag_of, read_kept
+from bridge.queries import Circumstances
+from bridge.queries.explain import (
+    Explanation,
+    Kept,
+    circumstances_kept,
+    explain,
+    explain_unsent,
+    lag_of,
+    read_kept,
+    unknown_without,
+)
 from bridge.queries.messages import explanation_value
 from bridge.relayer.sender_choices import SenderChoices
-from bridge.service.connections import connected
+from bridge.service.connections import connected, newest_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class Found:
     guarantee: DeliveryGuarantee  # that a relayer with this workspace's settings keeps
     ttl_violation: AssetClass | None  # the class of assets whose minimum TTL it was routed below
     id_matches: bool
+    answering: frozenset[int]  # the chains that were asked and gave an answer
 
     def value(self) -> dict[str, Any]:
         """For JSON."""
@@ -55,62 +65,25 @@ class Unsent:
 
 
 async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None) -> Found:
-    """Asks chains, relayer and index about a message. Relayer and index need not run, nor have run.
-
-    Args:
-        workspace: the network.
-        message_id: of the message.
-        chains: the network's, by id; None connects to them for this answer.
+    """As `look_up_any`, of a message that a chain has created.
 
     Raises:
-        UnknownMessageError: no chain of the network has created it.
+        UnknownMessageError: no chain of the network has created it, of those that answer.
+        TransientError: see `look_up_any`.
     """
-    deployment, settings = workspace.deployment(), workspace.settings()
-    kept = await asyncio.to_thread(_kept, workspace, message_id)
-    async with _asked(workspace, chains) as asked:
-        client = Client(deployment, asked)
-        created = (
-            Created(kept.relayed, unfunded=False, retriable=kept.retriable)
-            if kept.relayed
-            else await client.created(message_id)
-        )
-        message = created.message
-        routers = readers_of(deployment, asked)
-        router = await _ask(routers[message.destination_chain], message)
-        ends = (message.source_chain, message.destination_chain)
-        heads = {chain_id: await asked[chain_id].head() for chain_id in ends}
-        circumstances = await _circumstances(routers[message.source_chain], created, router, kept, heads)
-        choices = SenderChoices(deployment, asked, settings.sender_choices.bounds(), settings.choices())
-        chosen = await choices.of(message)
-        lags = [lag_of(kept.chains[chain_id], head) for chain_id, head in heads.items() if chain_id in kept.chains]
-    explanation = explain(
-        message,
-        kept,
-        receipts=router.progress.receipts,
-        executed=router.progress.executed,
-        outcome=router.progress.outcome or (Status.EXPIRED if router.is_expired else None),
-        needed=router.needed,
-        refusal=router.refusal,
-        unfunded=created.unfunded,
-        circumstances=circumstances,
-        usable=deployment.gmps_between(*ends),
-        lags=[lag for lag in lags if lag],
-        now=time.time(),
-    )
-    return Found(
-        deployment,
-        message,
-        explanation,
-        settings.guarantee(message, router.guards, chosen),
-        ttl_violation(message, settings.classes(deployment)),
-        id_matches=message.id == message_id,
-    )
+    found = await look_up_any(workspace, message_id, chains)
+    if isinstance(found, Unsent):
+        network = workspace.deployment().network
+        raise UnknownMessageError(f"no chain of network {network!r} has created a message 0x{message_id.hex()}")
+    return found
 
 
 async def look_up_any(
     workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None
 ) -> Found | Unsent:
-    """As `look_up`, and what index and routers say of an id that no chain has created.
+    """Asks chains, relayer and index about a message. Relayer and index need not run, nor have run.
+
+    A chain of the message that does not answer is left out: `Explanation.unknown` says so, and what is unknown without it.
 
     Args:
         workspace: the network.
@@ -119,33 +92,122 @@ async def look_up_any(
 
     Raises:
         UnknownMessageError: neither a chain nor the index knows it.
+        TransientError: nobody knows it, and a chain that may have created it does not answer.
     """
-    try:
-        return await look_up(workspace, message_id, chains)
-    except UnknownMessageError:
-        unsent = await _unsent(workspace, message_id, chains)
-        if unsent is None:
-            raise
-        return unsent
+    deployment = workspace.deployment()
+    kept = await asyncio.to_thread(_kept, workspace, message_id)
+    async with _connected(workspace, chains) as all_chains:
+        asked = {chain: all_chains[chain] for chain in _to_ask(deployment, kept)}
+        heads = await newest_blocks(asked)
+        answering = {chain: asked[chain] for chain in heads}
+        try:
+            created = await _created(Client(deployment, answering), message_id, kept, heads)
+        except UnknownMessageError as error:
+            unsent = await _unsent(deployment, answering, message_id, kept)
+            if unsent is None and len(heads) < len(asked):
+                raise TransientError(str(error)) from error
+            if unsent is None:
+                raise
+            return unsent
+        return await _found(workspace, message_id, kept, created, answering=answering, heads=heads)
 
 
-def _asked(
+def _connected(
     workspace: Workspace, chains: Mapping[int, EvmChain] | None
 ) -> AbstractAsyncContextManager[Mapping[int, EvmChain]]:
     """The chains to ask: those given, or connections for one answer."""
-    return connected(workspace.deployment(), workspace.settings()) if chains is None else nullcontext(chains)
+    if chains is not None:
+        return nullcontext(chains)
+    return connected(workspace.deployment(), workspace.settings(), eager=False)
 
 
-async def _unsent(workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None) -> Unsent | None:
-    deployment = workspace.deployment()
-    kept = await asyncio.to_thread(_kept, workspace, message_id)
-    async with _asked(workspace, chains) as asked:
-        routers = readers_of(deployment, asked)
-        ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
+def _to_ask(deployment: Deployment, kept: Kept) -> Collection[int]:
+    """The chains of the message, if the relayer has it; else any may have created it."""
+    message = kept.relayed
+    return (message.source_chain, message.destination_chain) if message else [one.chain_id for one in deployment.chains]
+
+
+async def _created(client: Client, message_id: bytes, kept: Kept, heads: Collection[int]) -> Created:
+    """The message as the relayer saw it or its source says; as the index has it, if its source does not answer.
+
+    Raises:
+        UnknownMessageError: no chain that answers has created it, and neither relayer nor index has it.
+    """
+    if kept.relayed:
+        return Created(kept.relayed, unfunded=False, retriable=kept.retriable)
+    try:
+        return await client.created(message_id)
+    except UnknownMessageError:
+        message, record = kept.message, kept.record
+        if message is None or record is None or message.source_chain in heads:
+            raise
+        return Created(message, unfunded=record.status is Status.UNFUNDED, retriable=record.retriable)
+
+
+async def _found(
+    workspace: Workspace,
+    message_id: bytes,
+    kept: Kept,
+    created: Created,
+    *,
+    answering: Mapping[int, EvmChain],
+    heads: Mapping[int, Block],
+) -> Found:
+    """What the chains of a message that answer, relayer and index say of it."""
+    deployment, settings, now = workspace.deployment(), workspace.settings(), time.time()
+    message, routers = created.message, readers_of(deployment, answering)
+    ends = (message.source_chain, message.destination_chain)
+    source, destination = (routers.get(chain) for chain in ends)
+    router = await _ask(destination, message) if destination else None
+    circumstances = circumstances_kept(message, kept, now)
+    if source:
+        head = heads[message.source_chain]
+        circumstances = replace(circumstances, **await _on_source(source, created, circumstances, head))
+    if router:
+        paused = _if_later(router.paused_until, heads[message.destination_chain])
+        circumstances = replace(circumstances, is_ended=router.progress.ended, destination_paused_until=paused)
+    choices = SenderChoices(deployment, answering, settings.sender_choices.bounds(), settings.choices())
+    chosen = await choices.of(message) if source else settings.choices()
+    lags = [lag_of(kept.chains[chain], heads[chain]) for chain in ends if chain in kept.chains and chain in heads]
+    silent = {chain: deployment.chain(chain).name for chain in ends if chain not in heads}
+    explanation = explain(
+        message,
+        kept,
+        receipts=router.progress.receipts if router else kept.receipts_seen,
+        executed=router.progress.executed if router else kept.is_executed,
+        outcome=router.outcome if router else None,
+        needed=router.needed if router else None,
+        refusal=router.refusal if router else None,
+        unfunded=created.unfunded,
+        circumstances=circumstances,
+        usable=deployment.gmps_between(*ends),
+        lags=[lag for lag in lags if lag],
+        unknown=unknown_without(message, silent),
+        now=now,
+    )
+    return Found(
+        deployment,
+        message,
+        explanation,
+        settings.guarantee(message, router.guards if router else frozenset(), chosen),
+        ttl_violation(message, settings.classes(deployment)),
+        id_matches=message.id == message_id,
+        answering=frozenset(heads),
+    )
+
+
+async def _unsent(
+    deployment: Deployment, answering: Mapping[int, EvmChain], message_id: bytes, kept: Kept
+) -> Unsent | None:
+    """What index and routers say of an id that no chain has created."""
+    routers = readers_of(deployment, answering)
+    ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
     names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
     if kept.record is None and not names:
         return None
-    return Unsent(explain_unsent(message_id, kept, names))
+    source = kept.record.source_chain if kept.record else None
+    silent = [one.name for one in deployment.chains if one.chain_id not in answering and source in (None, one.chain_id)]
+    return Unsent(explain_unsent(message_id, kept, names, " and ".join(silent) or None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +220,11 @@ class _Asked:
     is_expired: bool
     paused_until: int
     guards: frozenset[IdempotencyStrategy]
+
+    @property
+    def outcome(self) -> Status | None:
+        """How the message ended, or would if the router were asked to mark its expiry; None if it is open."""
+        return self.progress.outcome or (Status.EXPIRED if self.is_expired else None)
 
 
 async def _ask(router: RouterReader, message: Message) -> _Asked:
@@ -174,33 +241,18 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
     )
 
 
-async def _circumstances(
-    source: RouterReader,
-    created: Created,
-    router: _Asked,
-    kept: Kept,
-    heads: Mapping[int, Block],
-) -> Circumstances:
-    """What decides about the acts: the routers' own word, and of the rest what index and relayer know."""
+async def _on_source(source: RouterReader, created: Created, known: Circumstances, head: Block) -> dict[str, Any]:
+    """What the source's router knows better than index and relayer: fields of `Circumstances`."""
     message = created.message
-    source_paused = await source.paused_until(PausedThing.LANE, message.destination_chain)
-    retriable, record = created.retriable, kept.record
-    if retriable is None:
-        retriable = record.retriable if record else None
-    cancellation = record.cancellation_id if record else None
-    return Circumstances(
-        retriable=retriable,
-        is_ended=router.progress.ended,
-        is_cancelling=cancellation is not None
+    paused = await source.paused_until(PausedThing.LANE, message.destination_chain)
+    retriable = known.retriable if created.retriable is None else created.retriable
+    return {
+        "retriable": retriable,
+        "is_cancelling": known.is_cancelling
         or (retriable is not False and await source.retry_refusal(message) == "AlreadyCancelled"),
-        cancellation=cancellation,
-        source_expired=await source.is_expired(message.destination_chain, message),
-        source_paused_until=_if_later(source_paused, heads[message.source_chain]),
-        destination_paused_until=_if_later(router.paused_until, heads[message.destination_chain]),
-        has_letter=bool(kept.dead_letters),
-        replaced_by=record.replaced_by if record else None,
-        expiry=expiry_of(message, kept.pauses.get(message.destination_chain, ())),
-    )
+        "source_expired": await source.is_expired(message.destination_chain, message),
+        "source_paused_until": _if_later(paused, head),
+    }
 
 
 def _if_later(pause_end: int, head: Block) -> int | None:

@@ -120,7 +120,15 @@ def retry(
         sent = await client.retry(found.message, named or _choose(found), even_if_ended=even_if_ended)
         return {"attempt": sent.attempt, **message_acts.sent_value(sent)}
 
-    message_acts.act_on(message, network, key, act, "another attempt is on its way over", as_json=as_json)
+    message_acts.act_on(
+        message,
+        network,
+        key,
+        act,
+        "another attempt is on its way over",
+        where=message_acts.Where.SOURCE,
+        as_json=as_json,
+    )
     progress(f"next: waybill message explain {message}")
 
 
@@ -143,7 +151,7 @@ def execute(
             return {"executed": True, "transaction": None}
         return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
-    message_acts.act_on(message, network, key, act, "executed", as_json=as_json)
+    message_acts.act_on(message, network, key, act, "executed", where=message_acts.Where.DESTINATION, as_json=as_json)
 
 
 def _status(text: str | None) -> Status | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -19,9 +20,18 @@ from bridge.client.vault import VaultClient
 from bridge.domain.ports import TransientError
 from bridge.domain.spending import ether
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.queries.explain import Explanation, Stage
 from bridge.service.connections import connected
+
+
+class Where(StrEnum):
+    """The chain of a message on which something is done about it."""
+
+    SOURCE = "source"
+    DESTINATION = "destination"
+
 
 _LOOK_SECONDS = 1.0
 _TOP_UP_PERCENT = 125  # of what is missing; what is not spent comes back
@@ -42,7 +52,7 @@ def fund(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return sent_value(await client.fund(found.message))
 
-    act_on(message, network, key, act, "funded over", as_json=as_json)
+    act_on(message, network, key, act, "funded over", where=Where.SOURCE, as_json=as_json)
 
 
 def top_up(
@@ -71,9 +81,9 @@ def top_up(
     account = workspace.account(key)
 
     async def run() -> list[dict[str, Any]]:
-        found = await look_up(workspace, message_id)
-        source = found.deployment.chain(found.message.source_chain)
-        async with connected(found.deployment, workspace.settings(), [source.chain_id]) as chains:
+        async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
+            found = await look_up(workspace, message_id, chains)
+            source = found.deployment.chain(found.message.source_chain)
             vault, paid = VaultClient(source, chains[source.chain_id], account), []
             for one, amount in (await _owed(vault, found, named, wei)).items():
                 receipt = await vault.pay(message_id, int(one), found.message.destination_chain, amount)
@@ -117,13 +127,8 @@ def cancel(
 
     Example: waybill message cancel 0x…
     """
-    named = None if gmps is None else options.gmps(gmps)
-
-    async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        sent = await client.cancel(found.message, named or _those_that_took(found))
-        return {"cancellation": sent.message.id, **sent_value(sent)}
-
-    act_on(message, network, key, act, "its cancellation is on its way over", as_json=as_json)
+    act = _sent_about(gmps, "cancellation", Client.cancel)
+    act_on(message, network, key, act, "its cancellation is on its way over", where=Where.SOURCE, as_json=as_json)
 
 
 def report(
@@ -140,13 +145,21 @@ def report(
 
     Example: waybill message report 0x…
     """
+    act = _sent_about(gmps, "report", Client.report)
+    act_on(message, network, key, act, "its report is on its way over", where=Where.DESTINATION, as_json=as_json)
+
+
+def _sent_about(
+    gmps: str | None, name: str, send: Callable[[Client, Message, Sequence[Gmp]], Awaitable[Sent]]
+) -> Callable[[Client, Found], Awaitable[Mapping[str, Any]]]:
+    """Has a router send a message about another one, over the GMPs that are named, else over those that took the other one."""
     named = None if gmps is None else options.gmps(gmps)
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        sent = await client.report(found.message, named or _those_that_took(found))
-        return {"report": sent.message.id, **sent_value(sent)}
+        sent = await send(client, found.message, named or _those_that_took(found))
+        return {name: sent.message.id, **sent_value(sent)}
 
-    act_on(message, network, key, act, "its report is on its way over", as_json=as_json)
+    return act
 
 
 def expire(
@@ -164,7 +177,7 @@ def expire(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return {"transaction": (await client.expire(found.message))["transactionHash"]}
 
-    act_on(message, network, key, act, "marked as expired", as_json=as_json)
+    act_on(message, network, key, act, "marked as expired", where=Where.DESTINATION, as_json=as_json)
 
 
 def watch(
@@ -193,11 +206,15 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_
     shown, explanation = "", None
     while True:
         try:
-            explanation = (await look_up(workspace, message_id)).explanation
+            found = await look_up(workspace, message_id)
+            is_silent = found.message.destination_chain not in found.answering
+            problem = "; ".join(found.explanation.unknown) if is_silent else ""
         except TransientError as error:
-            progress(f"can't look now, and goes on: {error}")
+            problem = str(error)
+        if problem:
+            progress(f"can't look now, and goes on: {problem}")
         else:
-            status = explanation.status
+            explanation, status = found.explanation, found.explanation.status
             line = f"{status}  {explanation.reason.partition(', next try in')[0]}"
             if line != shown:
                 shown = line
@@ -237,9 +254,12 @@ def act_on(
     act: Callable[[Client, Found], Awaitable[Mapping[str, Any]]],
     done: str,
     *,
+    where: Where,
     as_json: bool,
 ) -> None:
     """Finds a message, has something done about it, and prints what that came to.
+
+    The message's other chain may be down: a line says so, and the client is given the chains that answer.
 
     Args:
         message: its id, as it was typed.
@@ -247,6 +267,7 @@ def act_on(
         key: of the account that acts.
         act: does it; gives what is printed.
         done: what to say before the GMPs that it went over, if it did.
+        where: the chain on which it acts.
         as_json: whether to print JSON.
     """
     workspace = Workspace.of(network)
@@ -254,11 +275,17 @@ def act_on(
     account = workspace.account(key)
 
     async def run() -> Mapping[str, Any]:
-        found = await look_up(workspace, message_id)
-        ends = [found.message.source_chain, found.message.destination_chain]
-        async with connected(found.deployment, workspace.settings(), ends) as chains:
+        async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
+            found = await look_up(workspace, message_id, chains)
+            ends = {Where.SOURCE: found.message.source_chain, Where.DESTINATION: found.message.destination_chain}
+            if ends[where] not in found.answering:
+                name = found.deployment.chain(ends[where]).name
+                raise CliError(f"{name} does not answer, and this is a transaction there", next_step="waybill status")
+            for line in found.explanation.unknown:
+                progress(line)
+            answering = {chain: chains[chain] for chain in found.answering}
             try:
-                return await act(Client(found.deployment, chains, account), found)
+                return await act(Client(found.deployment, answering, account), found)
             except RefusedError as error:
                 raise CliError(str(error), next_step=f"waybill message explain 0x{message_id.hex()}") from error
 

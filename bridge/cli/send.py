@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +14,13 @@ from bridge.cli.message_acts import sent_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
+from bridge.domain.ports import TransientError
 from bridge.evm.routers import Progress
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import MOST_GAS, Kind
-from bridge.service.connections import connected
+from bridge.protocol.message import MOST_GAS, Kind, Message
+from bridge.service.connections import connected, newest_blocks
 
 
 def send(
@@ -72,9 +74,12 @@ def send(
     work = _route(workspace, (origin, target), workspace.account(key), request, timeout if wait else None)
     sent, reached = asyncio.run(work)
     _print(sent, reached, origin, target, as_json=as_json)
-    if reached is not None and not reached.executed:
+    if wait and (reached is None or not reached.executed):
+        delivered = None if reached is None else f"{len(reached.receipts)} of {sent.message.quorum} GMPs have delivered"
         raise CliError(
-            f"not executed after {timeout:g} s: {len(reached.receipts)} of {sent.message.quorum} GMPs have delivered",
+            f"not executed after {timeout:g} s: {delivered}"
+            if delivered
+            else f"{target.name} does not answer: whether it was executed within {timeout:g} s is unknown",
             code=ExitCode.PENDING,
             next_step=f"waybill message explain 0x{sent.message.id.hex()}",
         )
@@ -87,15 +92,34 @@ async def _route(
     request: RouteRequest,
     patience: float | None,
 ) -> tuple[Sent, Progress | None]:
-    """Sends, and waits so many seconds for the execution; None waits for nothing."""
+    """Sends, and waits so many seconds for the execution; None waits for nothing.
+
+    The destination need not answer. The progress is None if it was not asked, or gave no answer in the end.
+    """
     (origin, target), deployment = lane, workspace.deployment()
-    async with connected(deployment, workspace.settings(), [origin.chain_id, target.chain_id]) as chains:
+    ends = [origin.chain_id, target.chain_id]
+    async with connected(deployment, workspace.settings(), ends, eager=False) as connections:
+        answering = await newest_blocks(connections)
+        if target.chain_id not in answering:
+            progress(f"{target.name} does not answer: how much gas its recipient needs is unknown, and not checked")
+        chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}
         client = Client(deployment, chains, account, workspace.settings().classes(deployment))
         sent = await client.route(origin.chain_id, request)
         if patience is None:
             return sent, None
         progress(f"sent 0x{sent.message.id.hex()}; waiting for its execution on {target.name}")
-        return sent, await client.wait(sent.message, patience)
+        return sent, await _executed(Client(deployment, connections), sent.message, patience)
+
+
+async def _executed(client: Client, message: Message, patience: float) -> Progress | None:
+    """How far the message is once it is executed, or after so many seconds; None if its destination does not answer then."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return await client.wait(message, max(0.0, deadline - time.monotonic()))
+        except TransientError:
+            if time.monotonic() >= deadline:
+                return None
 
 
 def _lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:

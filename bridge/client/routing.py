@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -238,7 +239,7 @@ class Client:
 
         Raises:
             TtlTooShortError: it would expire before it could arrive; nothing was sent.
-            TooMuchGasError: relayers would not give its execution so much gas; nothing was sent.
+            TooMuchGasError: relayers would not give its execution so much gas, as far as the destination answers; nothing was sent.
             FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
             RefusedError: the router refused.
             DeploymentError: a chain or adapter that the network does not have.
@@ -267,7 +268,8 @@ class Client:
         request = replace(request, ttl=resolve_ttl(ttl, None if demanded is None else demanded.min_ttl))
         await refuse_short_ttl(self._chain(origin), origin, request)
         if destination.chain_id in self._chains:
-            await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
+            with suppress(TransientError):  # a destination that does not answer is no obstacle
+                await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
         fees = await self._priced(origin, draft, request.gmps, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
@@ -445,9 +447,10 @@ class Client:
         """What the chain that created the message with that id says of it.
 
         Raises:
-            UnknownMessageError: no chain of the network did.
+            UnknownMessageError: no chain of the network did, of those that can be asked.
         """
-        for origin in self._deployment.chains:
+        asked = [chain for chain in self._deployment.chains if chain.chain_id in self._chains]
+        for origin in asked:
             created = None
             async for event, message in created_messages(self._chain(origin), origin):
                 if message.id == message_id:
@@ -456,8 +459,10 @@ class Client:
                         break
             if created is not None:
                 return created
+        left_out = [chain.name for chain in self._deployment.chains if chain not in asked]
+        but = f", and {' and '.join(left_out)} was not asked" if left_out else ""
         raise UnknownMessageError(
-            f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}"
+            f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}{but}"
         )
 
     async def _chosen(self, origin: ChainDeployment, message_id: bytes) -> list[Gmp]:

@@ -46,6 +46,7 @@ _GUARD_VIEWS = {
 """What `StateHashGuard` and `OrderedGuard` answer about any subject."""
 
 _WORD = 32  # bytes
+_NO_GMP = 0
 
 _OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
 _REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
@@ -234,7 +235,7 @@ class RouterReader:
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
         return int(await read_view(self._chain, ADAPTER, adapter, "quote", *arguments))
 
-    def retry_call(self, message: Message, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
+    def retry_call(self, message: Message, fees: Sequence[tuple[int, int]], refund_to: str) -> Call:
         """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
         named = [(int(gmp), fee) for gmp, fee in fees]
         data = ROUTER.encode("retryRoute", (message.id, message_tuple(message), 1, named, refund_to))
@@ -243,14 +244,14 @@ class RouterReader:
     async def retry_refusal(self, message: Message) -> str | None:
         """The name of the error with which this router refuses its sender a retry now; None if it gives no known reason.
 
-        The retry that is tried names no GMPs, so it never succeeds: a message that may be retried is refused for that alone.
+        The retry that is tried names a GMP that is none, so it never succeeds. The router looks at that last.
         """
         try:
             sender = from_bytes32(message.sender)
         except AddressError:
             return None
         try:
-            await self._chain.call(self.retry_call(message, [], sender), sender=sender)
+            await self._chain.call(self.retry_call(message, [(_NO_GMP, 0)], sender), sender=sender)
         except CallRevertedError as error:
             name, _ = ROUTER.error(error.data) or (None, {})
             return name

@@ -117,6 +117,17 @@ class Kept:
             return None
 
     @property
+    def receipts_seen(self) -> frozenset[Gmp]:
+        """GMPs that have delivered, as the index has read; without one, those over which the relayer did."""
+        delivered = (one.dispatch.gmp for one in self.entries if one.state is OutboxState.DELIVERED)
+        return self.record.received if self.record else frozenset(delivered)
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether the index has read that the message was executed."""
+        return self.record is not None and self.record.status is Status.EXECUTED
+
+    @property
     def contradictions(self) -> list[str]:
         """The kinds of what makes the message DIVERGED, in words."""
         kinds = (one.kind.replace("_", " ").lower() for one in self.divergences if one.contradicts_message)
@@ -231,6 +242,7 @@ class Explanation:
     gmps: tuple[GmpProgress, ...]
     untried: tuple[Gmp, ...] = ()  # GMPs of its lane that have not carried it and are not paused
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
+    unknown: tuple[str, ...] = ()  # which of its chains did not answer, and what is therefore unknown
     divergences: Sequence[DivergenceRecord] = ()  # what contradicts about it, as the index found
 
     @property
@@ -257,6 +269,7 @@ def explain(
     circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
     usable: frozenset[Gmp] = frozenset(),
     lags: Sequence[IndexLag] = (),
+    unknown: Sequence[str] = (),
     now: float,
 ) -> Explanation:
     """Puts together what the destination's router, the index and the relayer's outbox say.
@@ -275,6 +288,7 @@ def explain(
         circumstances: what else decides about the next action.
         usable: the GMPs that both of its chains have.
         lags: the message's chains that the index is behind on.
+        unknown: what chains that do not answer leave unknown; see `unknown_without`.
         now: Unix seconds.
     """
     index, execution = kept.record, kept.execution
@@ -314,6 +328,7 @@ def explain(
         *([] if status.is_final else [*_lane_held(kept.lane), *_held_retries(kept.retries)]),
         *_prospects(said, now),
         *_delays(status, circumstances.expiry, now),
+        *unknown,
     ]
     paused = {
         one.number
@@ -332,8 +347,27 @@ def explain(
         gmps=gmps,
         untried=tuple(sorted(usable - paused - {one.gmp for one in gmps})),
         lags=tuple(lags),
+        unknown=tuple(unknown),
         divergences=kept.divergences,
     )
+
+
+def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
+    """What is unknown while chains of a message do not answer, a line for each.
+
+    Args:
+        message: which one.
+        silent: the names of chains that do not answer, by id.
+    """
+    missing = {
+        message.source_chain: "whether it would take a retry or a cancellation",
+        message.destination_chain: "what it has received and executed",
+    }
+    return [
+        f"{silent[chain]} does not answer: {what} is known only as far as relayer and index have seen"
+        for chain, what in missing.items()
+        if chain in silent
+    ]
 
 
 def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: float) -> Explanation:
@@ -345,25 +379,33 @@ def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: floa
         usable: the GMPs that both of its chains have.
         now: Unix seconds.
     """
-    record = kept.record
-    delivered = frozenset(one.dispatch.gmp for one in kept.entries if one.state is OutboxState.DELIVERED)
-    circumstances = circumstances_of(
+    return explain(
         message,
-        record,
+        kept,
+        receipts=kept.receipts_seen,
+        executed=kept.is_executed,
+        needed=kept.record.quorum if kept.record else None,
+        circumstances=circumstances_kept(message, kept, now),
+        usable=usable,
+        now=now,
+    )
+
+
+def circumstances_kept(message: Message, kept: Kept, now: float) -> Circumstances:
+    """What decides about the acts, as far as relayer and index know.
+
+    Args:
+        message: which one.
+        kept: what they keep of it.
+        now: Unix seconds.
+    """
+    return circumstances_of(
+        message,
+        kept.record,
         source=kept.pauses.get(message.source_chain, ()),
         destination=kept.pauses.get(message.destination_chain, ()),
         times={chain: max(read.block_time, int(now)) for chain, read in kept.chains.items()},
         has_letter=bool(kept.dead_letters),
-    )
-    return explain(
-        message,
-        kept,
-        receipts=record.received if record else delivered,
-        executed=record is not None and record.status is Status.EXECUTED,
-        needed=record.quorum if record else None,
-        circumstances=circumstances,
-        usable=usable,
-        now=now,
     )
 
 

@@ -105,6 +105,7 @@ def explanation_value(
         "messageId": found.message_id,
         "status": found.status.value,
         "reason": found.reason,
+        "unknown": list(found.unknown),
         "next": found.next_action,
         "acts": [
             {"act": offer.act.value, "by": offer.by.value, "command": found.command(offer)} for offer in found.offers

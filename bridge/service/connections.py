@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
+from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.deployment import Deployment
 from bridge.settings import Settings
+
+_PATIENCE: Final = 10.0
+"""Seconds that a chain may take to give its newest block, before a command goes on without it."""
 
 
 @asynccontextmanager
@@ -18,3 +24,17 @@ async def connected(
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     async with open_chains(deployment, chain_ids, policies, urls, eager=eager) as chains:
         yield chains
+
+
+async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
+    """The newest block of each chain that answers within a few seconds. A chain that is down is left out."""
+
+    async def ask(chain: EvmChain) -> Block | None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await chain.head()
+        except (TransientError, TimeoutError):
+            return None
+
+    heads = await asyncio.gather(*map(ask, chains.values()))
+    return {chain_id: head for chain_id, head in zip(chains, heads, strict=True) if head is not None}

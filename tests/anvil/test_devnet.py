@@ -23,6 +23,7 @@ from bridge.devnet import ChainState, DevnetError, PortTakenError
 from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.devnet.anvil import block_number, mine_every, start, stop
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
+from tests.anvil.devnets import silent
 from tests.anvil.rpc import free_ports, mine, rpc
 
 DEPLOYER = account(DEPLOYER_KEY).address
@@ -200,21 +201,12 @@ def test_a_crashed_chain_is_noticed_and_up_says_what_to_do(home: Path) -> None:
     assert up(home, first_port).started
 
 
-def _has_stopped(process: psutil.Process) -> bool:
-    """Whether all its threads have: they stop one by one, and one that still runs answers."""
-    stats = [Path(f"/proc/{process.pid}/task/{thread.id}/stat").read_text() for thread in process.threads()]
-    return all(stat.rpartition(") ")[2].startswith("T") for stat in stats)
-
-
 def test_a_stopped_chain_is_silent_and_down_ends_it_all_the_same(home: Path) -> None:
     (first_port, _) = free_ports(2)
     started = up(home, first_port)
-    chain = psutil.Process(started.chains[0].pid)
-    chain.suspend()
-    while not _has_stopped(chain):
-        time.sleep(0.01)
-    assert devnet.status(home=home)[0].state is ChainState.SILENT
-    devnet.down(home=home)
+    with silent(started.chains[0].pid):
+        assert devnet.status(home=home)[0].state is ChainState.SILENT
+        devnet.down(home=home)
     assert anvils_below(home) == []
 
 

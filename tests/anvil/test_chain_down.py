@@ -1,0 +1,101 @@
+"""While one chain is down, commands do what the others allow, and say which one is silent and what is unknown without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.client import Client
+from bridge.devnet import Devnet
+from bridge.evm.chain import EvmChain
+from bridge.protocol.gmps import Gmp
+from tests.anvil.command import Ended, Waybill, new_home
+from tests.anvil.devnets import silent
+from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.test_relayer import Traffic, blocks
+
+pytestmark = pytest.mark.timeout(240)
+
+FAILED, PENDING = 1, 4
+BETA_IS_SILENT = (
+    "beta does not answer: what it has received and executed is known only as far as relayer and index have seen"
+)
+ALPHA_IS_SILENT = (
+    "alpha does not answer: whether it would take a retry or a cancellation"
+    " is known only as far as relayer and index have seen"
+)
+NOT_THERE = "does not answer, and this is a transaction there"
+
+
+@contextmanager
+def without(devnet: Devnet, name: str) -> Iterator[None]:
+    """While this holds, a chain answers nothing."""
+    with silent(next(chain.pid for chain in devnet.chains if chain.name == name)):
+        yield
+
+
+def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination_is_down(
+    devnet: Devnet, tmp_path: Path
+) -> None:
+    waybill = Waybill(new_home(devnet, tmp_path))
+
+    def said(*arguments: str, code: int = 0) -> Ended:
+        ended = waybill(*arguments, "--json")
+        assert ended.code == code, ended.err + ended.out
+        return ended
+
+    with without(devnet, "beta"):
+        sent = said("send", "--payload", "hello", "--gmps", "hyperlane", "--wait", "--timeout", "1", code=PENDING)
+        assert sent.value["executed"] is None
+        assert "beta does not answer: how much gas its recipient needs is unknown" in sent.err
+        assert "beta does not answer: whether it was executed within 1 s is unknown" in sent.err
+        message_id = sent.value["messageId"]
+        about = ("message", "explain", message_id)
+        with ThreadPoolExecutor() as threads:
+            explaining = threads.submit(said, *about, code=PENDING)
+            executing = threads.submit(said, "message", "execute", message_id, code=FAILED)
+            unknown = threads.submit(said, "message", "explain", "0x" + "ab" * 32, code=FAILED)
+        explained = explaining.result().value
+        assert (explained["status"], explained["unknown"]) == ("ROUTED", [BETA_IS_SILENT])
+        assert BETA_IS_SILENT in explained["reason"]
+        assert {"retry", "cancel"} <= {act["act"] for act in explained["acts"]}
+        assert f"beta {NOT_THERE}" in executing.result().err
+        assert "beta was not asked" in unknown.result().err, "it may be beta's"
+        retried = said("message", "retry", message_id, "--gmps", "wormhole")
+        assert (retried.value["attempt"], retried.value["gmps"]) == (1, ["wormhole"])
+        assert BETA_IS_SILENT in retried.err
+        assert BETA_IS_SILENT in said("message", "cancel", message_id, "--gmps", "hyperlane").err
+    after = said(*about, code=PENDING).value
+    assert (after["unknown"], after["acts"]) == ([], []), "its source has taken the cancellation"
+    assert after["next"].startswith("wait for its cancellation")
+
+
+async def test_a_message_is_explained_and_reported_while_its_source_is_down(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    waybill = Waybill(new_home(devnet, tmp_path))
+
+    async def said(*arguments: str, code: int = 0) -> Ended:
+        ended = await asyncio.to_thread(waybill, *arguments, "--json")
+        assert ended.code == code, ended.err + ended.out
+        return ended
+
+    async with blocks(devnet):
+        with process(waybill.home, waybill.home / "relayer.log") as relayer:
+            message = await Traffic(devnet, chains).send(Gmp.HYPERLANE)
+            assert (await Client(devnet.deployment, chains).wait(message, timeout=PATIENCE)).executed, relayer.log
+            await until(lambda: relayer.says('"delivered"'), "it is noted")
+            assert relayer.terminate() == 0
+    message_id = f"0x{message.id.hex()}"
+    with without(devnet, "alpha"):
+        explained: dict[str, Any] = (await said("message", "explain", message_id)).value
+        assert (explained["status"], explained["unknown"]) == ("EXECUTED", [ALPHA_IS_SILENT])
+        reported = await said("message", "report", message_id)
+        assert (reported.value["gmps"], ALPHA_IS_SILENT in reported.err) == (["hyperlane"], True)
+        assert f"alpha {NOT_THERE}" in (await said("message", "cancel", message_id, code=FAILED)).err
