@@ -7,8 +7,9 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -160,6 +161,46 @@ async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
             for message in (vote, alarm):
                 assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
             assert len(await _to_governance(devnet, chains)) == 2, "each is told once, whatever is killed"
+
+
+@pytest.mark.requirement("SF-72", "SF-84", "SF-85", "SF-92", "SF-93")
+async def test_while_letters_cannot_be_written_a_lane_halts_and_once_they_can_and_it_is_resumed_there_is_one(
+    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
+) -> None:
+    traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
+    dead_letters = home / "letters.db"
+    environment = {**FEW_TRIES, "WAYBILL_DLQ": json.dumps({"url": f"sqlite:///{dead_letters}", "poll_interval": 0.2})}
+
+    async def ask(*arguments: str) -> Any:
+        return await asyncio.to_thread(waybill.json, *arguments, **environment)
+
+    def change(statement: str) -> None:
+        with closing(sqlite3.connect(dead_letters, timeout=30)) as log, log:
+            log.execute(statement)
+
+    async with blocks(devnet):
+        with broken_axelar(devnet), process(home, home / "relayer.log", **environment) as relayer:
+            await until(lambda: relayer.says("dead letters verified"), "their table is there")
+            change(
+                "CREATE TRIGGER full BEFORE INSERT ON dead_letter_log BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+            )
+            sent = await traffic.send(Gmp.AXELAR)
+            await until(lambda: relayer.says("lane halted"), "three tries to write it are in vain")
+            assert relayer.terminate() == 0
+        assert [line["number"] for line in relayer.lines if line["event"] == "dead letter not written"] == [1, 2, 3]
+        change("DROP TRIGGER full")
+        with process(home, home / "relayer.log", **environment) as relayer:
+            with broken_axelar(devnet):
+                await relayer.is_at_work()
+                held, written = await asyncio.gather(ask("lane", "list"), ask("dlq", "list"))
+                assert [(one["lane"], one["state"]) for one in held] == [("alpha → beta", "HALTED")]
+                assert "the disk is full" in held[0]["reason"]
+                assert written == [], "a restart alone does not end the halt"
+                await ask("lane", "resume", "alpha", "beta")
+                await until(lambda: relayer.says("delivery dead"), "the letter is written")
+            await ask("dlq", "requeue", f"0x{sent.id.hex()}/axelar/0", "--rationale", "the gateway is back")
+            assert (await client.wait(sent, timeout=PATIENCE)).executed, relayer.log
+            assert relayer.terminate() == 0
 
 
 class Counting(FaultProxy):

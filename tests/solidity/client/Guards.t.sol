@@ -164,24 +164,34 @@ contract GuardsTest is Test {
         }
     }
 
+    /// @custom:requirement OIP-86
+    function test_TheDocumentsExamplesAreSizedAsItSizesThem() external {
+        guard.setRetryWindow(ExpiringLocks.RetryWindow({messageTtl: 0, maxRetries: 5, maxBackoff: 60}));
+        assertEq(guard.leastLockTtl(), 300, "STATE_SYNC");
+        guard.setRetryWindow(ExpiringLocks.RetryWindow({messageTtl: 0, maxRetries: 7, maxBackoff: 60}));
+        assertEq(guard.leastLockTtl(), 420, "GOVERNANCE EXECUTE");
+    }
+
     function test_RevertWhen_TheHolderIsZero() external {
         vm.expectRevert(ExpiringLocks.ZeroHolder.selector);
         guard.takeLock("asset", address(0), LEAST);
     }
 
+    /// @custom:requirement OIP-84
     function testFuzz_RevertWhen_TheLockWouldEndBeforeTheLastRetry(uint64 lockTtl) external {
         lockTtl = uint64(bound(lockTtl, 0, LEAST - 1));
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockTtlTooShort.selector, lockTtl, LEAST));
         guard.takeLock("asset", address(1), lockTtl);
     }
 
+    /// @custom:requirement OIP-87
     function testFuzz_RevertWhen_TheLockWouldHoldForTooLong(uint64 lockTtl) external {
         lockTtl = uint64(bound(lockTtl, guard.MAX_LOCK_TTL() + 1, type(uint64).max));
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockTtlTooLong.selector, lockTtl, guard.MAX_LOCK_TTL()));
         guard.takeLock("asset", address(1), lockTtl);
     }
 
-    /// @custom:requirement OIP-87, OIP-88
+    /// @custom:requirement OIP-87, OIP-88, OIP-85
     function testFuzz_ALockHoldsUntilItEndsByItself(uint64 lockTtl, uint64 later) external {
         lockTtl = uint64(bound(lockTtl, LEAST, guard.MAX_LOCK_TTL()));
         later = uint64(bound(later, 0, 2 * uint256(lockTtl)));

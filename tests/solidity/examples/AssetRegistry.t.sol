@@ -236,6 +236,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertEq(holder, bob);
     }
 
+    /// @custom:requirement OIP-84
     function testFuzz_RefusesALockShorterThanTheRetryWindow(uint64 lockTtl) external {
         Instruction memory made = _makeLock(Action.LOCK, bob, 1);
         made.lockTtl = uint64(bound(lockTtl, 0, beta.leastLockTtl() - 1));

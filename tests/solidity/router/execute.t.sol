@@ -28,6 +28,7 @@ contract ExecuteTest is RouterFixture {
         deliver(AXELAR, refused);
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheQuorumIsNotReached(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 2, 255)));
         deliver(WORMHOLE, message);
@@ -50,6 +51,7 @@ contract ExecuteTest is RouterFixture {
         destination.execute(altered);
     }
 
+    /// @custom:requirement GLAS-1
     function test_Revert_When_TheQuorumIsZero() public {
         Message memory message = arriving(0);
         vm.expectRevert(IMessageReceiver.ZeroQuorum.selector);
@@ -82,6 +84,7 @@ contract ExecuteTest is RouterFixture {
         destination.execute(refused);
     }
 
+    /// @custom:requirement GLAS-1
     function test_Revert_When_TheMessageWasExecuted() public {
         reverting.mend();
         destination.execute(refused);

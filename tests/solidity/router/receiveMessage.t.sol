@@ -91,7 +91,7 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
     }
 
-    /// @custom:requirement GLA-23
+    /// @custom:requirement GLA-23, GLAS-1
     function testFuzz_Revert_When_TheStatedIdIsNotTheContentsId(bytes32 stated) public {
         Message memory message = arriving(1);
         bytes32 computed = MessageEncoding.id(message);

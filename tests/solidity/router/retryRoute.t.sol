@@ -69,6 +69,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheMessageWasNeverCreatedHere(uint8 field, uint64 change) public {
         vm.assume(change != 0);
         Retry memory request = usualRetry(alter(sent, field, change), AXELAR);
@@ -128,6 +129,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLAS-1
     function test_Revert_When_NoGmpIsNamed() public {
         Retry memory request = usualRetry(sent, AXELAR);
         request.gmps = new GmpFee[](0);
@@ -156,6 +158,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheFeesDifferFromTheValue(uint96 fee, uint96 value) public {
         vm.assume(fee != value);
         vm.deal(alice, value);

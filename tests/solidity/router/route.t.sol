@@ -62,6 +62,7 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(ILanePolicy.SameChain.selector, chain));
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheDestinationHasNoPeer(uint64 chain) public {
         vm.assume(chain != HERE && chain != THERE);
         Route memory request = usualRoute(1, 1);
@@ -339,7 +340,7 @@ contract RouteTest is RouterFixture {
 
     // ---- what it does
 
-    /// @custom:requirement GLA-16
+    /// @custom:requirement GLA-16, OIP-26
     function testFuzz_ReturnsTheIdOfExactlyTheMessageAskedFor(
         bytes calldata payload,
         uint64 gasLimit,

@@ -10,7 +10,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from bridge.dead_letters.analysis import Analysis, Situation, analyse
-from bridge.dead_letters.decisions import DecisionError, Maker, decision_document, record_decision, signed
+from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer, decision_typed_data
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
@@ -61,6 +61,21 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
     assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.RETRY_QUEUED]
     trusted = frozenset({SEALER.address, OPERATOR.address})
     assert verify(review.dead_letters, trusted=trusted).violations == ()
+
+
+@pytest.mark.requirement("OIP-121")
+async def test_a_decision_of_governance_names_governance_and_the_account_that_signed_for_it() -> None:
+    review = DeadLetterService()
+    first = review.dead_letters.history(await review.die())[0]
+    maker = Maker(GOVERNANCE, OPERATOR.address)
+    document = decision_document(first, Decision.ABANDON, place=PLACE, maker=maker, rationale="voted", now=0)
+    for field, value in (("decisionMaker", OPERATOR.address), ("decisionAccount", STRANGER.address)):
+        forged = signed(document, OPERATOR) | {field: value}
+        with pytest.raises(DecisionError, match="signed by"):
+            record_decision(review.dead_letters, forged, SEAL, 0)
+    record = record_decision(review.dead_letters, signed(document, OPERATOR), SEAL, 0)
+    assert record.document is not None
+    assert (record.document["decisionMaker"], record.document["decisionAccount"]) == (GOVERNANCE, OPERATOR.address)
 
 
 @pytest.mark.finding("E12")

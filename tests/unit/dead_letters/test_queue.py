@@ -289,6 +289,7 @@ async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog,
     return event.event_id
 
 
+@pytest.mark.requirement("SF-92", "SF-93")
 @in_virtual_time
 async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_back_and_the_lane_is_resumed() -> None:
     world, store, dead_letters = World(), MemoryStore(), FailingLog(3)

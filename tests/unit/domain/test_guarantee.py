@@ -170,7 +170,7 @@ def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
         Settings.load(reliability={"messages_per_second": 2})
 
 
-@pytest.mark.requirement("OIP-84", "OIP-85", "OIP-86", "OIP-145", "OIP-159", "X-2")
+@pytest.mark.requirement("OIP-84", "OIP-85", "OIP-145", "OIP-159", "X-2")
 def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -> None:
     reliable(Reliability(lock_ttl=1_020))
     with pytest.raises(
@@ -183,10 +183,11 @@ def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -
     assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
 
 
-@pytest.mark.requirement("X-6")
+@pytest.mark.requirement("OIP-86", "X-6")
 def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_long_as_a_state_sync() -> None:
     windows = {kind: DEFAULT_POLICIES[kind].retry_window for kind in LOCKING}
     assert windows[Kind.REGULATORY_ACTION] == windows[Kind.STATE_SYNC] == 300
+    assert windows[Kind.GOVERNANCE_EXECUTE] == 420
     with pytest.raises(PolicyError) as refused:
         reliable(Reliability(lock_ttl=300))
     named = {kind for kind in Kind if re.search(rf"TTL of {kind.name} \d+ s \+ retry window", str(refused.value))}

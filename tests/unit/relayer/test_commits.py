@@ -164,7 +164,7 @@ async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_
         assert (entry_of(store, lost).delivery is None) == is_lost
 
 
-@pytest.mark.requirement("SF-12", "OBX-2", "OBX-15", "OBX-23")
+@pytest.mark.requirement("SF-12", "OBX-2")
 @in_virtual_time
 async def test_at_most_once_never_delivers_again_whatever_crashes() -> None:
     store = CountingStore()
@@ -226,6 +226,7 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
+@pytest.mark.requirement("SF-34", "SF-35")
 def test_the_profiles_choose_among_the_strategies() -> None:
     default, low, high = (
         Settings.load(profile=name).relay().commits for name in ("default", "low-latency", "high-throughput")
@@ -235,7 +236,6 @@ def test_the_profiles_choose_among_the_strategies() -> None:
     assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
 
 
-@pytest.mark.requirement("OBX-22")
 def test_every_strategy_says_what_it_promises() -> None:
     assert set(GUARANTEES) == set(CommitStrategy)
     assert {text.split(":")[0] for strategy, text in GUARANTEES.items() if strategy in AT_LEAST_ONCE} == {

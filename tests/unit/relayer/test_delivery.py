@@ -301,7 +301,7 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-30", "OIP-28")
+@pytest.mark.requirement("OIP-27", "OIP-30", "OIP-28")
 @in_virtual_time
 async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter() -> None:
     world, store = World(), MemoryStore()

@@ -134,6 +134,21 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-139")
+@in_virtual_time
+async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
+    world, store, counting = World(), MemoryStore(), Counting()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    silent = PropagationSettings(look=1, longest_look=1, heartbeat=10**6)
+    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, silent)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
+        await asyncio.sleep(600)
+        assert (store.finality_records.heartbeats(), counting.at) == ([], [])
+    await world.stop()
+
+
 @pytest.mark.requirement("OIP-131", "OIP-132", "OIP-134", "OIP-140", "OIP-162", "OIP-4")
 @in_virtual_time
 async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_delivers_after_all() -> None:

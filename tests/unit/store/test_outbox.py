@@ -304,7 +304,7 @@ def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_
     assert claim_in_order(NOW + 5) == [message(2).id], "a dead one lets them go on"
 
 
-@pytest.mark.requirement("OBX-24")
+@pytest.mark.requirement("OBX-2")
 def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_block_is_known(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.claim_held, None)], NOW)

@@ -1,0 +1,51 @@
+"""What the pages say of the commit strategies and of exactly-once is what the code has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bridge.relayer.commits import DEFAULT_SECONDS, GUARANTEES, CommitStrategy
+from bridge.settings import Settings
+from bridge.streams.settings import Semantics
+from tests.unit.docs.test_docs import ROOT
+
+_STORES = (ROOT / "docs" / "operate" / "stores.md").read_text()
+_STREAMFORGE = (ROOT / "docs" / "operate" / "streamforge.md").read_text()
+_STREAMS = (ROOT / "docs" / "streams.md").read_text()
+IS_LOST = frozenset({CommitStrategy.AT_MOST_ONCE, CommitStrategy.AUTO})
+
+
+def rows(page: str, heading: str) -> dict[str, list[str]]:
+    """The cells of a section's first table, by the name between backticks in the first of them."""
+    section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|")
+    return {named.group(1): rest for first, *rest in cells if (named := re.match(r"`([\w-]+)`", first))}
+
+
+@pytest.mark.requirement("SF-34", "SF-35", "SF-36", "SF-37")
+@pytest.mark.parametrize("strategy", list(CommitStrategy))
+def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_loses(strategy: CommitStrategy) -> None:
+    promises, committed, crash = rows(_STORES, "When deliveries are committed")[strategy]
+    _, repeats, loses = rows(_STREAMFORGE, "When to use what")[strategy]
+    promise = GUARANTEES[strategy].partition(":")[0]
+    assert promises == ("nothing" if promise == "none" else promise)
+    assert (loses == "nothing") is ("lose" not in crash) is (strategy not in IS_LOST)
+    seconds = DEFAULT_SECONDS.get(strategy)
+    assert seconds is None or f"{seconds:g} s" in committed
+    size = {
+        CommitStrategy.BATCH: f"up to {Settings().relay().commits.interval} deliveries",
+        CommitStrategy.TIME: "up to 30 s",
+    }
+    assert size.get(strategy, "") in repeats
+
+
+@pytest.mark.requirement("OBX-22", "OBX-23", "OBX-25")
+def test_exactly_once_is_off_and_says_what_it_needs_and_where_it_ends() -> None:
+    section = " ".join(_STREAMS.partition("\n## Guarantees\n")[2].partition("\n## ")[0].split())
+    needs = ("`isolation.level=read_committed`", "Each store needs a `transactional_id` of its own")
+    ends = ("Exactly-once ends where the store does", "restored from a backup", "dead-letter topic is written before")
+    for words in (*needs, *ends):
+        assert words in section
+    assert Settings().kafka.delivery is Semantics.AT_LEAST_ONCE
