@@ -107,6 +107,8 @@ def main() -> Never:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
+    except ModuleNotFoundError:
+        raise  # `explained` names the extra that brings it
     except Exception as error:
         _end(error, as_json=as_json)
         raise

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import typer
 from pydantic import BaseModel, SecretStr
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from bridge.cli import options
 from bridge.cli.output import progress, result, table
@@ -127,6 +125,11 @@ def _without_password(text: str) -> str:
         return text
     if text.startswith(("http", "ws")):
         return without_secrets(text)
+    if text.startswith("sqlite"):
+        return text  # a file has no password, and a small installation no stores
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         return make_url(text).render_as_string(hide_password=True)
     except ArgumentError:

@@ -18,6 +18,7 @@ from eth_account import Account
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.extras import is_installed
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.workspace import DEVNET, Workspace
@@ -40,8 +41,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError, drift_of
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
-from bridge.service.keys import open_sealer, paying_signers
-from bridge.service.tripwire_service import tripwire_signer
+from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains
 
 _SECONDS: Final = 3.0  # that an endpoint may take
@@ -98,7 +98,8 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
 
 
 def _versions() -> Finding:
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("web3", "SQLAlchemy", "pydantic"))
+    installed = [name for name in ("web3", "SQLAlchemy", "pydantic") if is_installed(name.lower())]
+    libraries = ", ".join(f"{name} {version(name)}" for name in installed)
     found = f"waybill {version('waybill')}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}"
     return Finding("versions", Verdict.OK, found)
 

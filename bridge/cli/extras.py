@@ -9,21 +9,22 @@ from importlib.util import find_spec
 from typing import Final, NoReturn
 
 EXTRAS: Final = {
-    "relayer": ("fastapi", "jinja2", "limits", "prometheus_client", "psycopg", "starlette", "uvicorn"),
+    "relayer": ("fastapi", "jinja2", "limits", "prometheus_client", "psycopg", "sqlalchemy", "starlette", "uvicorn"),
     "index": ("deltalake", "duckdb", "numpy", "pyarrow", "pyspark"),
     "kafka": ("confluent_kafka",),
 }
-"""By extra, the modules that only it brings. The extra `devnet` is the first two, and Spark's Java."""
+"""By extra, the modules that it brings. The extra `devnet` is the first two, and Spark's Java."""
 
 
 def require_devnet() -> None:
     """Ends the process before a command that runs all of Waybill has started any of it, where a part is not installed."""
     for module in (*EXTRAS["relayer"], *EXTRAS["index"]):
-        if not _is_installed(module):
+        if not is_installed(module):
             _end(f"this command needs {module}, which a small installation leaves out", "pip install 'waybill[devnet]'")
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether a module is here; an installation without its extra lacks it."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

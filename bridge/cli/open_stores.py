@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.settings import Settings
-from bridge.store import SqlStore, is_store, open_dead_letters, open_store
-from bridge.store.dead_letters import dead_letter_log
 
 if TYPE_CHECKING:
+    from bridge.store import SqlStore
     from indexer.store.browser import IndexBrowser
+
+_SQLITE: Final = "sqlite:///"
+
+
+def _is_nothing(url: str) -> bool:
+    """Whether a URL names a SQLite file that is not there: a small installation, which has no stores, can tell that too."""
+    return url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE).partition("?")[0]).exists()
 
 
 @contextmanager
@@ -33,6 +40,9 @@ def open_index(workspace: Workspace) -> Iterator[IndexBrowser]:
 @contextmanager
 def index_if_any(workspace: Workspace) -> Iterator[IndexBrowser | None]:
     """The index of a network, or None if no index has run yet."""
+    if _is_nothing(workspace.index_url):
+        yield None
+        return
     from indexer.model.errors import NoIndexError
     from indexer.store.browser import IndexBrowser
     from indexer.store.engine import may_exist
@@ -53,6 +63,11 @@ def open_relayer_store(workspace: Workspace) -> Iterator[SqlStore | None]:
         CliError: the settings name a store that is not there.
     """
     url = workspace.store
+    if _is_nothing(url):
+        yield None
+        return
+    from bridge.store import is_store, open_store
+
     with closing(open_store(url)) if is_store(url) else nullcontext() as store:
         yield store
 
@@ -61,5 +76,11 @@ def open_relayer_store(workspace: Workspace) -> Iterator[SqlStore | None]:
 def open_letters(settings: Settings) -> Iterator[DeadLetterLog | None]:
     """The dead letters, or None if no relayer has run yet."""
     url = settings.dlq.url or settings.store
+    if _is_nothing(url):
+        yield None
+        return
+    from bridge.store import is_store, open_dead_letters
+    from bridge.store.dead_letters import dead_letter_log
+
     with closing(open_dead_letters(url)) if is_store(url, table=dead_letter_log) else nullcontext() as log:
         yield log

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY, TRIPWIRE_KEY
@@ -20,7 +19,6 @@ from bridge.domain.streams import IndexSource
 from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
-from bridge.store import is_store
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation
 
@@ -170,6 +168,11 @@ class Workspace:
         url = self.settings().store
         if url == f"sqlite:///{self.bridge_store}":
             return url
+        # A small installation has no stores: they are loaded where one is named.
+        from sqlalchemy import make_url
+
+        from bridge.store import is_store
+
         try:
             is_there = is_store(url)
         except StoreBusyError:

@@ -1,4 +1,4 @@
-"""Which keys do what, as the settings name them: who pays for deliveries on each chain, and who seals dead letters."""
+"""Which keys do what, as the settings name them: who pays for deliveries on each chain, who pauses, and who seals dead letters."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ def paying_accounts(settings: Settings, deployment: Deployment) -> set[str]:
         SettingsError, InvalidKeyError: see `paying_signers`.
     """
     return {signer.address for signers in paying_signers(settings, deployment).values() for signer in signers}
+
+
+def tripwire_signer(settings: Settings) -> Signer:
+    """The account that pauses.
+
+    Raises:
+        SettingsError: none is named.
+        InvalidKeyError: the key is none, or can't be opened.
+    """
+    table = settings.tripwire
+    if table.key is not None:
+        return LocalSigner.from_key(table.key.get_secret_value())
+    if table.signer is not None:
+        return opened(table.signer)
+    raise SettingsError("no key for the tripwire: set `key` or `signer` in [tripwire]")
 
 
 def open_sealer(settings: Settings) -> KeySealer:

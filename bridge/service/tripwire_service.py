@@ -12,12 +12,12 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.evm.signing import LocalSigner, Signer
+from bridge.evm.signing import LocalSigner
 from bridge.metrics.samples import Samples
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.service.dead_letter_service import channels
-from bridge.service.keys import held, opened
+from bridge.service.keys import held, tripwire_signer
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings, SettingsError
 from bridge.tripwire.journal import Deed
@@ -29,21 +29,6 @@ from bridge.tripwire.tripwire import Tripwire
 _THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 _REQUEST_SECONDS = 3.0  # a slow endpoint must not cost a block
 _HEDGE_SECONDS = 0.5  # one that has not answered by then is asked again
-
-
-def tripwire_signer(settings: Settings) -> Signer:
-    """The account that pauses.
-
-    Raises:
-        SettingsError: none is named.
-        InvalidKeyError: the key is none, or can't be opened.
-    """
-    table = settings.tripwire
-    if table.key is not None:
-        return LocalSigner.from_key(table.key.get_secret_value())
-    if table.signer is not None:
-        return opened(table.signer)
-    raise SettingsError("no key for the tripwire: set `key` or `signer` in [tripwire]")
 
 
 def journal_signer(settings: Settings) -> LocalAccount:
