@@ -15,7 +15,6 @@ import typer
 from eth_abi.exceptions import EncodingError
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from eth_utils.address import is_address, to_checksum_address
 from rich.console import Console
 
 from bridge.cli import options
@@ -29,6 +28,7 @@ from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, LogRecord
+from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.dead_letters import (
@@ -380,9 +380,10 @@ def _print_decided(records: list[LogRecord], *, as_json: bool) -> None:
 
 def _draft(asked: _Asked, maker: str, **reissue: Any) -> None:
     """Writes what a maker has to sign elsewhere."""
-    if maker != GOVERNANCE and not is_address(maker):
-        raise UsageError(f"--maker {maker!r} is no account (0x and 40 hex digits) and not GOVERNANCE")
-    name = maker if maker == GOVERNANCE else to_checksum_address(maker)
+    try:
+        name = maker if maker == GOVERNANCE else checksummed(maker)
+    except AddressError as error:
+        raise UsageError(f"--maker is an account or GOVERNANCE: {error}") from error
 
     async def work() -> dict[str, Any]:
         async with _review(asked.network, asked.config, asked.key) as (review, log):

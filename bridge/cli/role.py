@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
-from eth_utils.address import is_address, to_checksum_address
+from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
 from bridge.cli.decider import Chains, Decider, Steps, carry_out, named_chains, refuse_failed, with_decider
@@ -17,6 +17,7 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
+from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.vault import VAULT
@@ -286,11 +287,13 @@ def _senders(names: str | None, settings: Settings) -> tuple[str, ...]:
 def _account(text: str) -> str:
     if text == "nobody":
         return _NOBODY
-    if not is_address(text) or int(text, 16) == 0:
-        raise UsageError(
-            f"{text!r} is not an account (0x and 40 hex digits, EIP-55 checksum if mixed case); or `nobody`"
-        )
-    return to_checksum_address(text)
+    try:
+        account = checksummed(text)
+    except AddressError as error:
+        raise UsageError(f"an account, or `nobody`: {error}") from error
+    if int(account, 16) == 0:
+        raise UsageError(f"{text!r} is no account; `nobody` leaves the role to nobody")
+    return account
 
 
 def _said(address: str) -> str | None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from eth_utils.address import is_address, to_checksum_address
 from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.trust import NotReadableError
+from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import ChainDeployment, DeploymentError
 from bridge.queries.trust import DirectionTrust, assess, lane_ends, lane_value, read_lane
 from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, drift_of
@@ -65,15 +65,16 @@ def show(
 
     Example: waybill trust show alpha:beta
     """
-    if recipient is not None and not is_address(recipient):
-        raise UsageError(f"{recipient!r} is not the address of a recipient")
+    try:
+        whose = checksummed(recipient) if recipient is not None else None
+    except AddressError as error:
+        raise UsageError(f"--recipient: {error}") from error
     workspace = Workspace.of(network, config)
     deployment = workspace.deployment()
     ends = _ends(workspace, lane)
     expected = _plan(plan, workspace.plan_file)
 
     async def read() -> tuple[DirectionTrust, DirectionTrust]:
-        whose = to_checksum_address(recipient) if recipient else None
         async with connected(deployment, workspace.settings(), {end.chain_id for end in ends}) as chains:
             return await read_lane(chains, ends, whose)
 

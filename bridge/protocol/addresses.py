@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from eth_typing import ChecksumAddress
 from eth_utils import keccak
-from eth_utils.address import is_address, to_canonical_address, to_checksum_address
+from eth_utils.address import to_canonical_address, to_checksum_address
 
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
 _PADDING = bytes(12)
 
 # What OpenZeppelin's Create3 puts where the salt says; its first contract is the one asked for.
@@ -23,15 +25,25 @@ class AddressError(ValueError):
     """Text or bytes that are no EVM address."""
 
 
-def to_bytes32(address: str) -> bytes:
-    """An EVM address as 32 bytes, left-padded with zeros.
+def checksummed(text: str) -> ChecksumAddress:
+    """An EVM address with its EIP-55 checksum.
 
     Raises:
         AddressError: not an address, or a mixed-case one whose checksum is wrong.
     """
-    if not is_address(address):
-        raise AddressError(f"{address!r} is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)")
-    return _PADDING + bytes.fromhex(address[2:])
+    if not _ADDRESS.fullmatch(text):
+        raise AddressError(f"{text!r} is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)")
+    address = to_checksum_address(text)
+    if text != address and text[2:] not in (text[2:].lower(), text[2:].upper()):
+        raise AddressError(
+            f"{text!r} has a wrong EIP-55 checksum, so a digit may be wrong: check it, or write it in lower case"
+        )
+    return address
+
+
+def to_bytes32(address: str) -> bytes:
+    """An EVM address as 32 bytes, left-padded with zeros. Raises as `checksummed`."""
+    return _PADDING + bytes.fromhex(checksummed(address)[2:])
 
 
 def from_bytes32(word: bytes) -> ChecksumAddress:

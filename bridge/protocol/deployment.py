@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Annotated, Any, Final, Literal, Self
 
-from eth_utils.address import is_address, to_checksum_address
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -18,7 +17,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from bridge.protocol.addresses import ADAPTER_NUMBERS, created_adapter, to_bytes32
+from bridge.protocol.addresses import ADAPTER_NUMBERS, checksummed, created_adapter, to_bytes32
 from bridge.protocol.environment import expanded, unset_placeholders
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 
@@ -39,9 +38,10 @@ PARTICIPANT_EXAMPLE: Final = "assets"
 
 
 def _checksummed(address: str) -> str:
-    if not is_address(address) or int(address, 16) == 0:
+    found = checksummed(address)
+    if int(found, 16) == 0:
         raise ValueError(f"{address!r} is not the address of a contract")
-    return to_checksum_address(address)
+    return found
 
 
 Address = Annotated[str, AfterValidator(_checksummed)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from eth_utils.address import is_address, to_checksum_address
+from eth_utils.address import to_checksum_address
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -37,7 +37,7 @@ from bridge.domain.webhooks import WebhookFilter
 from bridge.evm.actions import Coordinator
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import checksummed, to_bytes32
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -75,12 +75,6 @@ def _gmps(value: Any) -> Any:
     return [Gmp.parse(item) if isinstance(item, str) else item for item in _listed(value)]
 
 
-def _address(text: str) -> str:
-    if not is_address(text):
-        raise ValueError(f"{text!r} is not an address: 0x and 40 hex digits")
-    return to_checksum_address(text)
-
-
 def _wei(value: Any) -> Any:
     """An amount as a number of wei, or as text with its unit: ``"0.5 ether"``, ``"30 gwei"``."""
     if not isinstance(value, str) or value.strip().isdigit():
@@ -96,7 +90,7 @@ def _wei(value: Any) -> Any:
 
 
 def _address_or_any(text: str) -> str:
-    return text if text == ANY else _address(text)
+    return text if text == ANY else checksummed(text)
 
 
 ANY: Final = "any"
@@ -105,7 +99,7 @@ ANY: Final = "any"
 _TEXTS: Final = list[str] | str
 """What lists may be written as: a list, or names with commas between them, as in a variable of the environment."""
 
-Address = Annotated[str, AfterValidator(_address)]
+Address = Annotated[str, AfterValidator(checksummed)]
 AddressesOrAny = Annotated[
     frozenset[Annotated[str, AfterValidator(_address_or_any)]],
     NoDecode,

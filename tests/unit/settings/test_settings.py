@@ -174,7 +174,7 @@ def test_all_errors_of_all_sources_are_listed_with_where_they_were_said(
         f"poll_interval is -1 ({file}): Input should be greater than 0",
         f"speed ({file}): there is no such setting",
         "in_flight is 'many' (WAYBILL_IN_FLIGHT): ",
-        "is not an address: 0x and 40 hex digits",
+        "is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)",
         "cap is 1.0 s, less than base 9.0 s",
         "a keystore needs password_file",
         f"chains.alpha.agreement ({file}): ",

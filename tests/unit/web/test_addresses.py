@@ -153,3 +153,16 @@ def test_a_shared_page_has_a_preview_that_says_what_it_shows(world: World) -> No
     assert "received" in said["title"]
     assert "alpha → beta, 1 of 2 GMPs delivered" in said["description"]
     assert f'<meta name="description" content="{said["description"]}">' in head
+
+
+def test_an_address_with_a_wrong_checksum_is_not_taken_for_another_one(world: World) -> None:
+    explorer = world.explorer()
+    right = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+    wrong = right.replace("3C", "3c")
+    for path in (f"/address/{wrong}", f"/messages?account={wrong}", f"/search?q={wrong}"):
+        answer = explorer.get(path)
+        assert answer.status_code in (400, 404), path
+        assert "has a wrong EIP-55 checksum" in answer.text
+        assert right not in answer.text
+    for written in (right, right.lower()):
+        assert right in explorer.get(f"/address/{written}").text

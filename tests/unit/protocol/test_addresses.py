@@ -1,0 +1,38 @@
+"""Addresses as text: a digit that was mistyped is not taken for another address."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from bridge.protocol import deployment
+from bridge.protocol.addresses import AddressError, checksummed, from_bytes32, to_bytes32
+from bridge.settings import sections
+
+RIGHT = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+
+
+@pytest.mark.parametrize("text", [RIGHT, RIGHT.lower(), f"0x{RIGHT[2:].upper()}"])
+def test_an_address_may_be_written_in_one_case_or_with_its_checksum(text: str) -> None:
+    assert checksummed(text) == RIGHT == from_bytes32(to_bytes32(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RIGHT.replace("3C", "3c"),  # one letter's case
+        RIGHT.replace("BC", "BD"),  # one digit
+        RIGHT[2:],
+        RIGHT[2:].lower(),
+        RIGHT[:-1],
+        f"{RIGHT}\n",
+        "",
+    ],
+)
+def test_what_is_no_address_or_has_a_wrong_checksum_is_refused_wherever_one_is_given(text: str) -> None:
+    for read in (checksummed, to_bytes32):
+        with pytest.raises(AddressError, match="EIP-55 checksum"):
+            read(text)
+    for kind in (deployment.Address, sections.Address):
+        with pytest.raises(ValidationError, match="EIP-55 checksum"):
+            TypeAdapter(kind).validate_python(text)
