@@ -44,6 +44,11 @@ class Made:
         return self.number % 10 != 0
 
     @property
+    def is_retried(self) -> bool:
+        """One in fifty is."""
+        return self.number % 50 == 0
+
+    @property
     def gmps(self) -> tuple[Gmp, Gmp]:
         """The two that take it."""
         return Gmp(self.number % 5 + 1), Gmp((self.number + 1) % 5 + 1)
@@ -159,7 +164,7 @@ def _message_row(item: Made) -> dict[str, Any]:
         "payload_hash": _BLOCK_HASH,
         "payload_differs": False,
         "retriable": True,
-        "attempts": 0,
+        "attempts": int(item.is_retried),
         "attempted_block": item.number,
         "attempted_hash": _BLOCK_HASH,
         "attempted_time": item.routed_at,
@@ -183,6 +188,7 @@ def _receipt_rows(item: Made) -> list[dict[str, Any]]:
             "message_id": item.message_id,
             "gmp": int(gmp),
             "dispatches": 1,
+            "dispatched_time": item.routed_at,
             "last_attempt": 0,
             "dispatch_failures": 0,
             "received_chain": item.message.destination_chain if gmp in item.delivered else None,

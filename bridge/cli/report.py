@@ -285,7 +285,8 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="Who delivered first, and who late",
-            about="Bars: receipts that came first (first colour) and all receipts. Late receipts were paid for and executed nothing.",
+            about="Bars: receipts that came first (first colour) and all receipts. Late receipts were paid for and executed nothing."
+            " Seconds count from the first attempt in which the GMP took the message.",
             columns=["GMP", "receipts", "first", "lead p50 s", "late", "share late", "p50 s", "p95 s"],
             rows=[
                 [
@@ -298,7 +299,8 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="Recent health",
-            about="What each GMP made of the newest messages of a lane that it took, the most dependable first.",
+            about="What each GMP made of the newest messages of a lane that it took, the most dependable first."
+            " Seconds count from the first attempt in which it took the message.",
             columns=["lane", "GMP", "dispatched", "delivered", "p50 s"],
             rows=[
                 [
@@ -310,7 +312,8 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="What fewer GMPs would have cost and gained",
-            about=f"For the messages that went over all GMPs of a set: how they would have done with these alone.{no_sets}",
+            about=f"For the messages that went over all GMPs of a set: how they would have done with these alone, each"
+            f" asked from the start.{no_sets}",
             columns=[
                 *("GMPs", "quorum", "messages", "reached", "p50 s", "p95 s", "deliveries", "saved"),
                 *("wei for gas", "wei saved"),

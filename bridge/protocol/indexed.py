@@ -182,6 +182,7 @@ class MessageFilter:
     account: bytes | None = None  # sender or recipient, 32 bytes
     since: int | None = None  # Unix seconds: created then or later; where that is unknown, its first receipt counts
     until: int | None = None  # Unix seconds: the same, before then
+    retried: bool | None = None  # whether it was handed to GMPs again after its creation
     among: frozenset[bytes] | None = None  # only messages with these ids; None: any
 
 
@@ -192,6 +193,15 @@ class MessagePage:
     messages: tuple[MessageRecord, ...]
     next: Position | None  # where the next part begins; None at the end of the list
     looked_at: int  # messages, of which those above were wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCount:
+    """How many messages a choice has, as far as a bounded look tells."""
+
+    number: int  # found
+    looked_at: int  # messages, the newest that an index finds; of these the number is
+    is_all: bool  # whether there are no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +241,9 @@ class GmpDelivery:
     gmp: int
     dispatches: int  # attempts in which it took the message
     dispatch_failures: int
-    seconds: int | None  # of block time, from the creation to the receipt; None while there is none
+    seconds: (
+        int | None
+    )  # of block time, from the attempt in which it first took the message to the receipt; None while there is none
     was_late: bool  # the message had been executed before
     duplicates: int
 
@@ -246,8 +258,8 @@ class Traffic:
         slot: which stretch, from 0.
         messages: created; of a GMP, those that it took.
         arrived: of these, executed; of a GMP, delivered by it.
-        p50: seconds of block time from the creation until then, of those that arrived; None without any. From 32 s on, up to a
-            sixteenth less.
+        p50: seconds of block time until then, of those that arrived; None without any. Counted from the creation; of a GMP from
+            the attempt in which it first took the message. From 32 s on, up to a sixteenth less.
         p95: likewise.
     """
 
@@ -258,6 +270,23 @@ class Traffic:
     arrived: int
     p50: int | None
     p95: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The same messages over all stretches of time together.
+
+    Attributes:
+        lane: as in `Traffic`.
+        gmp: the same.
+        messages: the same.
+        arrived: by seconds as `Traffic` counts and rounds them, ascending, how many arrived after so many.
+    """
+
+    lane: tuple[int, int] | None
+    gmp: int | None
+    messages: int
+    arrived: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +368,9 @@ class Index(Protocol):
     def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
         """Messages, the newest first."""
 
+    def count(self, wanted: MessageFilter, *, contradicted: Collection[bytes]) -> MessageCount:
+        """How many messages there are, up to a bound; `contradicted` are those that facts about them contradict."""
+
     def message(self, message_id: bytes) -> MessageRecord | None:
         """One message, or None if the index has never seen it."""
 
@@ -372,14 +404,19 @@ class Index(Protocol):
     def message_latencies(self, source_chain: int, destination_chain: int, limit: int) -> list[MessageLatency]:
         """The newest messages of a lane, as far as they have come."""
 
-    def gmp_deliveries(self, limit: int, lane: tuple[int, int] | None = None) -> list[GmpDelivery]:
-        """What GMPs did for the newest messages of a lane (source and destination chain), or of all."""
+    def gmp_deliveries(
+        self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
+    ) -> list[GmpDelivery]:
+        """What GMPs did for the newest messages of a lane (source and destination chain), or of all, seen since a time."""
 
     def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
         """What happened on each lane, or on one, and over each GMP in so many stretches of `step` seconds from `since` on.
 
         Both are multiples of 150 s, of an hour or of a day.
         """
+
+    def tallies(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Tally]:
+        """What `traffic` says of each stretch of time, of all of them together."""
 
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""

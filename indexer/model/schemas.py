@@ -143,6 +143,7 @@ RECEIPTS: Final = _schema(
     message_id=pa.binary(),
     gmp=pa.int32(),
     dispatches=pa.int64(),  # attempts in which the GMP took the message
+    dispatched_time=pa.int64(),  # of the first of them: what its latency counts from
     last_attempt=pa.int64(),
     dispatch_failures=pa.int64(),
     received_chain=pa.int64(),
@@ -210,6 +211,7 @@ DELIVERIES: Final = _schema(
     gmp=pa.int32(),  # whose receipt this is
     quorum=pa.int32(),
     source_time=pa.int64(),
+    dispatched_time=pa.int64(),  # of the first attempt in which the GMP took the message
     received_time=pa.int64(),
     executed_time=pa.int64(),
     final_time=pa.int64(),  # when the execution became final, if the index looked on
@@ -233,7 +235,7 @@ REDUNDANCY: Final = _schema(
     came_first=pa.int64(),  # of these, how many no other GMP had delivered before
     lead_p50=pa.float64(),  # seconds by which it was first, where another one followed, median
     late_receipts=pa.int64(),  # of these, how many came when the message was executed already
-    latency_p50=pa.int64(),  # seconds from the route to its receipt, nearest rank
+    latency_p50=pa.int64(),  # seconds from the first attempt in which it took the message to its receipt, nearest rank
     latency_p95=pa.int64(),
 )
 

@@ -28,6 +28,7 @@ class Delivery:
     dispatched: frozenset[int]  # the GMPs that took the message
     quorum: int
     source_time: int
+    dispatched_time: int  # of the first attempt in which the GMP took it
     received_time: int
     executed_time: int | None
     final_time: int | None  # when the execution became final, if the index looked on
@@ -46,7 +47,7 @@ class GmpShare:
         first: of these, how many nobody had delivered before.
         lead_p50: seconds by which it was first, at the median, where another one followed.
         late: of `receipts`, how many came when the message was executed already: redundancy that was paid for.
-        latency_p50: seconds from the route to its receipt.
+        latency_p50: seconds from the first attempt in which it took the message to its receipt.
         latency_p95: the same.
     """
 
@@ -89,7 +90,7 @@ class Alternative:
         quorum: that is asked of it.
         messages: that went over all of them.
         reached: of these, how many would have had their quorum.
-        latency_p50: seconds until then; None if none would.
+        latency_p50: seconds until then, each GMP's counted from when it first took the message; None if none would.
         latency_p95: the same.
         deliveries: that would have been paid for.
         saved: deliveries of other GMPs that would not.
@@ -152,7 +153,7 @@ def _alternative(
     seconds, deliveries, saved = [], 0, 0
     wei = {True: 0, False: 0}
     for received in messages:
-        times = sorted(one.received_time - one.source_time for one in received if one.gmp in chosen)
+        times = sorted(one.received_time - one.dispatched_time for one in received if one.gmp in chosen)
         deliveries += len(times)
         saved += len(received) - len(times)
         for one in received:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
+from itertools import groupby
 from typing import Any, Final
 
 from bridge.protocol.indexed import (
     EventRecord,
     GmpDelivery,
     LaneCheckRecord,
+    MessageCount,
     MessageFilter,
     MessageLatency,
     MessagePage,
     MessageRecord,
     Position,
+    Tally,
     Traffic,
 )
 from bridge.protocol.status import Status
 from indexer.store.effective_status import effective_status
 from indexer.store.reader import IndexReader, Row, message_of
 from indexer.store.tables import SEEN
-from indexer.store.traffic import history_of, width_for
+from indexer.store.traffic import NOT_ARRIVED, history_of, tally_of, width_for
 
 SCANNED: Final = 500
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
+
+COUNTED: Final = 1_000
+"""Messages up to which a choice is counted, and that are looked at for it, at most."""
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
 """Stored as they are shown; every other stored status may be shown as something else, as time tells."""
@@ -53,6 +59,7 @@ _AMONG: Final = 10_000
 """Ids that one query takes, at most."""
 
 _BY_STATUS: Final = "effective_status = :status"
+_RETRIED: Final = "attempts > 0"
 _LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
 
 
@@ -106,6 +113,35 @@ class IndexBrowser(IndexReader):
         number = rows[0]["number"] if rows else 0
         more = Position(rows[0]["edge_seen"], rows[0]["edge_id"]) if number >= scanned else None
         return MessagePage(messages=messages, next=more, looked_at=number)
+
+    def count(self, wanted: MessageFilter, *, contradicted: Collection[bytes]) -> MessageCount:
+        """How many messages there are among the newest that an index finds; looks at `COUNTED`.
+
+        Args:
+            wanted: which ones; of DIVERGED ones `wanted.among` names all that there are.
+            contradicted: messages that facts about them contradict: they have no other state than DIVERGED.
+        """
+        if wanted.status is Status.ORPHANED:
+            number = len(self.page(wanted, limit=COUNTED).messages)
+            return MessageCount(number=number, looked_at=number, is_all=number < COUNTED)
+        conditions, arguments = _filter(wanted), _arguments(wanted) | {"scanned": COUNTED + 1}
+        if wanted.status not in (None, Status.DIVERGED) and contradicted:
+            conditions.append("message_id not in :contradicted")
+            arguments["contradicted"] = sorted(contradicted)[:_AMONG]
+        # Only what is asked for by a state needs the state, which takes the longest.
+        chosen = "(select w.* from looked_at k join messages w on w.message_id = k.message_id)"
+        judged = effective_status(chosen) if _BY_STATUS in conditions else f"select * from {chosen} w"
+        found = f"(select count(*) from ({judged}) o where {' and '.join(conditions)})" if conditions else "null"
+        (row,) = self._rows(
+            f"""
+            with looked_at as materialized ({_looked_at(wanted, continued=False)})
+            select {found} as number, (select count(*) from looked_at) as looked_at
+            """,
+            **arguments,
+        )
+        looked_at = min(row["looked_at"], COUNTED)
+        number = looked_at if row["number"] is None else min(row["number"], COUNTED)
+        return MessageCount(number=number, looked_at=looked_at, is_all=row["looked_at"] <= COUNTED)
 
     def events(self, message_id: bytes) -> list[EventRecord]:
         """What happened to a message: by time, and within a second as it came: created, delivered, reported."""
@@ -163,18 +199,23 @@ class IndexBrowser(IndexReader):
         )
         return [MessageLatency(**row) for row in rows]
 
-    def gmp_deliveries(self, limit: int, lane: tuple[int, int] | None = None) -> list[GmpDelivery]:
+    def gmp_deliveries(
+        self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
+    ) -> list[GmpDelivery]:
         """What GMPs did for the newest messages.
 
         Args:
             limit: messages looked at.
             lane: source and destination chain; None for all lanes.
+            since: Unix seconds, before which no message was seen first; None for any time.
         """
         source, destination = lane or (None, None)
-        chosen = f"where {_LANE[0]}" if lane else ""
+        conditions = [*(_LANE if lane else ()), *(() if since is None else (f"{SEEN} >= :since",))]
+        chosen = f"where {' and '.join(conditions)}" if conditions else ""
         rows = self._rows(
             f"""
-            select r.gmp, r.dispatches, r.dispatch_failures, r.received_time - m.source_time as seconds, r.duplicates,
+            select r.gmp, r.dispatches, r.dispatch_failures, r.duplicates,
+              r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds,
               coalesce(r.received_block > m.executed_block or
                 (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
             from (select * from messages {chosen} order by {SEEN} desc, message_id desc limit :limit) m
@@ -183,6 +224,7 @@ class IndexBrowser(IndexReader):
             limit=limit,
             source_chain=source,
             destination_chain=destination,
+            since=since,
         )
         return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
 
@@ -195,9 +237,7 @@ class IndexBrowser(IndexReader):
             slots: how many there are.
             lane: source and destination chain; None for all lanes.
         """
-        times = {"since": since, "until": since + step * slots, "step": step, "width": width_for(since, step)}
-        times |= dict(zip(("source_chain", "destination_chain"), lane or (0, 0), strict=True))
-        chosen = f" and {_LANE[0]}" if lane else ""
+        times, chosen = _stretches(since, step, slots, lane)
         lanes = self._rows(history_of("source_chain, destination_chain", f"gmp = 0{chosen}"), **times)
         gmps = self._rows(history_of("gmp", f"gmp > 0{chosen}"), **times)
         figures = ("slot", "messages", "arrived", "p50", "p95")
@@ -211,11 +251,38 @@ class IndexBrowser(IndexReader):
             *(Traffic(lane=None, gmp=row["gmp"], **{one: row[one] for one in figures}) for row in gmps),
         ]
 
+    def tallies(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Tally]:
+        """The same messages over all stretches together; see `traffic`."""
+        times, chosen = _stretches(since, step, slots, lane)
+        lanes = self._rows(tally_of("source_chain, destination_chain", f"gmp = 0{chosen}"), **times)
+        gmps = self._rows(tally_of("gmp", f"gmp > 0{chosen}"), **times)
+        by_lane = groupby(lanes, key=lambda row: (row["source_chain"], row["destination_chain"]))
+        by_gmp = groupby(gmps, key=lambda row: row["gmp"])
+        return [
+            *(Tally(lane=ends, gmp=None, **_tallied(rows)) for ends, rows in by_lane),
+            *(Tally(lane=None, gmp=gmp, **_tallied(rows)) for gmp, rows in by_gmp),
+        ]
+
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""
         rows = self._rows("select * from lane_checks order by chain_id, direction, other_chain")
         names = [field.name for field in fields(LaneCheckRecord)]
         return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
+
+
+def _stretches(since: int, step: int, slots: int, lane: tuple[int, int] | None) -> tuple[dict[str, int], str]:
+    """Arguments of `history_of` and `tally_of`, and a condition that goes with them."""
+    times = {"since": since, "until": since + step * slots, "step": step, "width": width_for(since, step)}
+    times |= dict(zip(("source_chain", "destination_chain"), lane or (0, 0), strict=True))
+    return times, f" and {_LANE[0]}" if lane else ""
+
+
+def _tallied(rows: Iterable[Row]) -> dict[str, Any]:
+    found = [(row["seconds"], row["messages"]) for row in rows]
+    return {
+        "messages": sum(number for _, number in found),
+        "arrived": tuple((seconds, number) for seconds, number in found if seconds != NOT_ARRIVED),
+    }
 
 
 def _is_of_time(message: MessageRecord, wanted: MessageFilter) -> bool:
@@ -252,6 +319,8 @@ def _indexed(wanted: MessageFilter) -> Sequence[str]:
         return ("message_id in :among",)
     if wanted.account is not None:
         return ("sender = :account", "recipient = :account and sender <> :account")
+    if wanted.retried:
+        return (_RETRIED,)
     if wanted.status is not None:
         stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
         reported = _UNDECIDED if wanted.status in _REPORTED_AS else ()
@@ -265,13 +334,15 @@ def _indexed(wanted: MessageFilter) -> Sequence[str]:
 
 
 def _filter(wanted: MessageFilter) -> list[str]:
-    by_lane = _indexed(wanted) == _LANE
+    by_lane, by_retry = _indexed(wanted) == _LANE, _indexed(wanted) == (_RETRIED,)
     conditions = {
         _BY_STATUS: None if wanted.status is Status.DIVERGED else wanted.status,
         "source_chain = :source_chain": None if by_lane else wanted.source_chain,
         "destination_chain = :destination_chain": None if by_lane else wanted.destination_chain,
         "((dispatched | received) & :gmp) <> 0": wanted.gmp,
         "kind = :kind": wanted.kind,
+        _RETRIED: True if wanted.retried and not by_retry else None,
+        "coalesce(attempts, 0) = 0": True if wanted.retried is False else None,
         "(sender = :account or recipient = :account)": wanted.account if wanted.among is not None else None,
     }
     return [condition for condition, value in conditions.items() if value is not None]

@@ -31,7 +31,7 @@ class Dispatch:
 
     lane: Lane
     gmp: int
-    seconds: int | None  # from the route to its receipt; None: silent
+    seconds: int | None  # from the attempt in which it first took the message to its receipt; None: silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,8 @@ class GmpHealth:
     Attributes:
         dispatched: messages that it took, at most `NEWEST`.
         delivered: of these.
-        latency_p50: seconds from the route to the receipt; None if none was delivered.
+        latency_p50: seconds from the attempt in which it first took a message to its receipt, so that no other GMP's silence is in
+            it; None if none was delivered.
     """
 
     lane: Lane
@@ -98,7 +99,8 @@ def recent_dispatches(
     """
     chosen = text(
         f"""
-        select m.source_chain, m.destination_chain, r.gmp, r.received_time - m.source_time as seconds
+        select m.source_chain, m.destination_chain, r.gmp,
+          r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds
         from (
           select * from messages where source_time is not null {_OF_LANE if lane else ""} order by {SEEN} desc limit :messages
         ) m

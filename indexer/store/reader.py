@@ -293,7 +293,7 @@ class IndexReader:
         rows = self._rows(
             """
             select r.message_id, m.source_chain, m.destination_chain, r.gmp, m.dispatched, m.quorum, m.source_time,
-              r.received_time, m.executed_time, f.final_time, r.received_transaction, m.source_transaction, m.attempts,
+              coalesce(r.dispatched_time, m.source_time) as dispatched_time, r.received_time, m.executed_time, f.final_time, r.received_transaction, m.source_transaction, m.attempts,
               coalesce(r.received_block > m.executed_block or
                 (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
             from (select * from messages where source_time is not null order by source_time desc limit :limit) m
@@ -312,6 +312,7 @@ class IndexReader:
                 dispatched=frozenset(number for number in range(1, 17) if row["dispatched"] >> (number - 1) & 1),
                 quorum=row["quorum"],
                 source_time=row["source_time"],
+                dispatched_time=row["dispatched_time"],
                 received_time=row["received_time"],
                 executed_time=row["executed_time"],
                 final_time=row["final_time"],

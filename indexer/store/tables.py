@@ -27,7 +27,7 @@ from bridge.protocol import retry_requests as format_
 from bridge.protocol.message import Kind
 from indexer.model import schemas
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 
 
 class Uint64(TypeDecorator[int]):
@@ -148,6 +148,15 @@ for _name, _columns in {
 }.items():
     Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
+_retried = messages.c.attempts > 0
+Index(
+    "messages_retried",
+    text(f"{SEEN}, message_id"),
+    _table=messages,
+    sqlite_where=_retried,
+    postgresql_where=_retried,
+)
+
 receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
 
 traffic: Final = Table(
@@ -161,7 +170,7 @@ traffic: Final = Table(
             "source_chain",
             "destination_chain",
             "gmp",  # 0: the message itself
-            "seconds",  # from the creation until it was executed, or this GMP had delivered it
+            "seconds",  # until it was executed, from the creation on; until this GMP had delivered it, from when it first took it
         )
     ),
     Column("messages", BigInteger, nullable=False),

@@ -33,7 +33,8 @@ def _tally(chosen: str) -> str:
         ), o as (
           select source_chain, destination_chain, 0 as gmp, source_time, executed_time - source_time as seconds from m
           union all
-          select m.source_chain, m.destination_chain, r.gmp, m.source_time, r.received_time - m.source_time
+          select m.source_chain, m.destination_chain, r.gmp, m.source_time,
+            r.received_time - coalesce(r.dispatched_time, m.source_time)
           from m join receipts r on r.message_id = m.message_id where r.dispatches > 0
         ), t as (
           select source_chain, destination_chain, gmp, source_time, count(*) as messages, case
@@ -109,4 +110,13 @@ def history_of(group: str, chosen: str) -> str:
           min(case when seconds >= 0 and place * 100 >= arrived * 50 then seconds end) as p50,
           min(case when seconds >= 0 and place * 100 >= arrived * 95 then seconds end) as p95
         from ranked group by {group}, slot order by {group}, slot
+    """
+
+
+def tally_of(group: str, chosen: str) -> str:
+    """Messages by group and seconds over all stretches of time; takes `:width`, `:since` and `:until`. See `history_of`."""
+    return f"""
+        select {group}, seconds, cast(sum(messages) as bigint) as messages from traffic
+        where width = :width and since >= :since and since < :until and {chosen}
+        group by {group}, seconds order by {group}, seconds
     """

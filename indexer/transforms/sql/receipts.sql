@@ -24,6 +24,7 @@ select
   message_id,
   over_gmp as gmp,
   count(case when event in ('MessageRouted', 'MessageRetried') then 1 end) as dispatches,
+  min(case when event in ('MessageRouted', 'MessageRetried') then block_time end) as dispatched_time,
   max(case event when 'MessageRouted' then 0 when 'MessageRetried' then attempt end) as last_attempt,
   count(case event when 'DispatchFailed' then 1 end) as dispatch_failures,
   max(case nth_receipt when 1 then chain_id end) as received_chain,

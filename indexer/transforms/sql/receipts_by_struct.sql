@@ -1,7 +1,7 @@
 -- One row per message and GMP, as `receipts.sql` has it: by one aggregate, without a sort of all events. For Spark. A struct
 -- compares by its first fields, the event's place.
 select
-  message_id, gmp, dispatches, last_attempt, dispatch_failures,
+  message_id, gmp, dispatches, dispatched_time, last_attempt, dispatch_failures,
   first.chain_id as received_chain,
   first.block_number as received_block,
   first.log_index as received_log_index,
@@ -16,6 +16,7 @@ from (
     message_id,
     over_gmp as gmp,
     count(case when event in ('MessageRouted', 'MessageRetried') then 1 end) as dispatches,
+    min(case when event in ('MessageRouted', 'MessageRetried') then block_time end) as dispatched_time,
     max(case event when 'MessageRouted' then 0 when 'MessageRetried' then attempt end) as last_attempt,
     count(case event when 'DispatchFailed' then 1 end) as dispatch_failures,
     min(case event when 'MessageReceived' then struct(block_number, log_index, chain_id, block_time, transaction_hash) end) as first,

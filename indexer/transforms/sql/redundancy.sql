@@ -12,7 +12,7 @@ select
   count(case when place = 1 then 1 end) as came_first,
   median(case when place = 1 then next_time - received_time end) as lead_p50,
   count(case when was_late then 1 end) as late_receipts,
-  percentile_disc(0.50) within group (order by received_time - source_time) as latency_p50,
-  percentile_disc(0.95) within group (order by received_time - source_time) as latency_p95
+  percentile_disc(0.50) within group (order by received_time - dispatched_time) as latency_p50,
+  percentile_disc(0.95) within group (order by received_time - dispatched_time) as latency_p95
 from ordered
 group by gmp

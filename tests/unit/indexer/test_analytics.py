@@ -40,6 +40,7 @@ def delivery(number: int, gmp: int, seconds: int, **changes: Any) -> Delivery:
         "dispatched": frozenset({1, 2, 3}),
         "quorum": 2,
         "source_time": START,
+        "dispatched_time": START,
         "received_time": START + seconds,
         "executed_time": None,
         "final_time": None,
@@ -91,6 +92,15 @@ def test_shares_say_who_was_first_by_how_much_and_who_in_vain() -> None:
         3: (2, 1, 4, 1),
     }
     assert (shares[1].latency_p50, shares[1].latency_p95) == (10, 100)
+
+
+def test_a_gmp_that_was_asked_first_in_a_retry_is_not_blamed_for_the_wait_before_it() -> None:
+    late = delivery(7, 1, 14, dispatched_time=START + 12, dispatched=frozenset({1, 2}), quorum=1)
+    (share,) = gmp_shares([late])
+    assert (share.latency_p50, share.latency_p95) == (2, 2)
+    (alone,) = [one for one in alternatives([late]) if one.gmps == (1,)]
+    assert alone.latency_p50 == 2
+    assert {one.stage: one.p50 for one in stages([late])} == {"delivered": 14, "quorum": 14}, "the message waited"
 
 
 def test_stages_are_first_receipt_quorum_execution_and_its_finality_in_this_order() -> None:

@@ -19,6 +19,7 @@ from tests.unit.indexer.world import (
     gmp_pause_set,
     policy_set,
     received,
+    retried,
     routed,
     sent_message,
 )
@@ -65,6 +66,20 @@ def stalled(world: World, gmps: int = 0b1, nonce: int = 11, **changes: int) -> M
 def test_healthy_gmps_come_first_then_silent_ones_and_the_one_already_tried_last_however_healthy(world: World) -> None:
     history(world, hyperlane=1, axelar=None, wormhole=9, layerzero=3, ccip=5)
     assert ranking(world, stalled(world, gmps=0b1)) == (L, C, W, A, H)
+
+
+def test_a_gmp_that_was_asked_after_another_ones_silence_is_ranked_by_its_own_time(world: World) -> None:
+    silent, retried_over, slow = sent_message(1, quorum=1), sent_message(2, quorum=1), sent_message(3, quorum=1)
+    world.happens(world.alpha, *(routed(one, gmps=0b10) for one in (silent, retried_over)), routed(slow, gmps=0b100))
+    world.let_pass(60, world.alpha)
+    world.happens(world.alpha, retried(retried_over, 1, gmps=0b1000))
+    world.let_pass(2, world.alpha)
+    world.happens(world.beta, *(received(*one) for one in ((retried_over, L), (slow, W))), executed(slow))
+    with world.reader() as reader:
+        seconds = {one.gmp: one.seconds for one in reader.dispatches(10) if one.seconds is not None}
+    assert seconds == {L: 2, W: 62}
+    world.let_pass(200)
+    assert ranking(world, stalled(world, gmps=0b1, nonce=4))[:2] == (L, W)
 
 
 def test_a_gmp_that_has_done_nothing_yet_is_neither_preferred_nor_shunned(world: World) -> None:
