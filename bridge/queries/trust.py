@@ -181,6 +181,7 @@ class Assessment:
     direction: DirectionTrust
     gmps: tuple[GmpAssessment, ...]
     forgers: MinimalSets  # who has to be corrupted for a forged message to execute
+    roles: Mapping[str, str]  # by operator, what it is here
     findings: tuple[Finding, ...]
     stops: tuple[str, ...]
     could_change: tuple[str, ...]
@@ -198,6 +199,18 @@ def grade_of(findings: Iterable[Finding]) -> str:
         return "F"
     serious = severities.count(Severity.SERIOUS)
     return "D" if serious > 1 else "C" if serious else "B" if severities else "A"
+
+
+def grade_reason(findings: Iterable[Finding]) -> str:
+    """Why the grade is what it is, after ``because`` or by itself."""
+    found = list(findings)
+    for severity in (Severity.CRITICAL, Severity.SERIOUS, Severity.NOTICE):
+        codes = [one.code for one in found if one.severity is severity]
+        if codes:
+            number = f"{len(codes)} {severity} findings" if len(codes) > 1 else f"a {severity} finding"
+            number = number.replace("notice findings", "notices").replace("a notice finding", "a notice")
+            return f"of {number}: {', '.join(dict.fromkeys(codes))}"
+    return "there is no finding"
 
 
 def lane_ends(deployment: Deployment, lane: str) -> tuple[ChainDeployment, ChainDeployment]:
@@ -356,6 +369,7 @@ def assess(direction: DirectionTrust, operators: Operators) -> Assessment:
         direction=direction,
         gmps=gmps,
         forgers=forgers,
+        roles=_roles(direction, gmps, operators),
         findings=tuple(_findings(direction, gmps, forgers, operators)),
         stops=tuple(_stops(direction)),
         could_change=tuple(_could_change(direction)),
@@ -528,6 +542,32 @@ def _stops(direction: DirectionTrust) -> Iterator[str]:
             yield from (f"{gmp_name(gmp.gmp)}: {stop}" for stop in gmp.stops)
 
 
+def _roles(direction: DirectionTrust, gmps: Iterable[GmpAssessment], operators: Operators) -> dict[str, str]:
+    """By operator, what it is on this direction of a lane: whose verifier, and what it may change at once."""
+    roles: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+
+    def note(requirement: Requirement | None, role: str, whose: str) -> None:
+        for operator in sorted({operators.of(party) for party in parties_of(requirement or any_of([]))}):
+            if whose not in roles[operator][role]:
+                roles[operator][role].append(whose)
+
+    for one in gmps:
+        if one.counts and isinstance(one.trust, GmpTrust):
+            verifiers = {operators.of(party) for party in parties_of(one.trust.verifiers)}
+            note(one.trust.verifiers, "only verifier of" if len(verifiers) == 1 else "verifier of", one.name)
+            for control in one.trust.controls:
+                if control.forges:
+                    signs = "signer for the " if control.account.kind is AccountKind.SAFE else ""
+                    note(control.account.at_once, f"{signs}{control.role} behind", one.name)
+    for control in direction.controls:
+        if control.forges:
+            note(control.account.at_once, f"{control.role} of Waybill's", control.contract)
+    return {
+        operator: "; ".join(f"{role} {', '.join(whose)}" for role, whose in found.items())
+        for operator, found in roles.items()
+    }
+
+
 def _could_change(direction: DirectionTrust) -> Iterator[str]:
     for gmp in direction.gmps:
         if isinstance(gmp, GmpTrust):
@@ -584,10 +624,12 @@ def assessment_value(assessment: Assessment) -> dict[str, Any]:
     return {
         "direction": direction.name,
         "grade": assessment.grade,
+        "because": grade_reason(assessment.findings),
         "recipient": direction.recipient,
         "floor": direction.floor,
         "quorum": direction.quorum,
         "forgers": sets_value(assessment.forgers),
+        "roles": dict(assessment.roles),
         "gmps": [_gmp_value(one) for one in assessment.gmps],
         "findings": [
             {"code": one.code, "severity": one.severity.value, "gmp": one.gmp or None, "text": one.text}

@@ -60,6 +60,10 @@ TERMS: Final = {
     "stalled": "Too few GMPs have delivered the message in the time that its lane usually takes.",
     "atomic action": "A change on several chains that happens on all of them or on none.",
     "dead letter": "A delivery that the relayer gave up. An operator decides about it.",
+    "floor": "The least quorum on a lane for recipients that have set none of their own.",
+    "tripwire": "A key that may pause a GMP for hours once it has vouched for what was never sent.",
+    "DVN": "Decentralised verifier network: one of those who verify messages for LayerZero.",
+    "ISM": "Interchain security module: the contract that says who verifies messages for Hyperlane.",
     "diverged": "Facts on the chains, or in the index, contradict each other.",
 }
 """What words of the pages mean; docs/glossary.md says more."""
@@ -89,6 +93,7 @@ def environment(**shared: Any) -> Environment:
         "counted": counted,
         "harmless": harmless,
         "coded": coded,
+        "trust_role": lambda party, roles: roles.get(party, ""),
     }
     made.globals |= {"term": term, "terms": TERMS, **shared}
     return made

@@ -60,7 +60,7 @@ class AxelarTrust(BaseTrustReader):
             config=config,
             verifiers=Quorum(threshold, signers),
             controls=tuple(controls),
-            finality=Finality("as Axelar's verifiers wait on the source; no contract says it"),
+            finality=Finality("what each verifier has set for itself, which is not on chain"),
             stops=("Axelar's owner may pause the gateway",),
             notes=(note,) if older else (),
             watch={ends.destination.chain_id: watch([gateway], _EVENTS)},

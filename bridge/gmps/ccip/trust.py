@@ -108,7 +108,7 @@ class CcipTrust(BaseTrustReader):
             verifiers=verifiers[0] if len(verifiers) == 1 else any_of(verifiers),
             controls=tuple(controls),
             defaults=("verifiers",) if left_open else (),
-            finality=Finality("as the oracles and verifiers are configured; no contract of this chain says it"),
+            finality=Finality("what oracles and verifiers have set for themselves, which is not on chain"),
             stops=("the owner of RMNRemote may curse the source: the off-ramp then takes nothing of it",),
             watch={ends.destination.chain_id: watch(watched, _EVENTS)},
         )

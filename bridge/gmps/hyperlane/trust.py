@@ -83,7 +83,7 @@ class HyperlaneTrust(BaseTrustReader):
             config=config,
             verifiers=tree.verifiers,
             controls=tuple(controls),
-            finality=Finality("as each validator has set its reorg period; no contract says it"),
+            finality=Finality("what each validator has set for itself (reorg period), which is not on chain"),
             defaults=("ISM",) if chosen == NOBODY else (),
             stops=tree.stops,
             notes=tree.notes,

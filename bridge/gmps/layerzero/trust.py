@@ -91,7 +91,7 @@ class LayerZeroTrust(BaseTrustReader):
             controls=tuple(
                 await self._controls(chain, endpoint, library, app, is_default=is_default, has_defaults=bool(defaults))
             ),
-            finality=Finality(f"{config[0]} blocks", blocks=config[0]),
+            finality=Finality(f"{config[0]} {'block' if config[0] == 1 else 'blocks'}", blocks=config[0]),
             defaults=(*(["receive library"] if is_default else []), *defaults),
             stops=("a DVN that is paused verifies nothing",),
             watch={ends.destination.chain_id: watch((endpoint, library, *value["dvns"]), _EVENTS)},

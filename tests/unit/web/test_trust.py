@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,20 @@ from typing import Any
 import pytest
 
 from bridge.domain.ports import UnansweredError
-from tests.unit.web.explorer import World, text_of
+from tests.unit.web.explorer import World, patient, text_of
 
-SETS = {"smallest": 1, "complete": True, "sets": [{"size": 1, "groups": [], "text": "<b>Cluster</b>"}]}
+KEY = "0x84eA74d481Ee0A5332c457a4d796187F6Ba67fEB"
+
+
+def group(count: int, *among: str) -> dict[str, Any]:
+    return {"size": count, "groups": [{"count": count, "among": list(among)}], "text": "in a terminal"}
+
+
+SETS = {
+    "smallest": 1,
+    "complete": True,
+    "sets": [group(1, "<b>Cluster</b>"), group(1, KEY), group(2, "0xa", "0xb", "0xc"), group(2, "0xa", "0xd", "0xe")],
+}
 
 
 @pytest.fixture
@@ -27,17 +40,20 @@ def value(lane: str) -> dict[str, Any]:
     direction = {
         "direction": "alpha → beta",
         "grade": "F",
+        "because": "of a critical finding: ONE_OPERATOR",
         "quorum": 1,
+        "roles": {KEY: "only verifier of layerzero", "0xd": "owner of Waybill's router"}
+        | dict.fromkeys(("0xa", "0xb", "0xc"), "verifier of hyperlane"),
         "forgers": SETS,
         "gmps": [
             {"gmp": "hyperlane", "read": True, "verifiers": SETS, "finality": "final blocks"},
             {"gmp": "signet", "read": False, "reason": "this version has no reader of it"},
         ],
-        "findings": [finding],
+        "findings": [finding, finding | {"code": "GUARDIAN_MISSING", "severity": "serious"}],
         "stops": ["the guardian"],
         "couldChange": ["the owner"],
     }
-    return {"lane": lane, "grade": "F", "directions": [direction]}
+    return {"lane": lane, "grade": "F", "directions": [direction, direction | {"direction": "beta → alpha"}]}
 
 
 def test_the_page_says_who_could_forge_and_what_is_not_read(world: World) -> None:
@@ -54,6 +70,17 @@ def test_the_page_says_who_could_forge_and_what_is_not_read(world: World) -> Non
     assert "grade F" in said
     assert "ONE_OPERATOR : one operator is enough" in said
     assert "&lt;b&gt;Cluster" in page.text, "names come from files"
+    assert "F because of a critical finding: ONE_OPERATOR." in said
+    assert "B : notices only." in said, "the scale of grades"
+    assert f"1 operator , only verifier of layerzero: {KEY}" in said
+    assert "2 operators , 2 of these 3, each a verifier of hyperlane: 0xa , 0xb , 0xc" in said
+    assert "2 of these 3: verifier of hyperlane 0xa , owner of Waybill's router 0xd , 0xe" in said
+    assert '<span class="state bad">critical</span>' in page.text
+    assert '<span class="state warn">serious</span>' in page.text, "another colour than a critical one"
+    assert "1 GMP must deliver: that is the floor" in said
+    assert "The way back: beta → alpha" in said
+    for word in ("floor", "tripwire", "DVN", "ISM"):
+        assert f"<dt>{word}</dt>" in page.text.partition("<footer")[2]
     assert "signet not read this version has no reader of it" in said
     assert "waybill trust alpha:beta" in said
     explorer.get("/lanes/alpha/beta/trust")
@@ -74,3 +101,21 @@ def test_a_lane_that_is_none_and_a_chain_without_an_answer_are_said(world: World
 
 def test_an_explorer_without_chains_says_that_it_has_nothing_yet(world: World) -> None:
     assert "being read" in world.explorer().get("/lanes/beta/alpha/trust").text
+
+
+def test_a_page_that_waits_for_the_chains_loads_again_by_itself(world: World) -> None:
+    told = threading.Event()
+
+    def slow(lane: str) -> dict[str, Any]:
+        told.wait(60)
+        return value(lane)
+
+    explorer = world.explorer(patient(patience=0.0), trust=slow)
+    body = explorer.get("/lanes/alpha/beta/trust").text
+    assert 'http-equiv="refresh"' in body
+    assert "The page loads again by itself" in body
+    told.set()
+    until = time.monotonic() + 60
+    while 'http-equiv="refresh"' in (body := explorer.get("/lanes/alpha/beta/trust").text):
+        assert time.monotonic() < until
+    assert "grade F" in text_of(body)
