@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
 from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import Index, PausedThing, Traffic
+from bridge.protocol.indexed import Index, PausedThing, Tally, Traffic
 from bridge.protocol.status import Status
 from bridge.queries.lanes import chain_name, gmp_name, is_late, lane_name
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
@@ -38,12 +39,95 @@ class Concern:
         text: what it is, in a sentence.
         path: the explorer's page about it.
         command: says more, or does something about it; None if the page does.
+        who: should act, if it needs a person.
     """
 
     is_bad: bool
     text: str
     path: str
     command: str | None = None
+    who: str = ""
+
+
+_INDEX_OPERATOR: Final = "who runs the index"
+_RELAYER_OPERATOR: Final = "who runs the relayer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayerProgress:
+    """How far the relayer has read one chain.
+
+    Attributes:
+        chain_id: which one.
+        block: the last one that it has read.
+        waiting: blocks that are final by what the index has read, and that the relayer has not read.
+        unchanged_since: when it was first seen there, Unix seconds.
+    """
+
+    chain_id: int
+    block: int
+    waiting: int
+    unchanged_since: float
+
+
+class RelayerWatch:
+    """Notes when the relayer was seen to move on: its store says where it is, and not since when."""
+
+    def __init__(self) -> None:
+        """Has seen nothing yet."""
+        self._seen: dict[int, tuple[int, float]] = {}
+
+    def look(self, store: Store | None, index: Index | None, now: float) -> list[RelayerProgress]:
+        """How far it is on each chain that the index has read; nothing if it has not run.
+
+        Args:
+            store: the relayer's.
+            index: of the network.
+            now: Unix seconds.
+        """
+        found = []
+        for chain in index.chains() if index and store else ():
+            cursor = store.observations.cursor(chain.chain_id) if store else None
+            if cursor is None:
+                continue
+            block = cursor.position.number
+            if self._seen.get(chain.chain_id, (None, now))[0] != block:
+                self._seen[chain.chain_id] = (block, now)
+            found.append(
+                RelayerProgress(
+                    chain_id=chain.chain_id,
+                    block=block,
+                    waiting=max(0, chain.final_block - block),
+                    unchanged_since=self._seen[chain.chain_id][1],
+                )
+            )
+        return found
+
+
+def summary(counts: Mapping[Status, int], dead_letters: int) -> str:
+    """All messages in a line, with zeros where zeros are good news.
+
+    Args:
+        counts: messages by state.
+        dead_letters: that wait for a decision.
+    """
+    on_the_way = sum(counts.get(status, 0) for status in _ON_THE_WAY)
+    shown = [
+        (counts.get(Status.EXECUTED, 0), "executed"),
+        (on_the_way, "on the way"),
+        (counts.get(Status.STALLED, 0), "stalled"),
+    ]
+    others = (status for status in Status if status not in (*_ON_THE_WAY, Status.EXECUTED, Status.STALLED))
+    shown += [(counts[one], one.replace("_", " ").lower()) for one in others if counts.get(one)]
+    total = sum(counts.values())
+    wait = "dead letter waits" if dead_letters == 1 else "dead letters wait"
+    return (
+        f"{total} {'message' if total == 1 else 'messages'}: {', '.join(f'{number} {name}' for number, name in shown)}. "
+        f"{dead_letters} {wait} for a decision."
+    )
+
+
+_ON_THE_WAY: Final = (Status.UNFUNDED, Status.ROUTED, Status.RECEIVED, Status.EXECUTION_DEFERRED)
 
 
 def concerns(
@@ -55,6 +139,7 @@ def concerns(
     *,
     counts: Mapping[Status, int],
     contradictions: int,
+    relayer: Sequence[RelayerProgress],
     breaker: BreakerSettings,
     max_lag: float,
     now: float,
@@ -69,18 +154,20 @@ def concerns(
         incidents: the tripwire's, as `bridge.queries.incidents.incident_value`.
         counts: messages by state.
         contradictions: facts that contradict one another.
+        relayer: how far it is, by `RelayerWatch`.
         breaker: when breakers trip.
-        max_lag: seconds of block time by which the index may be behind.
+        max_lag: seconds of block time by which the index may be behind, and for which a relayer may stand still.
         now: Unix seconds.
     """
     found = [
         *_incidents(incidents, now),
         *_of_index(deployment, index, max_lag, now),
+        *_standing(deployment, relayer, max_lag, now),
         *_of_relayer(deployment, store, dead_letters, breaker, now),
     ]
     if contradictions:
         text = f"Facts that contradict each other: {contradictions}"
-        found.append(Concern(is_bad=True, text=text, path="/faults"))
+        found.append(Concern(is_bad=True, text=text, path="/faults", who="who runs the index, with the evidence"))
     for status, text in _WAITS.items():
         if counts.get(status):
             found.append(
@@ -97,6 +184,7 @@ def _incidents(incidents: Sequence[Mapping[str, Any]], now: float) -> list[Conce
             + ("" if one["state"] == "PAUSED" else ", and it is not paused"),
             path="/gmps",
             command=f"waybill incident show {one['id']}",
+            who="the router's guardian or owner",
         )
         for one in incidents
         if one["state"] != "PAUSED" or (one["pausedUntil"] or 0) > now
@@ -106,13 +194,15 @@ def _incidents(incidents: Sequence[Mapping[str, Any]], now: float) -> list[Conce
 def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: float) -> list[Concern]:
     if index is None:
         text = "No index has run yet, so that nothing is known of the chains"
-        return [Concern(is_bad=True, text=text, path="/lanes", command="waybill index run")]
+        return [Concern(is_bad=True, text=text, path="/lanes", command="waybill index run", who=_INDEX_OPERATOR)]
     found = []
     for chain in index.chains():
         name = chain_name(deployment, chain.chain_id)
         if chain.halted is not None:
             text = f"The index has halted on {name}: nothing newer is known of it"
-            found.append(Concern(is_bad=True, text=text, path="/lanes", command="waybill index status"))
+            found.append(
+                Concern(is_bad=True, text=text, path="/lanes", command="waybill index status", who=_INDEX_OPERATOR)
+            )
         elif is_late(chain, max_lag):
             text = f"The index is {chain.lag_seconds} s behind {name}"
             found.append(Concern(is_bad=False, text=text, path="/lanes"))
@@ -129,6 +219,21 @@ def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: 
     return found
 
 
+def _standing(deployment: Deployment, relayer: Sequence[RelayerProgress], max_lag: float, now: float) -> list[Concern]:
+    found = []
+    for one in relayer:
+        if one.waiting and now - one.unchanged_since > max_lag:
+            at = datetime.fromtimestamp(one.unchanged_since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            text = (
+                f"The relayer has read nothing of {chain_name(deployment, one.chain_id)} since {at} or earlier; "
+                f"final blocks that wait for it: {one.waiting}"
+            )
+            found.append(
+                Concern(is_bad=True, text=text, path="/lanes", command="waybill relayer run", who=_RELAYER_OPERATOR)
+            )
+    return found
+
+
 def _of_relayer(
     deployment: Deployment,
     store: Store | None,
@@ -140,14 +245,20 @@ def _of_relayer(
     waiting = dead_letters.counts().get(LetterStatus.PENDING_REVIEW, 0) if dead_letters else 0
     if waiting:
         text = f"Deliveries that were given up and wait for a decision: {waiting}"
-        found.append(Concern(is_bad=True, text=text, path="/dead-letters?status=PENDING_REVIEW"))
+        found.append(Concern(is_bad=True, text=text, path="/dead-letters?status=PENDING_REVIEW", who="an operator"))
     if store is None:
         return found
     for change in store.lanes.held():
         name = lane_name(deployment, change.lane.source_chain, change.lane.destination_chain)
         text = f"The relayer holds back {name}: {change.state.value.lower()}"
         found.append(
-            Concern(is_bad=change.state.value == "HALTED", text=text, path="/lanes", command="waybill lane list")
+            Concern(
+                is_bad=change.state.value == "HALTED",
+                text=text,
+                path="/lanes",
+                command="waybill lane list",
+                who=_RELAYER_OPERATOR,
+            )
         )
     for (gmp, destination), one in sorted(breakers(store.figures.recent(now - breaker.memory), breaker).items()):
         if one.state(now) is not BreakerState.CLOSED:
@@ -165,12 +276,19 @@ class History:
         step: seconds of each.
         lanes: by source and destination chain, each stretch's figures; None where there was nothing.
         gmps: the same by GMP.
+        whole: by lane and by GMP, all stretches together.
     """
 
     since: int
     step: int
     lanes: Mapping[tuple[int, int], Sequence[Traffic | None]]
     gmps: Mapping[int, Sequence[Traffic | None]]
+    whole: Mapping[tuple[int, int] | int, Tally]
+
+    @property
+    def messages(self) -> int:
+        """Created in this time, on all lanes that this is a history of."""
+        return sum(self.whole[lane].messages for lane in self.lanes)
 
 
 def history(index: Index, span: str, now: float, lane: tuple[int, int] | None = None) -> History:
@@ -191,4 +309,13 @@ def history(index: Index, span: str, now: float, lane: tuple[int, int] | None = 
             lanes.setdefault(one.lane, [None] * slots)[one.slot] = one
         elif one.gmp is not None:
             gmps.setdefault(one.gmp, [None] * slots)[one.slot] = one
-    return History(since=since, step=step, lanes=dict(sorted(lanes.items())), gmps=dict(sorted(gmps.items())))
+    tallies = index.tallies(since, step, slots, lane)
+    whole = {key: one for one in tallies if (key := one.gmp if one.lane is None else one.lane) is not None}
+    # Between the two a message may have come: what one of them does not know, the other leaves out.
+    return History(
+        since=since,
+        step=step,
+        lanes={key: found for key, found in sorted(lanes.items()) if key in whole},
+        gmps={key: found for key, found in sorted(gmps.items()) if key in whole},
+        whole=whole,
+    )

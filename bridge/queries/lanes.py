@@ -23,10 +23,11 @@ from bridge.protocol.indexed import (
     LaneCheckRecord,
     MessageLatency,
     Spending,
+    Tally,
 )
 
 SAMPLE: Final = 500
-"""Newest messages that the figures are of: at most, per lane, and of all lanes together for GMPs."""
+"""Newest messages that the figures of a lane are of, and what GMPs refused, repeated and delivered too late: at most."""
 
 _LANES_TOGETHER: Final = 1_000
 """Newest messages that the figures of all lanes look at, spread over the lanes."""
@@ -170,11 +171,11 @@ class GmpFigures:
     number: int
     name: str
     taken: int
-    refused: int
+    refused: int  # of the sample
     delivered: int
-    late: int  # delivered when the message had been executed already: what redundancy cost
-    repeated: int
-    seconds: Sequence[int]  # of block time, from creation to receipt, ascending
+    late: int  # of the sample, delivered when the message had been executed already: what redundancy cost
+    repeated: int  # of the sample
+    arrived: Sequence[tuple[int, int]]  # see `Tally`
     percentiles: tuple[tuple[str, float], ...]  # of these
     queue: tuple[QueueCount, ...]
 
@@ -267,7 +268,7 @@ def lane_figures(
                 destination_chain=destination,
                 newest=newest,
                 seconds=seconds,
-                percentiles=percentiles(seconds),
+                percentiles=percentiles([(one, 1) for one in seconds]),
                 deliveries=sum(item.seconds is not None for item in carried),
                 late=sum(item.was_late for item in carried),
                 repeated=sum(item.duplicates for item in carried),
@@ -281,28 +282,48 @@ def lane_figures(
 
 
 def gmp_figures(
-    deployment: Deployment, index: Index, store: Store | None, lane: Ends | None = None
+    deployment: Deployment,
+    index: Index,
+    store: Store | None,
+    tallies: Mapping[int, Tally],
+    *,
+    since: int,
+    lane: Ends | None = None,
 ) -> list[GmpFigures]:
-    """Every GMP that is deployed, or has carried one of the newest messages, of all lanes or of one."""
-    carried = index.gmp_deliveries(SAMPLE, lane)
+    """Every GMP that is deployed, or has carried a message in a time, on all lanes or on one.
+
+    Args:
+        deployment: the network.
+        index: of it.
+        store: the relayer's; None if none has run.
+        tallies: by GMP, the messages of that time.
+        since: when it begins, Unix seconds; the sample is the newest `SAMPLE` messages of it.
+        lane: source and destination chain; None for all.
+    """
+    carried = index.gmp_deliveries(SAMPLE, lane, since)
     queue = [one for one in _queue(store) if lane in (None, (one.source_chain, one.destination_chain))]
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
-    numbers = sorted({item.gmp for item in carried} | {int(gmp) for gmp in deployed})
-    return [_gmp_figures(number, [item for item in carried if item.gmp == number], queue) for number in numbers]
+    numbers = sorted({item.gmp for item in carried} | tallies.keys() | {int(gmp) for gmp in deployed})
+    return [
+        _gmp_figures(number, tallies.get(number), [item for item in carried if item.gmp == number], queue)
+        for number in numbers
+    ]
 
 
-def _gmp_figures(number: int, carried: Sequence[GmpDelivery], queue: Sequence[QueueCount]) -> GmpFigures:
-    seconds = sorted(item.seconds for item in carried if item.seconds is not None)
+def _gmp_figures(
+    number: int, tally: Tally | None, carried: Sequence[GmpDelivery], queue: Sequence[QueueCount]
+) -> GmpFigures:
+    arrived = tally.arrived if tally else ()
     return GmpFigures(
         number=number,
         name=gmp_name(number),
-        taken=sum(item.dispatches > 0 for item in carried),
+        taken=tally.messages if tally else 0,
         refused=sum(item.dispatch_failures for item in carried),
-        delivered=len(seconds),
+        delivered=sum(messages for _, messages in arrived),
         late=sum(item.was_late for item in carried),
         repeated=sum(item.duplicates for item in carried),
-        seconds=seconds,
-        percentiles=percentiles(seconds),
+        arrived=arrived,
+        percentiles=percentiles(arrived),
         queue=tuple(count for count in queue if count.gmp == number and count.state != "DELIVERED"),
     )
 
@@ -315,11 +336,18 @@ def _queue(store: Store | None) -> list[QueueCount]:
     return store.outbox.counts() if store else []
 
 
-def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
-    """p50, p95 and p99 by nearest rank."""
-    if not ascending:
+def percentiles(counted: Sequence[tuple[int, int]]) -> tuple[tuple[str, float], ...]:
+    """p50, p95 and p99 by nearest rank; none of nothing.
+
+    Args:
+        counted: seconds, ascending, and how many messages took them.
+    """
+    total = sum(number for _, number in counted)
+    if not total:
         return ()
-    return tuple(
-        (name, float(ascending[math.ceil(share * len(ascending)) - 1]))
-        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
-    )
+    found, reached, ranks = [], 0, [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)]
+    for seconds, number in counted:
+        reached += number
+        while ranks and reached >= math.ceil(ranks[0][1] * total):
+            found.append((ranks.pop(0)[0], float(seconds)))
+    return tuple(found)

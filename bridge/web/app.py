@@ -32,7 +32,15 @@ from bridge.domain.ttl_cache import Cached, Dated
 from bridge.domain.webhooks import StillPendingError, WebhookState
 from bridge.http.gate import Gate, Limits, Refusal, client_of
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Position, Spending, with_diverged
+from bridge.protocol.indexed import (
+    ChainRecord,
+    DivergenceRecord,
+    MessageCount,
+    MessagePage,
+    Position,
+    Spending,
+    with_diverged,
+)
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import health, lanes
@@ -161,6 +169,7 @@ class Explorer:
         self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
         self._one_action: OrderedDict[bytes, Cached[FoundAction | None]] = OrderedDict()
         self._payments: OrderedDict[tuple[tuple[int, bytes], ...], Cached[Payments]] = OrderedDict()
+        self._relayer = health.RelayerWatch()
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
@@ -215,7 +224,7 @@ class Explorer:
 
     def problem(self, status_code: int, text: str) -> HTMLResponse:
         """A page that says what went wrong."""
-        title = _TITLES.get(status_code, "Something failed here" if status_code >= 500 else "Not this way")
+        title = _TITLES.get(status_code, "Something failed here" if status_code >= 500 else "This can't be shown")
         return HTMLResponse(self.render("problem.html", as_of="", title=title, text=text), status_code)
 
     def refusal(self, request: Request, status_code: int, text: str) -> Response:
@@ -235,33 +244,43 @@ class Explorer:
         past = self.histories[span].look(max(0.0, until - time.monotonic()))
         found = self.divergences.look(max(0.0, until - time.monotonic())) if index else None
         counts = self._by_status(max(0.0, until - time.monotonic()))
+        now, dead_letters = self.sources.clock(), self.sources.dead_letters()
+        relayer = self._relayer.look(self.sources.store(), index, now)
+        chains_read = index.chains() if index else []
         problems = health.concerns(
             self.sources.deployment,
             index,
             self.sources.store(),
-            self.sources.dead_letters(),
+            dead_letters,
             self.sources.incidents(),
             counts=counts or {},
             contradictions=sum(one.is_contradiction for one in found.value) if found else 0,
+            relayer=relayer,
             breaker=self.sources.breaker,
             max_lag=self.settings.max_lag,
-            now=self.sources.clock(),
+            now=now,
         )
+        waiting = dead_letters.counts().get(LetterStatus.PENDING_REVIEW, 0) if dead_letters else 0
         return self.page(
             "home.html",
             concerns=problems,
             is_known=index is None or (counts is not None and found is not None),
-            tiles=self.render("_tiles.html", counts=counts),
+            tiles=self.render("_tiles.html", counts=counts, is_filtered=False),
+            summary=health.summary(counts, waiting) if counts is not None and index else "",
+            relayer=relayer,
+            indexed=max((chain.lag_seconds for chain in chains_read), default=None),
             span=span,
             spans=health.SPANS,
             history=past.value if past else None,
             figures=figures,
             gmp_name=lanes.gmp_name,
+            percentiles=lanes.percentiles,
+            is_waiting=index is not None and (past is None or counts is None or found is None),
         )
 
     def _history(self, span: str) -> health.History | None:
         """What happened lately; None while it is being read, or without an index."""
-        found = self.histories[span].look(self.settings.patience / 3)  # pages wait for other figures too
+        found = self.histories[span].look(self.settings.patience)
         return found.value if found else None
 
     def _require_span(self, span: str) -> None:
@@ -276,20 +295,20 @@ class Explorer:
         """The list of messages, as chosen by the link."""
         chosen = read_listing(self.sources, dict(request.query_params))
         if chosen.wanted.status is Status.DEAD:  # the relayer's word; the index goes by what the chains say
-            return RedirectResponse("/dead-letters", 303)
+            return RedirectResponse("/dead-letters?from=messages", 303)
         rows = self.rows(chosen)
         return self.page(
             "messages.html",
             chosen=chosen,
             rows=rows,
             seen=fingerprint(rows),
-            tiles=self.tiles(),
+            tiles=self.tiles(is_filtered=bool(chosen.parameters)),
             has_index=self.sources.index() is not None,
         )
 
-    def tiles(self) -> str:
-        """What contradicts, and how many messages are in each state."""
-        return self.render("_tiles.html", counts=self._by_status(self.settings.patience))
+    def tiles(self, *, is_filtered: bool) -> str:
+        """What contradicts, and how many messages are in each state: of all messages, also if a part of them is listed."""
+        return self.render("_tiles.html", counts=self._by_status(self.settings.patience), is_filtered=is_filtered)
 
     def _by_status(self, patience: float) -> dict[Status, int] | None:
         """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
@@ -304,11 +323,31 @@ class Explorer:
     def live_messages(self, chosen: Listing) -> dict[str, str]:
         """The parts of a list's page that are live, as they are now."""
         as_of = self.as_of()  # read first and sent last: never newer than what it stands over
-        return {"tiles": self.tiles(), "rows": self.rows(chosen), "as_of": as_of}
+        return {"tiles": self.tiles(is_filtered=bool(chosen.parameters)), "rows": self.rows(chosen), "as_of": as_of}
 
-    def rows(self, chosen: Listing) -> str:
+    def rows(self, chosen: Listing, *, is_counted: bool = True) -> str:
         """The part of the list that is live."""
-        return self.render("_rows.html", chosen=chosen, found=self._listed(chosen, chosen.after, _ROWS))
+        found = self._listed(chosen, chosen.after, _ROWS)
+        matching = self._counted(chosen) if is_counted else None
+        return self.render("_rows.html", chosen=chosen, found=found, matching=matching)
+
+    def _counted(self, chosen: Listing) -> MessageCount | None:
+        """How many messages a choice has; None while that is not known, and of all messages: the tiles count these."""
+        index, wanted = self.sources.index(), chosen.wanted
+        if index is None or not chosen.parameters:
+            return None
+        if wanted.status is None:
+            return index.count(wanted, contradicted=())
+        contradicted = self._contradicted(self.settings.patience)
+        if contradicted is None:
+            return None
+        if chosen.parameters.keys() == {"status"} and wanted.status is not Status.ORPHANED:
+            counts = self._by_status(self.settings.patience)  # the number on its tile
+            number = None if counts is None else counts.get(wanted.status, 0)
+            return None if number is None else MessageCount(number=number, looked_at=number, is_all=True)
+        if wanted.status is Status.DIVERGED:
+            wanted = replace(wanted, among=contradicted)
+        return index.count(wanted, contradicted=contradicted)
 
     def _listed(self, chosen: Listing, after: Position | None, limit: int) -> MessagePage | None:
         """A part of a list; None while it is being looked for what contradicts."""
@@ -391,7 +430,7 @@ class Explorer:
             account=chosen.parameters["account"],
             chosen=chosen,
             figures=account_figures(index, wanted) if index else None,
-            rows=self.rows(chosen),
+            rows=self.rows(chosen, is_counted=False),
         )
 
     def message(self, message_id: bytes) -> Response:
@@ -491,6 +530,7 @@ class Explorer:
             trust=found.value if found else None,
             problem=problem,
             read_at=found.at if found else None,
+            is_waiting=found is None and not problem,
             command=self.sources.command(f"waybill trust {lane}"),
         )
 
@@ -547,7 +587,13 @@ class Explorer:
         if lane and lane not in self.ends:
             raise BadLinkError(f"lane={lane[:100]!r} can't be used; it is one of {', '.join(self.ends)}")
         index, chosen = self.sources.index(), self.ends.get(lane)
-        found = lanes.gmp_figures(self.sources.deployment, index, self.sources.store(), chosen) if index else []
+        history = self._read_history(span, chosen) if chosen else self._history(span)
+        found = []
+        if index is not None and history is not None:
+            tallies = {gmp: history.whole[gmp] for gmp in history.gmps}
+            found = lanes.gmp_figures(
+                self.sources.deployment, index, self.sources.store(), tallies, since=history.since, lane=chosen
+            )
         spending, unknown = self._spent()
         return self.page(
             "gmps.html",
@@ -557,16 +603,18 @@ class Explorer:
             spans=health.SPANS,
             lane=lane,
             lanes={name: lanes.lane_name(self.sources.deployment, *ends) for name, ends in self.ends.items()},
-            history=self._read_history(span, chosen) if chosen else self._history(span),
+            history=history,
             gmp_name=lanes.gmp_name,
+            percentiles=lanes.percentiles,
             sample=lanes.SAMPLE,
+            is_waiting=index is not None and history is None,
             figures=figures,
             # What was paid is known of all lanes together.
             paid={gmp.number: spending and not lane and lanes.paid_for_gmp(spending, gmp.number) for gmp in found},
             unknown=unknown,
         )
 
-    def dead_letters(self, status: str = "") -> Response:
+    def dead_letters(self, status: str = "", *, from_messages: bool = False) -> Response:
         """Deliveries that were given up, those that wait for a decision first."""
         try:
             chosen = LetterStatus(status) if status else None
@@ -582,6 +630,7 @@ class Explorer:
             chosen=chosen,
             counts=log.counts() if log else {},
             states=LetterStatus,
+            from_messages=from_messages,
         )
 
     def letter(self, request: Request, event_id: str) -> Response:
@@ -760,8 +809,8 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         return explorer.trust(source, destination)
 
     @app.get("/dead-letters")
-    def dead_letters(status: str = "") -> Response:
-        return explorer.dead_letters(status)
+    def dead_letters(request: Request, status: str = "") -> Response:
+        return explorer.dead_letters(status, from_messages=request.query_params.get("from") == "messages")
 
     @app.get("/dead-letters/{event_id:path}")
     def letter(request: Request, event_id: str) -> Response:

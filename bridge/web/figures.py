@@ -46,11 +46,11 @@ def traffic(name: str, history: History, slots: Sequence[Traffic | None]) -> Mar
 
 
 def latency_over_time(
-    name: str, history: History, slots: Sequence[Traffic | None], beside: Iterable[Sequence[Traffic | None]]
+    name: str, history: History, slots: Sequence[Traffic | None], beside: Iterable[Sequence[Traffic | None]] = ()
 ) -> Markup:
-    """Seconds until arrival over time: the median, and above it the 95th percentile; as high as those it stands beside."""
+    """Seconds until arrival over time: the median, and above it the 95th percentile; as high as those it is compared with."""
     values = [
-        Bar(label, (("bar-a", one.p50 or 0), ("bar-b", (one.p95 or 0) - (one.p50 or 0))) if one else ())
+        Bar(label, (("bar-a", one.p50 or 0), ("bar-c", (one.p95 or 0) - (one.p50 or 0))) if one else ())
         for label, one in zip(_labels(history), slots, strict=True)
     ]
     longest = max((one.p95 or 0 for row in beside for one in row if one), default=0)
@@ -68,12 +68,14 @@ def _labels(history: History) -> list[str]:
 
 def lane_latency(lane: LaneFigures) -> Markup:
     """How long messages took to their execution."""
-    return spread(f"Seconds from creation to execution, {lane.name}", lane.seconds, lane.percentiles)
+    counted = [(seconds, 1) for seconds in lane.seconds]
+    return spread(f"Seconds from creation to execution, {lane.name}", counted, lane.percentiles)
 
 
 def gmp_latency(gmp: GmpFigures) -> Markup:
-    """How long messages took to a GMP's receipt."""
-    return spread(f"Seconds from creation to receipt, {gmp.name}", gmp.seconds, gmp.percentiles, NARROW)
+    """How long a GMP took to its receipts."""
+    title = f"Seconds from when {gmp.name} first took the message to its receipt"
+    return spread(title, gmp.arrived, gmp.percentiles, NARROW)
 
 
 def gas(paid: Paid, name: str) -> Markup:

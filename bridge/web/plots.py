@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -14,6 +15,12 @@ _HEIGHT = 150
 _LEFT, _BOTTOM, _TOP = 60, 24, 14
 _SAID, _ROW, _LETTER = 170, 46, 8
 """Of horizontal bars: the room for values on the right, the height of one with its name above it, and of a name's letter its width."""
+
+_BUCKETS, _FEWEST_BUCKETS = 40, 10
+"""Of a histogram, at most and at least."""
+
+_NAME_ROOM = 90
+"""What the names of percentiles take beside a line, also in the larger letters of a narrow screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,36 +131,59 @@ def rows(title: str, values: Sequence[Row], width: int = WIDE) -> Markup:
     return _figure(words, Markup("").join(drawn), width, len(values) * _ROW + 4)
 
 
-def spread(title: str, seconds: Sequence[float], marks: Sequence[tuple[str, float]], width: int = WIDE) -> Markup:
-    """How latencies are spread: a histogram on a line, with named percentiles."""
-    if not seconds:
+def spread(
+    title: str, counted: Sequence[tuple[int, int]], marks: Sequence[tuple[str, float]], width: int = WIDE
+) -> Markup:
+    """How latencies are spread: a histogram on a line, with named percentiles.
+
+    Args:
+        title: says it in words.
+        counted: whole seconds, ascending, and how many messages took them.
+        marks: names of percentiles, and their seconds.
+        width: of the plot.
+    """
+    if not counted:
         return Markup('<p class="quiet">nothing yet</p>')
-    longest = _round_up(max(seconds))
-    count = 40
-    buckets = [0] * count
-    for value in seconds:
-        buckets[min(count - 1, int(value / longest * count))] += 1
-    step = longest / count
+    longest = max(0, *(seconds for seconds, _ in counted))
+    step = next(size for size in _whole_steps() if longest < size * _BUCKETS)
+    buckets = [0] * max(_FEWEST_BUCKETS, longest // step + 1)
+    for seconds, number in counted:
+        buckets[max(0, seconds) // step] += number
     values = [
-        Bar(f"{index * step:g}–{(index + 1) * step:g} s", (("bar-a", number),)) for index, number in enumerate(buckets)
+        Bar(f"{first} s" if step == 1 else f"{first}–{first + step - 1} s", (("bar-a", number),))
+        for first, number in zip(range(0, len(buckets) * step, step), buckets, strict=True)
     ]
-    lines = [(name, value / longest) for name, value in marks]
+    lines = [(name, (value // step + 0.5) / len(buckets)) for name, value in marks]
     return bars(title, values, "messages", width, lines)
 
 
+def _whole_steps() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50 and so on: buckets of whole seconds, since blocks have no other times."""
+    for power in itertools.count():
+        yield from (one * 10**power for one in (1, 2, 5))
+
+
 def _marks(lines: Sequence[tuple[str, float]], width: int) -> Markup:
-    """Dashed lines with a name each, at a share of the width; where several fall together, all names stand at one."""
-    places: dict[float, list[str]] = {}
+    """Dashed lines with a name each, at a share of the width; of those too close for two names, the first has all names."""
+    places: list[tuple[list[str], list[float]]] = []
     for name, share in lines:
-        places.setdefault(round(_LEFT + share * (width - _LEFT), 1), []).append(name)
+        x = round(_LEFT + share * (width - _LEFT), 1)
+        if places and x - places[-1][1][0] < _NAME_ROOM:
+            places[-1][0].append(name)
+            places[-1][1].append(x)
+        else:
+            places.append(([name], [x]))
     drawn = []
-    for number, (x, names) in enumerate(places.items()):
-        on_the_right = x > width * 0.75
-        drawn.append(
+    for names, (first, *others) in places:
+        on_the_right = first > width * 0.75
+        drawn += [
             Markup('<line class="mark" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(x, x, _TOP, _HEIGHT - _BOTTOM)
-            + Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(
-                x - 4 if on_the_right else x + 4,
-                _TOP + 11 + 15 * number,
+            for x in dict.fromkeys((first, *others))
+        ]
+        drawn.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+                first - 4 if on_the_right else max([first, *others]) + 4,
+                _TOP + 11,
                 "end" if on_the_right else "start",
                 ", ".join(names),
             )
@@ -177,7 +207,7 @@ def _short(value: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2 or 5 times a power of ten, so that the axis has round numbers."""
+    """The next round number for an axis: no bar is less than two thirds as high as the highest could be."""
     if value <= 0:
         return 1.0
     power = 1.0
@@ -185,4 +215,4 @@ def _round_up(value: float) -> float:
         power *= 10
     while power > value:
         power /= 10
-    return next((power * step for step in (1, 2, 5) if power * step >= value), power * 10)
+    return next((power * step for step in (1, 1.5, 2, 3, 4, 5, 6, 8) if power * step >= value), power * 10)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
@@ -16,6 +17,8 @@ from bridge.protocol.indexed import MessageFilter, Position
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.web.sources import Sources
+
+_Named = TypeVar("_Named", bound=Enum)
 
 _WORD: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 _ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{40})")
@@ -52,14 +55,15 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
     given = {name: value.strip() for name, value in parameters.items() if value.strip()}
     after = given.pop("after", None)
     readers: dict[str, Any] = {
-        "status": lambda text: Status(text.upper()),
+        "status": lambda text: _named(Status, "status", text),
         "source": lambda text: sources.deployment.chain(text).chain_id,
         "destination": lambda text: sources.deployment.chain(text).chain_id,
         "gmp": Gmp.parse,
-        "kind": lambda text: Kind[text.upper()],
+        "kind": lambda text: _named(Kind, "kind", text),
         "account": to_bytes32,
         "since": _seconds,
         "until": _seconds,
+        "retried": _yes_or_no,
     }
     read: dict[str, Any] = {}
     for name, text in given.items():
@@ -67,8 +71,8 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
             raise BadLinkError(f"{name!r} is no filter; the filters are {', '.join(readers)}")
         try:
             read[name] = readers[name](text)
-        except (ValueError, KeyError, DeploymentError, UnknownGmpError, AddressError) as error:
-            raise BadLinkError(f"{name}={text[:80]!r} can't be used: {str(error)[:200]}") from error
+        except (ValueError, DeploymentError, UnknownGmpError, AddressError) as error:
+            raise BadLinkError(f"{name}={text[:80]!r} can't be used: {str(error)[:300]}") from error
     wanted = MessageFilter(
         status=read.get("status"),
         source_chain=read.get("source"),
@@ -78,6 +82,7 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         account=read.get("account"),
         since=read.get("since"),
         until=read.get("until"),
+        retried=read.get("retried"),
     )
     return Listing(wanted, _place(after), given | _canonical(read))
 
@@ -86,6 +91,20 @@ def _canonical(read: Mapping[str, Any]) -> dict[str, str]:
     times = {name: datetime.fromtimestamp(read[name], UTC) for name in ("since", "until") if name in read}
     account = {"account": from_bytes32(read["account"])} if "account" in read else {}
     return account | {name: at.strftime("%Y-%m-%dT%H:%M") for name, at in times.items()}
+
+
+def _named(kind: type[_Named], what: str, text: str) -> _Named:
+    try:
+        return kind[text.upper()]
+    except KeyError:
+        known = ", ".join(one.name.lower() for one in kind)
+        raise ValueError(f"there is no {what} {text[:40]!r}; it is one of {known}") from None
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("yes", "no"):
+        raise ValueError("write yes or no")
+    return text.lower() == "yes"
 
 
 def _seconds(text: str) -> int:
@@ -121,7 +140,7 @@ class Goal:
 
 
 def search(sources: Sources, typed: str) -> Goal:
-    """Leads from a message id, a transaction hash of either chain, or the address of a sender or recipient."""
+    """Leads from a message id, the hash of a transaction on any chain, or the address of a sender or recipient."""
     text = typed.strip()
     word = _WORD.fullmatch(text)
     if word:
@@ -131,7 +150,7 @@ def search(sources: Sources, typed: str) -> Goal:
         try:
             to_bytes32(address)
         except AddressError as error:
-            return Goal(problem=f"{error}; type it in lower case if the checksum does not matter to you")
+            return Goal(problem=str(error))
         return Goal(path=f"/address/{address}")
     return Goal(problem=f"{text[:80]!r} is no message id, transaction hash (0x and 64 hex digits) or address (40)")
 

@@ -127,6 +127,74 @@ def test_filters_choose_and_their_links_can_be_shared(world: World) -> None:
     assert "No messages match this filter" in explorer.get("/messages?source=beta").text
 
 
+def test_messages_that_were_retried_are_a_choice_and_marked_in_the_list(world: World) -> None:
+    once, twice, never = (sent_message(nonce) for nonce in (1, 2, 3))
+    world.alpha.mine(*map(routed, (once, twice, never)))
+    world.alpha.mine(retried(once, 1), retried(twice, 1), retried(twice, 2))
+    world.index()
+    explorer = world.explorer()
+    for choice, expected in {"yes": {once.id, twice.id}, "no": {never.id}}.items():
+        body = explorer.get(f"/messages?retried={choice}").text
+        assert set(re.findall(r'href="/message/0x([0-9a-f]{64})"', body)) == {one.hex() for one in expected}
+        assert f'<option value="{choice}" selected>' in body
+    marks = re.findall(r"retried[^<]*</span></td>", explorer.get("/messages").text)
+    assert sorted(marks) == ["retried 2 times</span></td>", "retried</span></td>"]
+
+
+def test_a_choice_says_how_many_messages_it_has_and_the_tiles_that_they_are_of_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [sent_message(nonce, quorum=1, kind=Kind.QUERY if nonce == 1 else Kind.PLAIN) for nonce in range(1, 6)]
+    world.alpha.mine(*(routed(one, gmps=0b1) for one in sent))
+    world.beta.mine(received(sent[0], 1), executed(sent[0]))
+    world.index()
+    explorer = world.explorer()
+
+    def said(query: str) -> str:
+        return text_of(explorer.get(f"/messages?{query}").text)
+
+    assert "All 5 messages by state:" in said("")
+    assert "match this filter" not in said("")
+    assert "All 5 messages by state, whatever the filter:" in said("source=beta")
+    for query, number in {
+        "source=beta": "0 messages match",
+        "status=executed": "1 message matches",
+        "status=routed&gmp=hyperlane": "4 messages match",
+        "kind=query": "1 message matches",
+        "retried=yes": "0 messages match",
+    }.items():
+        assert f"{number} this filter." in said(query), query
+    monkeypatch.setattr("indexer.store.browser.COUNTED", 3)
+    assert "More than 3 messages match this filter." in said("source=alpha&destination=beta")
+    assert "0 of the newest 3 messages that were looked at match this filter; older ones may too." in said(
+        "kind=report"
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "known"),
+    [("status=FOO", "routed, received, executed"), ("kind=letter", "plain, "), ("retried=often", "write yes or no")],
+)
+def test_a_filter_that_there_is_not_is_answered_with_those_that_there_are(
+    world: World, parameters: str, known: str
+) -> None:
+    answer = world.explorer().get(f"/messages?{parameters}")
+    assert answer.status_code == 400
+    assert known in text_of(answer.text)
+    assert "not a valid" not in answer.text
+    assert "<h1>This can&#39;t be shown</h1>" in answer.text
+
+
+def test_a_search_that_finds_nothing_names_the_chains_and_a_message_that_is_unknown_says_what_a_sender_does(
+    world: World,
+) -> None:
+    explorer = world.explorer()
+    assert "the hash of a transaction on alpha, beta" in text_of(explorer.get("/search?q=hello").text)
+    said = text_of(explorer.get(page(sent_message())).text)
+    assert "compare the id with what your wallet or application shows" in said
+    assert said.index("compare the id") < said.index("waybill message explain")
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -331,7 +399,12 @@ def test_a_message_whose_deliveries_were_all_given_up_is_dead_and_led_to_its_let
     assert "hyperlane took it, and the relayer gave up after 1 try (no gas)" in shown
     assert f"Next: decide about its dead letter: waybill dlq show 0x{sent.id.hex()} --network testnet" in shown
     assert re.findall(r'data-act="(\w+)"', body) == ["retry", "cancel"]
-    assert explorer.get("/messages?status=dead").headers["location"] == "/dead-letters"
+    goal = explorer.get("/messages?status=dead").headers["location"]
+    said = explorer.get(goal).text
+    assert "Only the relayer knows which messages are dead" in text_of(said)
+    assert "waybill dlq list --json --network testnet" in text_of(said)
+    assert '<a href="/messages">Back to messages</a>' in said
+    assert "Back to messages" not in explorer.get("/dead-letters").text
 
 
 def test_more_receipts_than_are_needed_are_shown_as_such(world: World) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.observations import BlockRef, ObservedRange
 from bridge.protocol.gmps import Gmp
 from bridge.queries.health import SPANS
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
-from tests.unit.indexer.world import START, executed, gmp_pause_set, received, routed, sent_message
+from tests.unit.indexer.world import START, apply, executed, gmp_pause_set, received, routed, sent_message
 from tests.unit.web.explorer import World, text_of
 
 INCIDENT = {
@@ -134,7 +135,7 @@ def test_the_gmps_of_one_lane_are_compared_without_those_of_the_others(world: Wo
     world.index()
     explorer = world.explorer()
     there, back = (text_of(explorer.get(f"/gmps?span=1h&lane={lane}").text) for lane in ("alpha:beta", "beta:alpha"))
-    assert "messages of alpha → beta" in there
+    assert "messages of the last 1h, alpha → beta" in there
     assert "1 message, 1 arrived" in there
     assert "No GMP took a message in this time." in back
     assert "1 message, 1 arrived" not in back
@@ -148,3 +149,54 @@ def test_a_span_that_there_is_not_is_refused(world: World) -> None:
         answer = world.explorer().get(f"{path}?span=forever")
         assert answer.status_code == 400
         assert "1h, 24h, 7d, 30d" in answer.text
+
+
+def test_a_line_counts_all_messages_with_the_zeros_that_are_good_news(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+    said = text_of(home(world))
+    assert "1 message: 1 executed, 0 on the way, 0 stalled. 0 dead letters wait for a decision." in said
+    world.alpha.mine(routed(sent_message(2, quorum=1)), routed(sent_message(3, quorum=1)))
+    world.index()
+    assert "3 messages: 1 executed, 2 on the way, 0 stalled." in text_of(home(world))
+
+
+def test_a_relayer_that_stands_still_is_a_concern_since_when_it_was_seen_there(world: World) -> None:
+    for chain in world.chains:
+        chain.mine(time=START)
+    apply(world.store, world.alpha, final=0)
+    apply(world.store, world.beta, final=0)
+    explorer = world.explorer()
+    assert "No relayer has run here yet." in text_of(explorer.get("/").text)
+
+    def relayed(previous: BlockRef | None, number: int) -> BlockRef:
+        position = BlockRef(number, bytes([number]) * 32)
+        world.relayer.observations.record(
+            ObservedRange(chain_id=ALPHA, previous=previous, position=position, watched="", observed_at=START)
+        )
+        return position
+
+    at = relayed(None, 0)
+    said = text_of(explorer.get("/").text)
+    assert "The relayer has read alpha up to block 0." in said
+    assert "The index has read every chain up to 0 s ago." in said
+    world.now = START + 200
+    for chain in world.chains:
+        chain.mine(time=START + 200)
+        apply(world.store, chain, first=1, final=1)
+    body = explorer.get("/").text
+    said = text_of(body)
+    assert "The relayer has read nothing of alpha since 1970-01-12 13:46:40 UTC or earlier" in said
+    assert "final blocks that wait for it: 1" in said
+    assert "waybill relayer run Who acts: who runs the relayer." in said
+    assert '<p class="big">No</p>' in body
+    relayed(at, 1)
+    assert "has read nothing" not in text_of(explorer.get("/").text)
+
+
+def test_who_has_to_act_is_named(world: World) -> None:
+    world.index()
+    said = text_of(home(world, incidents=lambda: [INCIDENT]))
+    assert "waybill incident show 31338-2-0a1b Who acts: the router's guardian or owner." in said
