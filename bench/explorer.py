@@ -73,6 +73,9 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
         "a lane": f"/messages?source={CHAINS[0]}&destination={CHAINS[1]}",
         "a GMP and a kind": "/messages?gmp=ccip&kind=query",
         "nothing passes": "/messages?kind=report",
+        "retried": "/messages?retried=yes",
+        "retried, of a GMP": "/messages?retried=yes&gmp=ccip",
+        "stalled, of a GMP": "/messages?status=stalled&gmp=ccip",
         "an address": f"/messages?account=0x{found.sender[12:].hex()}",
         "a time": "/messages?since=2027-01-14&until=2027-01-15&gmp=ccip",
         "an address's page": f"/address/0x{found.sender[12:].hex()}",
@@ -81,6 +84,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
         "a search for a transaction": f"/search?q=0x{found.source_transaction.hex()}",
         "lanes": "/lanes",
         "GMPs": "/gmps",
+        "GMPs of 30 days": "/gmps?span=30d",
         "faults": "/faults",
     }
 

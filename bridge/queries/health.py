@@ -49,8 +49,8 @@ class Concern:
     who: str = ""
 
 
-_INDEX_OPERATOR: Final = "who runs the index"
-_RELAYER_OPERATOR: Final = "who runs the relayer"
+_INDEX_OPERATOR: Final = "the index's operator"
+_RELAYER_OPERATOR: Final = "the relayer's operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +122,13 @@ def summary(counts: Mapping[Status, int], dead_letters: int) -> str:
     total = sum(counts.values())
     wait = "dead letter waits" if dead_letters == 1 else "dead letters wait"
     return (
-        f"{total} {'message' if total == 1 else 'messages'}: {', '.join(f'{number} {name}' for number, name in shown)}. "
-        f"{dead_letters} {wait} for a decision."
+        f"{_spaced(total)} {'message' if total == 1 else 'messages'}: "
+        f"{', '.join(f'{_spaced(number)} {name}' for number, name in shown)}. {_spaced(dead_letters)} {wait} for a decision."
     )
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
 
 
 _ON_THE_WAY: Final = (Status.UNFUNDED, Status.ROUTED, Status.RECEIVED, Status.EXECUTION_DEFERRED)
@@ -167,7 +171,7 @@ def concerns(
     ]
     if contradictions:
         text = f"Facts that contradict each other: {contradictions}"
-        found.append(Concern(is_bad=True, text=text, path="/faults", who="who runs the index, with the evidence"))
+        found.append(Concern(is_bad=True, text=text, path="/faults", who="the index's operator, by the evidence"))
     for status, text in _WAITS.items():
         if counts.get(status):
             found.append(

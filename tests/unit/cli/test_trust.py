@@ -48,7 +48,7 @@ def test_what_is_no_lane_or_recipient_is_named(
         ("{", "is not JSON"),
         ("[]", "no JSON object"),
         ('{"trust": {"lane": {}}}', "trust can't be used: lane"),
-        ('{"trust": {"operators": {"0x12": "Cluster"}}}', "'0x12' is not the address"),
+        ('{"trust": {"operators": {"0x12": "Cluster"}}}', "'0x12' is not an EVM address"),
         ('{"version": 1}', "does not say how any lane is to be"),
         ('{"trust": {"lanes": {"beta:alpha": {}}}}', "does not say how alpha:beta is to be"),
     ],

@@ -190,7 +190,7 @@ def test_a_relayer_that_stands_still_is_a_concern_since_when_it_was_seen_there(w
     said = text_of(body)
     assert "The relayer has read nothing of alpha since 1970-01-12 13:46:40 UTC or earlier" in said
     assert "final blocks that wait for it: 1" in said
-    assert "waybill relayer run Who acts: who runs the relayer." in said
+    assert "waybill relayer run Who acts: the relayer's operator." in said
     assert '<p class="big">No</p>' in body
     relayed(at, 1)
     assert "has read nothing" not in text_of(explorer.get("/").text)
