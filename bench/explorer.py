@@ -73,6 +73,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
         "a lane": f"/messages?source={CHAINS[0]}&destination={CHAINS[1]}",
         "a GMP and a kind": "/messages?gmp=ccip&kind=query",
         "nothing passes": "/messages?kind=report",
+        "executed": "/messages?status=executed",
         "retried": "/messages?retried=yes",
         "retried, of a GMP": "/messages?retried=yes&gmp=ccip",
         "stalled, of a GMP": "/messages?status=stalled&gmp=ccip",

@@ -296,13 +296,14 @@ class Explorer:
         chosen = read_listing(self.sources, dict(request.query_params))
         if chosen.wanted.status is Status.DEAD:  # the relayer's word; the index goes by what the chains say
             return RedirectResponse("/dead-letters?from=messages", 303)
+        tiles = self.tiles(is_filtered=bool(chosen.parameters))
         rows = self.rows(chosen)
         return self.page(
             "messages.html",
             chosen=chosen,
             rows=rows,
             seen=fingerprint(rows),
-            tiles=self.tiles(is_filtered=bool(chosen.parameters)),
+            tiles=tiles,
             has_index=self.sources.index() is not None,
         )
 
@@ -338,11 +339,11 @@ class Explorer:
             return None
         if wanted.status is None:
             return index.count(wanted, contradicted=())
-        contradicted = self._contradicted(self.settings.patience)
+        contradicted = self._contradicted(0)  # the tiles have waited for it
         if contradicted is None:
             return None
         if chosen.parameters.keys() == {"status"} and wanted.status is not Status.ORPHANED:
-            counts = self._by_status(self.settings.patience)  # the number on its tile
+            counts = self._by_status(0)  # the number on its tile
             number = None if counts is None else counts.get(wanted.status, 0)
             return None if number is None else MessageCount(number=number, looked_at=number, is_all=True)
         if wanted.status is Status.DIVERGED:

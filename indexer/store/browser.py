@@ -323,11 +323,12 @@ def _indexed(wanted: MessageFilter) -> Sequence[str]:
         return (_RETRIED,)
     if wanted.status is not None:
         stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
-        reported = _UNDECIDED if wanted.status in _REPORTED_AS else ()
-        return (
-            *(f"status = '{status.value}'" for status in stored),
-            *(f"status = '{status.value}' and outcome = {_REPORTED_AS[wanted.status]}" for status in reported),
-        )
+        found = [f"status = '{status.value}'" for status in stored]
+        if wanted.status in _REPORTED_AS:
+            # Not by the undecided states: an index of states has to look at all that wait, and next to none is reported.
+            decided = ", ".join(f"'{status.value}'" for status in Status if status not in _UNDECIDED)
+            found.append(f"outcome = {_REPORTED_AS[wanted.status]} and status not in ({decided})")
+        return tuple(found)
     if wanted.source_chain is not None and wanted.destination_chain is not None:
         return _LANE
     return ("1 = 1",)

@@ -192,6 +192,32 @@ def test_a_choice_that_nothing_passes_looks_at_a_bounded_number_and_goes_on(brow
     assert page.next is not None
 
 
+def plan_of(browser: IndexBrowser, ask: Callable[[IndexBrowser], object]) -> list[str]:
+    """The steps that the database takes for what is asked."""
+    plans: list[str] = []
+    rows = browser._rows
+
+    def explained(statement: str, **arguments: object) -> list[object]:
+        policy = {"now": NOW, "stall_after": 900, "max_lag": 120, "silence_after": 0}
+        with browser._engine.connect() as connection:
+            lists: Iterator[BindParameter[object]] = (
+                bindparam(name, expanding=True) for name, value in arguments.items() if isinstance(value, list)
+            )
+            asked = text(f"explain query plan {statement}").bindparams(*lists)
+            plan = [row["detail"] for row in connection.execute(asked, policy | arguments).mappings()]
+            # The messages of a page and their receipts were chosen before, and are called m and r as the tables are.
+            chosen = {"SCAN m", "SCAN r"} if "MATERIALIZE among" in plan else set()
+            plans.extend(step for step in plan if step not in chosen)
+        return rows(statement, **arguments)  # type: ignore[return-value]  # only looked at
+
+    browser._rows = explained  # type: ignore[method-assign,assignment]  # listens in
+    try:
+        ask(browser)
+    finally:
+        browser._rows = rows  # type: ignore[method-assign]  # as it was
+    return plans
+
+
 _AFTER = Position(NOW - 100, bytes(32))
 
 
@@ -220,27 +246,7 @@ _AFTER = Position(NOW - 100, bytes(32))
     ],
 )
 def test_no_page_sorts_or_scans_a_whole_table(browser: IndexBrowser, ask: Callable[[IndexBrowser], object]) -> None:
-    plans: list[str] = []
-    rows = browser._rows
-
-    def explained(statement: str, **arguments: object) -> list[object]:
-        policy = {"now": NOW, "stall_after": 900, "max_lag": 120, "silence_after": 0}
-        with browser._engine.connect() as connection:
-            lists: Iterator[BindParameter[object]] = (
-                bindparam(name, expanding=True) for name, value in arguments.items() if isinstance(value, list)
-            )
-            asked = text(f"explain query plan {statement}").bindparams(*lists)
-            plan = [row["detail"] for row in connection.execute(asked, policy | arguments).mappings()]
-            # The messages of a page and their receipts were chosen before, and are called m and r as the tables are.
-            chosen = {"SCAN m", "SCAN r"} if "MATERIALIZE among" in plan else set()
-            plans.extend(step for step in plan if step not in chosen)
-        return rows(statement, **arguments)  # type: ignore[return-value]  # only looked at
-
-    browser._rows = explained  # type: ignore[method-assign,assignment]  # listens in
-    try:
-        ask(browser)
-    finally:
-        browser._rows = rows  # type: ignore[method-assign]  # as it was
+    plans = plan_of(browser, ask)
     assert plans
     on_tables = [step for step in plans if re.search(r" (messages|events|receipts)\b", step)]
     assert all("USING" in step for step in on_tables), plans
@@ -249,8 +255,16 @@ def test_no_page_sorts_or_scans_a_whole_table(browser: IndexBrowser, ask: Callab
     whole = {"SCAN r", "SCAN e"} if {"CO-ROUTINE m", "MATERIALIZE m"} & set(plans) else {"SCAN r", "SCAN e", "SCAN m"}
     assert not whole & set(plans), plans
     scanned = [step for step in on_tables if step.startswith("SCAN")]
-    bounded = ("messages_seen", "messages_retried", "events_absorbed")
+    bounded = ("messages_seen", "messages_retried", "messages_reported", "events_absorbed")
     assert all(any(f"USING INDEX {name}" in step for name in bounded) for step in scanned), plans
+
+
+def test_messages_whose_end_a_report_tells_are_not_looked_for_among_all_that_wait(browser: IndexBrowser) -> None:
+    for status in (Status.EXECUTED, Status.CANCELLED):
+        plan = plan_of(browser, lambda browser, status=status: browser.page(MessageFilter(status=status)))  # type: ignore[misc]
+        keys = [step for step in plan if re.search(r" messages\b", step)]
+        assert sum("INDEX messages_reported" in step for step in keys) == 1, plan
+        assert sum("INDEX messages_of_status" in step for step in keys) == 1, plan
 
 
 def test_a_transaction_on_either_chain_leads_to_its_messages(tmp_path: Path) -> None:
