@@ -56,10 +56,6 @@ def run(
     ] = False,
     master: options.SparkMaster = None,
     backfill_blocks: BackfillBlocks = None,
-    stateful: Annotated[
-        bool,
-        typer.Option("--stateful", help="Let Spark's state say what is stalled, not the store: for a cluster."),
-    ] = False,
     network: options.Network = DEVNET,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -77,8 +73,7 @@ def run(
     stall = replace(
         settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
-    backfill_blocks = backfill_blocks or settings.backfill_blocks
-    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, stateful=stateful)
+    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks or settings.backfill_blocks)
     configure_logging(as_json=as_json)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -134,8 +134,9 @@ def _started(
     master: str | None, settings: dict[str, str], here: dict[str, str], log_file: Path | None
 ) -> Iterator[SparkSession]:
     """A session that ends with the block; `here` are the settings on this machine alone."""
-    is_local = is_here(master)
-    if not _is_submitted():
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_local = master is None and not submitted
+    if not submitted:
         os.environ["JAVA_HOME"] = str(java_home())
     if is_local:
         os.environ["LOG4J_CONFIGURATION_FILE"] = str(_LOG_CONFIGURATION)
@@ -161,15 +162,6 @@ def _started(
         raise
     finally:
         _forget(session) if is_lost else session.stop()
-
-
-def is_here(master: str | None) -> bool:
-    """Whether Spark runs on this machine alone; `master` as for `spark_session`."""
-    return master is None and not _is_submitted()
-
-
-def _is_submitted() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _silence_py4j() -> None:
