@@ -101,7 +101,7 @@ class Observer:
         self._head_seen: bytes | None = None
         self._block_time = BlockTime()
         self._is_caught_up = False
-        self._doubted: BlockRef | None = None  # the end of a range that did not fit together
+        self._doubted: dict[int, BlockRef] = {}  # the ends of ranges that did not fit together, by their first block
         self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
         self.unrecognised = 0  # dispatches that the router and a GMP do not both tell of, since this process started
         self._told: Sequence[str] = ()  # contradictions that were logged last
@@ -177,7 +177,7 @@ class Observer:
             await self._rewind(cursor)
             return True
         final = self._finality.last(head, tagged)
-        last = min(final, first + self._block_range - 1)
+        last = self._end_of(first, min(final, first + self._block_range - 1))
         if early is not None and first <= last <= first + 1:
             last = first  # a second new block is read with the next look
         else:
@@ -213,11 +213,16 @@ class Observer:
         cursor = self._observations.cursor(self._chain.chain_id)
         if cursor is None or self._again_from is None:
             return False
-        last = min(self._again_from + self._block_range - 1, cursor.position.number)
+        last = self._end_of(self._again_from, min(self._again_from + self._block_range - 1, cursor.position.number))
         if not await self._read(cursor, self._again_from, last, position=cursor.position):
             return False
         self._again_from = last + 1 if last < cursor.position.number else None
         return self._again_from is not None
+
+    def _end_of(self, first: int, last: int) -> int:
+        """Where a range ends. One that was doubted ends where it did, however many blocks the chain has had since."""
+        doubted = self._doubted.get(first)
+        return min(last, doubted.number) if doubted is not None else last
 
     async def _stands(self, reference: BlockRef | None) -> bool:
         if reference is None:
@@ -235,6 +240,7 @@ class Observer:
             await self.identify()  # a chain that was made again with the same id looks like a reorg of all of it
         rewound = self._observations.rewind(cursor.chain_id, ancestor, self._clock.now())
         self._head_seen = None
+        self._doubted.clear()
         _log.warning(
             "source chain reorganised",
             chain=cursor.chain_id,
@@ -267,8 +273,8 @@ class Observer:
             return False
         findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters, vault=self._vault)
         contradictions = await self._contradictions(logs, findings.transactions)
-        if (contradictions or findings.unmatched) and self._doubted != BlockRef.of(before):
-            self._doubted = BlockRef.of(before)  # a node that lacks logs may have them the next time
+        if (contradictions or findings.unmatched) and self._doubted.get(first) != BlockRef.of(before):
+            self._doubted[first] = BlockRef.of(before)  # a node that lacks logs may have them the next time
             return False
         if contradictions:  # nothing is written: either could be made up, and what is left out would be lost
             self._tell_once(contradictions)
@@ -282,6 +288,7 @@ class Observer:
                 await self._read(cursor, first, new - 1)
             return False
         self._borne_out.clear()
+        self._doubted.pop(first, None)
         try:
             self._record(cursor, position or BlockRef.of(before), findings)
         except CursorMovedError as error:

@@ -276,6 +276,25 @@ async def test_a_log_that_never_comes_does_not_stop_the_chain() -> None:
     assert case.observer.unrecognised == 1
 
 
+@in_virtual_time
+async def test_nor_does_it_where_each_look_sees_a_new_block_and_what_follows_is_not_held_up() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    withholding = Withholding(case, answers=100)
+    case.observer = case.another(chain=withholding)
+    for _ in range(4):
+        await case.observer.step()
+        case.chain.mine(1)
+    assert case.observer.unrecognised == 1
+    withholding.answers = 0
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    assert case.position == case.chain.height - CONFIRMATIONS
+    assert len(case.pending) == 1
+
+
 class Unreceipted(Withholding):
     """A chain whose node does not answer for the receipts of its transactions."""
 
