@@ -33,7 +33,8 @@ from bridge.domain.spending import ether
 from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
-from bridge.gmps.registry import adapter_class
+from bridge.gmps.attestation import AttestationError
+from bridge.gmps.registry import adapter_class, create_attesters
 from bridge.gmps.verification import DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -171,7 +172,7 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     except (SettingsError, InvalidKeyError) as error:
         return [Finding("signers", Verdict.FAILED, str(error), "waybill config check")]
     urls = settings.rpc_urls(deployment)
-    checks: list[Awaitable[list[Finding]]] = []
+    checks: list[Awaitable[list[Finding]]] = [_proofs(deployment, settings)]
     for deployed in deployment.chains:
         accounts = sorted({signer.address for signer in signers[deployed.chain_id]})
         skew = settings.reliability.max_clock_skew
@@ -179,6 +180,17 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
         checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
         checks.append(_tripwire(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, pauser))
     return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
+
+
+async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
+    """Whether a relayer knows where each GMP's proofs come from; a devnet's are made here."""
+    if deployment.network == DEVNET:
+        return []
+    try:
+        create_attesters(deployment, {}, settings.attestations.settings(), settings.gmps)
+    except AttestationError as error:
+        return [Finding("proofs of GMPs", Verdict.FAILED, str(error), "without it no relayer starts")]
+    return [Finding("proofs of GMPs", Verdict.OK, "known where they come from")]
 
 
 async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float) -> list[Finding]:
@@ -301,7 +313,10 @@ async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) ->
         return Finding(name, Verdict.WARNING, str(error), "then nothing is compared with the plan")
     if not drift:
         return Finding(name, Verdict.OK, "addresses, floors, verifiers, roles and prices are as planned")
-    advice = f"correct the file if the chain is right; else waybill deploy --network {plan.network} --dry-run shows what it takes"
+    advice = (
+        f"correct the file if the chain is right; else waybill role set and transfer change roles, and"
+        f" waybill deploy --network {plan.network} --dry-run shows what the rest takes"
+    )
     return Finding(name, Verdict.FAILED, "\n".join(drift), advice)
 
 

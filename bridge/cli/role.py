@@ -170,11 +170,12 @@ def transfer(
     Example: waybill role transfer 0x1111111111111111111111111111111111111111
     """
     workspace, named = Workspace.of(network, config), _account(account)
+    done = "no longer offered" if named == _NOBODY else "offered"
 
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
         owned = await _owned(here, chain)
         return [
-            Transaction(f"{one.name} offered", one.address, _OWNED.encode("transferOwnership", named))
+            Transaction(f"{one.name} {done}", one.address, _OWNED.encode("transferOwnership", named))
             for one in owned
             if one.pending.lower() != named.lower() and (one.address == here.router or one.owner.lower() == by.lower())
         ]
@@ -203,7 +204,8 @@ def accept(
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
         owned = await _owned(here, chain)
         router = owned[0]
-        if by.lower() not in (router.owner.lower(), router.pending.lower()):
+        is_offered_to_another = router.pending != _NOBODY and by.lower() != router.pending.lower()
+        if by.lower() not in (router.owner.lower(), router.pending.lower()) or is_offered_to_another:
             offered = "nobody" if router.pending == _NOBODY else to_checksum_address(router.pending)
             raise DeployError(f"chain {here.name!r}: the router is offered to {offered}, and not to {by}")
         offered_to_it = [one for one in owned if one.pending.lower() == by.lower()]

@@ -14,9 +14,10 @@ from bridge.cli.message_acts import sent_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
-from bridge.domain.ports import TransientError
+from bridge.domain.ports import TransientError, read_view
 from bridge.evm.routers import Progress
 from bridge.protocol.addresses import from_bytes32, to_bytes32
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind, Message
@@ -102,6 +103,13 @@ async def _route(
         answering = await newest_blocks(connections)
         if target.chain_id not in answering:
             progress(f"{target.name} does not answer: how much gas its recipient needs is unknown, and not checked")
+        else:
+            floor = await read_view(connections[target.chain_id], ROUTER, target.router, "floorOf", origin.chain_id)
+            if floor > len(request.gmps):
+                progress(
+                    f"{target.name} asks for {floor} GMPs, unless the recipient has a policy of its own, and {len(request.gmps)}"
+                    " is named: until the message is retried over others, nothing executes it"
+                )
         chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}
         client = Client(deployment, chains, account, workspace.settings().classes(deployment))
         sent = await client.route(origin.chain_id, request)

@@ -10,6 +10,7 @@ from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
+_KEY: Final = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 _PADDING = bytes(12)
 
 # What OpenZeppelin's Create3 puts where the salt says; its first contract is the one asked for.
@@ -31,6 +32,10 @@ def checksummed(text: str) -> ChecksumAddress:
     Raises:
         AddressError: not an address, or a mixed-case one whose checksum is wrong.
     """
+    if _KEY.fullmatch(text):
+        raise AddressError(
+            "64 hex digits are no EVM address, which has 40; they may be a private key, so they are not shown"
+        )
     if not _ADDRESS.fullmatch(text):
         raise AddressError(f"{text!r} is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)")
     address = to_checksum_address(text)

@@ -40,7 +40,7 @@ PARTICIPANT_EXAMPLE: Final = "assets"
 def _checksummed(address: str) -> str:
     found = checksummed(address)
     if int(found, 16) == 0:
-        raise ValueError(f"{address!r} is not the address of a contract")
+        raise ValueError(f"{address!r} is nobody's address")
     return found
 
 

@@ -370,7 +370,7 @@ class EndpointPool:
         if found != self._chain_id:
             raise WrongChainError(
                 f"{endpoint.name} serves chain {found}, but the deployment says chain {self._chain_id}; "
-                "correct rpcUrls in the deployments file"
+                "correct the URL: in rpcUrls of the network's file or deployments file, or in the variable that it names"
             )
         endpoint.is_verified = True
 

@@ -28,6 +28,7 @@ from tests.anvil.public_network import PublicNetwork
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World, tampered
+from tests.unit.cli.command import Command
 
 pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
 
@@ -176,6 +177,21 @@ def test_a_network_whose_validators_nobody_named_is_refused_naming_chains_and_se
     with pytest.raises(AttestationError, match=r"alpha, beta can't be found.*\[attestations\.hyperlane\]"):
         create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp))
     assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE})
+
+
+def test_doctor_says_beforehand_that_no_relayer_would_start(
+    devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
+    (tmp_path / "deployments").mkdir()
+    public = devnet.deployment.model_copy(update={"network": "testnet"})
+    (tmp_path / "deployments" / "testnet.json").write_text(public.to_json())
+    ended = Command(monkeypatch, capsys)("doctor", "--network", "testnet", "--json")
+    assert ended.code == 1
+    found = {row["check"]: row for row in json.loads(ended.out)}["proofs of GMPs"]
+    assert found["verdict"] == "failed"
+    assert "validators of alpha, beta can't be found" in found["found"]
 
 
 @pytest.mark.parametrize(

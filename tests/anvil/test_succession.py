@@ -289,8 +289,11 @@ async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(
     assert [list(row["transactions"]) for row in offered["chains"]] == [["router offered", "parameters offered"]] * 2
     shown = (await done(waybill, "role", "show"))["chains"][0]["roles"]
     assert (shown["owner"], shown["pending owner"]) == (OWNER.address, HEIR.address)
+    not_the_heir = await waybill("role", "accept", "--key", DEPLOYER_KEY)
+    assert f"offered to {HEIR.address}, and not to {OWNER.address}" in not_the_heir.out
     # The offer can be taken back.
-    await done(waybill, "role", "transfer", "nobody")
+    taken_back = (await done(waybill, "role", "transfer", "nobody"))["chains"][0]["transactions"]
+    assert list(taken_back) == ["router no longer offered", "parameters no longer offered"]
     assert (await waybill("role", "accept", "--key", HEIR_KEY)).code == 1
     await done(waybill, "role", "transfer", HEIR.address)
     await done(waybill, "role", "accept", "--key", HEIR_KEY)

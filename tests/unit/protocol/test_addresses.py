@@ -17,6 +17,17 @@ def test_an_address_may_be_written_in_one_case_or_with_its_checksum(text: str) -
     assert checksummed(text) == RIGHT == from_bytes32(to_bytes32(text))
 
 
+def test_a_text_that_may_be_a_private_key_is_refused_and_never_shown() -> None:
+    key = "ab" * 32
+    for text in (key, f"0x{key}"):
+        with pytest.raises(AddressError, match="64 hex digits are no EVM address, which has 40") as refused:
+            checksummed(text)
+        assert key not in str(refused.value)
+        with pytest.raises(ValidationError) as invalid:
+            TypeAdapter(deployment.Address).validate_python(text)
+        assert key not in "".join(one["msg"] for one in invalid.value.errors())
+
+
 @pytest.mark.parametrize(
     "text",
     [
