@@ -69,6 +69,26 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    function testFuzz_Revert_When_ANumberHasDirtyUpperBytes(uint8 member, uint8 bit) public {
+        uint256[8] memory words = [uint256(0), 3, 4, 7, 8, 9, 10, 11];
+        uint256[8] memory widths = [uint256(64), 64, 64, 64, 64, 32, 8, 8];
+        member = uint8(bound(member, 0, 7));
+        Retry memory request = usualRetry(sent, AXELAR);
+        bytes memory data = abi.encodeCall(source.retryRoute, (request));
+        uint256 dirt = 1 << bound(bit, widths[member], 255);
+        uint256 word = words[member];
+        assembly ("memory-safe") {
+            let at := add(data, 0x44) // the request, after the length, the selector and where it begins
+            at := add(add(at, mload(add(at, 0x20))), mul(word, 0x20)) // its message's member
+            mstore(at, or(mload(at), dirt))
+        }
+        uint256 fee = totalFee(request.gmps);
+        vm.prank(alice);
+        (bool success, bytes memory answer) = address(source).call{value: fee}(data);
+        assertFalse(success, "it was sent");
+        assertEq(answer, "");
+    }
+
     /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheMessageWasNeverCreatedHere(uint8 field, uint64 change) public {
         vm.assume(change != 0);
