@@ -214,7 +214,10 @@ class NetworkPlan(FileSection):
         try:
             plan = cls.model_validate(expanded(document))
         except ValidationError as error:
-            problems = "\n".join(f"  {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            problems = "\n".join(
+                f"  {'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
+                for item in error.errors()
+            )
             raise PlanError(f"{path} can't be used as a network file:\n{problems}") from error
         # URLs keep their placeholders: they often hold a key, and what is deployed is published.
         urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]

@@ -193,7 +193,10 @@ class Deployment(FileSection):
         try:
             return cls.model_validate(expanded(document))
         except ValidationError as error:
-            problems = "\n".join(f"  {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            problems = "\n".join(
+                f"  {'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
+                for item in error.errors()
+            )
             raise DeploymentError(
                 f"{source} is not a deployments file this version can use:\n{problems}\n"
                 "write it again with `waybill deploy`"

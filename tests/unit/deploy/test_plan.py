@@ -64,7 +64,7 @@ def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_pa
     ("path", "value", "complaint"),
     [
         (("version",), 2, "version"),
-        (("owner",), "0x12", "owner: .*'0x12' is not the address"),
+        (("owner",), "0x12", "owner: .*'0x12' is not an EVM address"),
         (("owner",), "0x" + "00" * 20, "owner"),
         (("network",), "Main Net", "network"),
         (("floor",), 0, "floor"),
