@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -196,7 +197,8 @@ def amount(wei: int) -> str:
     if wei < 10**9:
         return f"{wei} wei"
     unit, size = ("gwei", 10**9) if wei < 10**13 else ("ETH", 10**18)
-    return f"{float(f'{wei / size:.4g}'):,f}".rstrip("0").rstrip(".").replace(",", " ") + f" {unit}"
+    text = f"{Decimal(f'{wei / size:.4g}'):,f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace(",", " ") + f" {unit}"
 
 
 def words(status: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.web.rendering import counted
+from bridge.web.rendering import amount, counted
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -32,3 +32,18 @@ def test_no_template_writes_a_plural_behind_a_number_by_hand() -> None:
     assert [
         found for text in texts for found in re.findall(r"\| count \}\} (?:messages|deliveries|blocks)\b[^{]*", text)
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("wei", "shown"),
+    [
+        (7, "7 wei"),
+        (2 * 10**12, "2 000 gwei"),
+        (345_712_345_678_901, "0.0003457 ETH"),
+        (12_345 * 10**9, "0.00001234 ETH"),
+        (10**18, "1 ETH"),
+        (1_234_567 * 10**18, "1 235 000 ETH"),
+    ],
+)
+def test_an_amount_has_four_digits_however_small_it_is(wei: int, shown: str) -> None:
+    assert amount(wei) == shown
