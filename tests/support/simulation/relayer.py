@@ -14,7 +14,7 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.finality import ObservedFinality
-from bridge.domain.ports import Call, Chain
+from bridge.domain.ports import Call, Chain, TransientError
 from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
 from bridge.domain.spending import UNBOUNDED, SpendBounds
 from bridge.domain.store import Store
@@ -201,8 +201,8 @@ async def _at_once(_: int) -> None:
 
 
 async def _nothing_to_report(_: Message) -> Call:
-    """Reports need no message here: every end is known on the source."""
-    raise AssertionError
+    """No report is sent here: every honest end is known on the source, and a liar's is not to be confirmed."""
+    raise TransientError("this world has no reports")
 
 
 def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:
