@@ -19,6 +19,7 @@ from bridge.deploy.safe import Batch, make_batches, save
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.ports import Call, CallRevertedError, TransientError
+from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
 from bridge.protocol.contracts import explain_revert
@@ -271,17 +272,13 @@ def print_preview(chains: Sequence[ChainPreview], *, as_json: bool) -> None:
         for chain in chains
     }
     rows = [
-        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", _ether(chain.cost_of(one))]
+        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", ether(chain.cost_of(one))]
         for chain in chains
         for one in chain.estimates
     ]
-    rows += [[chain.name, "all", "", f"{chain.gas:,}", _ether(chain.cost)] for chain in chains]
+    rows += [[chain.name, "all", "", f"{chain.gas:,}", ether(chain.cost)] for chain in chains]
     drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
     result(value, as_json=as_json, render=lambda console: console.print(drawn))
-
-
-def _ether(wei: int) -> str:
-    return f"{wei / 10**18:.6f}"
 
 
 def print_batches(batches: Sequence[Batch], *, then: str, as_json: bool) -> None:

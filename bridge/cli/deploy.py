@@ -51,8 +51,9 @@ def deploy(
 ) -> None:
     """Bring every chain of a network to what its file says, and write the deployments file.
 
-    What is there already stays: a second run changes nothing, and one after an interruption goes on. The account is the network's
-    owner: the file's, or one that has accepted its routers since (`waybill role accept`). The file of a public network must say who decides and who verifies; `waybill network create` writes one.
+    What is there already stays: a second run changes nothing, and one after an interruption goes on. The account is the owner
+    that the file names, or one that has accepted the routers since (`waybill role accept`). The file of a public network must
+    say who decides and who verifies; `waybill network create` writes one.
 
     Example: waybill deploy --network testnet --plan networks/testnet.json
     """
@@ -62,6 +63,8 @@ def deploy(
     if described.network != network:
         raise UsageError(f"{path} describes network {described.network!r}, not {network!r}")
     target = workspace.deployments_file
+    if decider.safe is not None and cast is not None:
+        raise UsageError("--safe and --cast are two ways to sign: give one of them")
     replacing = frozenset(options.gmps(replace_adapter) if replace_adapter else ())
     if dry_run:
         previewing = preview(

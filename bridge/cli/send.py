@@ -107,8 +107,8 @@ async def _route(
             floor = await read_view(connections[target.chain_id], ROUTER, target.router, "floorOf", origin.chain_id)
             if floor > len(request.gmps):
                 progress(
-                    f"{target.name} asks for {floor} GMPs, unless the recipient has a policy of its own, and {len(request.gmps)}"
-                    " is named: until the message is retried over others, nothing executes it"
+                    f"{target.name} asks for {floor} GMPs, unless the recipient has a policy of its own, and the message names"
+                    f" {len(request.gmps)}: until the message is retried over others, nothing executes it"
                 )
         chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}
         client = Client(deployment, chains, account, workspace.settings().classes(deployment))

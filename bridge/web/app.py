@@ -91,7 +91,7 @@ _ROWS: Final = 50
 _EXPORTED: Final = 1_000
 _EXPORT_PART: Final = 500
 _EXPORT_PARTS: Final = 10
-_FED: Final = 100
+_FEED_ENTRIES: Final = 100
 """Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
@@ -391,7 +391,7 @@ class Explorer:
     def feed(self, request: Request) -> Response:
         """The newest messages of a list for a feed reader: an entry for each state that it finds a message in."""
         chosen = self._exportable(request)
-        found = self._listed(chosen, chosen.after, _FED)
+        found = self._listed(chosen, chosen.after, _FEED_ENTRIES)
         if found is None:
             return self._not_yet()
         now = self.sources.clock()

@@ -61,7 +61,7 @@ def test_the_scripts_deploy_and_then_nothing_is_missing(
     assert heads(devnet) == before, "the command sends nothing"
 
     stranger = sh(Path(scripts[0]["file"]), urls[scripts[0]["chain"]], ANVIL_KEYS[8])
-    assert stranger.returncode != 0, "a wallet of somebody else is refused"
+    assert stranger.returncode != 0, "a wallet that is not the owner's is refused"
     assert heads(devnet) == before
 
     half = tmp_path / "half.sh"  # a run that was interrupted
@@ -94,3 +94,15 @@ def test_a_script_ends_at_the_first_transaction_that_fails(devnet: Devnet, deplo
     done = sh(file, url, OWNER_KEY)
     assert done.returncode == 1
     assert len([line for line in done.stderr.splitlines() if " of " in line]) == 1
+
+
+def test_a_safe_and_a_wallet_are_not_both_asked_to_sign(
+    devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    (tmp_path / "networks").mkdir()
+    (tmp_path / "networks" / "second.json").write_text(plan(devnet).to_json())
+    words = ("deploy", "--network", "second", "--cast", "ledger", "--safe", f"0x{'11' * 20}")
+    ended = Command(monkeypatch, capsys)(*words)
+    assert ended.code == 2
+    assert "--safe and --cast are two ways to sign" in ended.err

@@ -226,7 +226,7 @@ async def test_a_remote_signer_that_asks_for_a_certificate_gets_the_one_of_the_s
     assert signed.raw == local.raw
     with pytest.raises(TransientError, match="does not answer"):
         await opened(SignerSource.model_validate(named)).sign(TRANSACTION)
-    with pytest.raises(TransientError, match="does not answer"):  # whoever answers must be known, too
+    with pytest.raises(TransientError, match="does not answer"):  # the service's certificate is checked, too
         await RemoteSigner(known_clients_only, ADDRESS).sign(TRANSACTION)
 
 
