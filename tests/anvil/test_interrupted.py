@@ -20,7 +20,8 @@ TEST = """
 import pathlib, sys, time
 from tests.anvil.relayers import Process
 home = pathlib.Path(sys.argv[1])
-print(Process(home, home / "relayer.log").pid, flush=True)
+relayer = Process(home, home / "relayer.log")  # it is killed when nothing refers to it any more
+print(relayer.pid, flush=True)
 time.sleep(60)
 """
 
@@ -29,13 +30,14 @@ time.sleep(60)
 def test_a_terminals_interrupt_which_reaches_all_at_once_ends_the_relayer_that_a_test_runs(
     devnet: Devnet, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", TEST, str(new_home(devnet, tmp_path))]
+    home = new_home(devnet, tmp_path)
+    command = [sys.executable, "-c", TEST, str(home)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as test:
         assert test.stdout is not None
         relayer = Path(f"/proc/{int(test.stdout.readline())}")
-        assert relayer.exists()
+        assert relayer.exists(), (home / "relayer.log").read_text()
         os.killpg(test.pid, signal.SIGINT)
     ends = time.monotonic() + PATIENCE
     while relayer.exists() and time.monotonic() < ends:
         time.sleep(0.05)
-    assert not relayer.exists()
+    assert not relayer.exists(), (home / "relayer.log").read_text()
