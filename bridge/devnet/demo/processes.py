@@ -60,12 +60,14 @@ class Service:
             raise ProcessFailedError(f"`waybill {self._name}` ended with code {code}; the end of {self._log}:\n{tail}")
 
     def stop(self) -> None:
-        """Asks the process to end, and ends its whole group if it does not."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE_SECONDS)
-        self.kill()
+        """Asks the process to end, and ends its whole group if it does not, or if Ctrl-C does not wait for it."""
+        try:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_GRACE_SECONDS)
+        finally:
+            self.kill()
 
     def kill(self) -> None:
         """Ends the whole group at once, as a crash would."""
