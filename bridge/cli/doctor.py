@@ -276,7 +276,8 @@ def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) 
             found = await _trusted(deployment, chains, noted, file)
             for planned in plan.chains if plan else ():
                 if planned.chain_id in chains and plan is not None:
-                    found.append(await _planned(plan, planned, chains[planned.chain_id]))
+                    here = deployment.chain(planned.chain_id)
+                    found.append(await _planned(plan, planned, chains[planned.chain_id], here))
             return [*found, *(await _fees(deployment, chains) if plan else ())]
 
     try:
@@ -305,10 +306,10 @@ async def _trusted(
     ]
 
 
-async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> Finding:
+async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, here: ChainDeployment) -> Finding:
     name = f"plan of {planned.name}"
     try:
-        drift = await find_drift(plan, planned, chain)
+        drift = await find_drift(plan, planned, chain, here.gmps)
     except DeployError as error:
         return Finding(name, Verdict.WARNING, str(error), "then nothing is compared with the plan")
     if not drift:

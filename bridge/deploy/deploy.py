@@ -281,6 +281,7 @@ async def _compared(
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):
             await _check(planned, chain, payer)
+        plan = await _looked_up(plan, chains)
         previous = _previous(target)
         if is_checkout():
             progress("compiling the contracts")
@@ -356,6 +357,22 @@ async def _check(planned: PlannedChain, chain: EvmChain, payer: str | None) -> N
         raise DeployError(f"chain {planned.name!r} has no contract at {', '.join(missing)}")
     if payer is not None and await chain.balance(payer) == 0:
         raise DeployError(f"{payer} has no funds on chain {planned.name!r}")
+
+
+async def _looked_up(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPlan:
+    """The plan with those of the GMPs' contracts that the file leaves to the chains to name.
+
+    Raises:
+        DeployError: the file names others than the chains do.
+    """
+    filled, problems = [], []
+    for planned, chain in zip(plan.chains, chains, strict=True):
+        gmps, wrong = await plan.look_up(planned, chain, planned.gmps)
+        filled.append(planned.model_copy(update={"gmps": gmps}))
+        problems += [f"chain {planned.name!r}: {one}" for one in wrong]
+    if problems:
+        raise DeployError("\n".join(problems))
+    return plan.model_copy(update={"chains": tuple(filled)})
 
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}\b")

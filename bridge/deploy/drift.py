@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from bridge.deploy.artifacts import ForgeError
@@ -12,14 +12,23 @@ from bridge.domain.ports import CallRevertedError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
 from bridge.protocol.contracts import ROUTER, contract
+from bridge.protocol.deployment import GmpSection
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
 
 _ROLES: Final = ("guardian", "revoker", "tripwire")
 
 
-async def find_drift(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> list[str]:
+async def find_drift(
+    plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, deployed: Mapping[str, GmpSection]
+) -> list[str]:
     """What is not as planned on one chain, one line each: addresses, floors, verifiers, roles, prices.
+
+    Args:
+        plan: the network.
+        planned: the chain in it.
+        chain: where.
+        deployed: the GMPs' contracts there by the deployments file, which a relayer reads.
 
     Raises:
         DeployError: the contracts are not compiled.
@@ -33,6 +42,8 @@ async def find_drift(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) 
         return [str(error)]
     lines = [f"{one.name}: not there, or set otherwise" for one in work.missing]
     lines += [line async for line in _numbers(planned, chain)]
+    read = {gmp: deployed.get(gmp, {}) | section for gmp, section in planned.gmps.items()}
+    lines += (await plan.look_up(planned, chain, read))[1]
     if await chain.code(work.contracts.router.address):
         lines += [line async for line in _decided(plan, chain, work.contracts.router.address)]
     lines += [line async for line in _priced(plan, planned, chain, work.contracts)]

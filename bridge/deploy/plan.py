@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from bridge.domain.payments import RATE_UNIT
+from bridge.domain.ports import Chain
 from bridge.gmps.registry import adapter_class, section_problems, verification_problems
 from bridge.gmps.verification import DEFAULT, Connection, Verification, VerificationSection
 from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSection, refuse_repeated_chains
@@ -174,6 +175,27 @@ class NetworkPlan(FileSection):
                         chosen_there=there.verification.get(gmp.label, DEFAULT),
                     ),
                 )
+
+    async def look_up(
+        self, here: PlannedChain, chain: Chain, gmps: Mapping[str, GmpSection]
+    ) -> tuple[dict[str, GmpSection], list[str]]:
+        """What the GMPs' contracts on a chain say of its sections: the whole sections, and what is wrong, one line each.
+
+        Raises:
+            UnansweredError: no endpoint answers.
+        """
+        found, problems = dict[str, GmpSection](), list[str]()
+        for label, section in gmps.items():
+            kind = adapter_class(Gmp.parse(label)).CONTRACTS
+            others = {
+                there.name: kind.read(there.gmps[label]).number
+                for there in self.chains
+                if there.chain_id != here.chain_id and label in there.gmps
+            }
+            values, wrong = await kind.read(section).look_up(chain, others)
+            found[label] = {**section, **values}
+            problems += wrong
+        return found, problems
 
     @model_validator(mode="after")
     def _both_ends_verify_alike(self) -> Self:

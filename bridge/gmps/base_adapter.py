@@ -83,6 +83,25 @@ class GmpContracts(FileSection, ABC):
     def arguments(self) -> tuple[tuple[str, Any], ...]:
         """What the adapter's constructor takes after the router: ABI types of fixed size, and values."""
 
+    async def look_up(
+        self,
+        chain: Chain,  # noqa: ARG002  # most have nothing to ask
+        others: Mapping[str, Any],  # noqa: ARG002  # as above
+    ) -> tuple[dict[str, str], list[str]]:
+        """What the GMP's own contracts say of this section.
+
+        Args:
+            chain: whose section it is.
+            others: the other chains' `number` by their names.
+
+        Returns:
+            Values for keys of the file, those that it leaves out among them; and what is wrong with it, one line each.
+
+        Raises:
+            UnansweredError: no endpoint answers.
+        """
+        return {}, []
+
 
 @cache
 def _read(kind: type[GmpContracts], section: tuple[tuple[str, int | str], ...]) -> Any:

@@ -156,7 +156,7 @@ async def test_ccip_refuses_to_send_what_asks_for_more_gas_than_it_delivers_with
 
 async def ccip_state(world: World, dispatch: Dispatch) -> int:
     message = CcipMessage.of_dispatch(dispatch)
-    off_ramp = CcipContracts.of(world.deployment.chain(BETA)).off_ramp
+    off_ramp = CcipContracts.of(world.deployment.chain(BETA)).off_ramp_v1
     data = OFF_RAMP.encode("getExecutionState", message.source_selector, message.sequence)
     state: int = OFF_RAMP.decode("getExecutionState", await world.chains[BETA].call(Call(to=off_ramp, data=data)))
     return state

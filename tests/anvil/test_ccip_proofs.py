@@ -94,14 +94,14 @@ async def fail(world: World, dispatch: Dispatch) -> None:
     assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
     end = Call(to=beta.router, data=ROUTER.encode("endGmpPause", int(Gmp.CCIP)))
     assert (await transact(world.chains[BETA], OWNER, end)).succeeded
-    message, off_ramp = CcipMessage.of_dispatch(dispatch), CcipContracts.of(beta).off_ramp
+    message, off_ramp = CcipMessage.of_dispatch(dispatch), CcipContracts.of(beta).off_ramp_v1
     asked = OFF_RAMP.encode("getExecutionState", message.source_selector, message.sequence)
     assert OFF_RAMP.decode("getExecutionState", await world.chains[BETA].call(Call(to=off_ramp, data=asked))) == FAILURE
 
 
 async def path_of(world: World, dispatch: Dispatch) -> list[bytes]:
     """The proof, from all messages of the on-ramp."""
-    on_ramp = CcipContracts.of(world.deployment.chain(ALPHA)).on_ramp
+    on_ramp = CcipContracts.of(world.deployment.chain(ALPHA)).on_ramp_v1
     messages = [one for log in await world.logs(Gmp.CCIP) if (one := CcipMessage.of_log(log, on_ramp))]
     place = [one.sequence for one in messages].index(CcipMessage.of_dispatch(dispatch).sequence)
     _, path = root_and_path([leaf(one, on_ramp) for one in messages], place)

@@ -133,7 +133,7 @@ async def test_what_another_failed_to_execute_is_executed_again_with_more_gas(wo
 async def another_resolver(world: World, chain_id: int, remote: int) -> str:
     """A second committee of the same oracles, on a chain for its lane with a remote one."""
     chain, contracts = world.chains[chain_id], CcipContracts.of(world.deployment.chain(chain_id))
-    asked = Call(to=contracts.off_ramp, data=OFF_RAMP_STATIC.encode("getStaticConfig"))
+    asked = Call(to=contracts.off_ramp_v1, data=OFF_RAMP_STATIC.encode("getStaticConfig"))
     rmn = OFF_RAMP_STATIC.decode("getStaticConfig", await chain.call(asked))[2]
     deployer = await Deployer.on(chain, OWNER)
     resolver = ccip.create_committee(

@@ -197,6 +197,10 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
         named = played.read(place, chain.adapters["ccip"], _CCIP, "getCCVsAndFinalityConfig", selector, b"")
         assert named == (chosen, (), 0, bytes(4))
         assert (chain.agreement, chain.finality) == (2, "finalized")
+        # The one lane runs 1.6, the way back 2.0. The file leaves the ramps out, and CCIP's router names them.
+        local, key = played.gmps.chains[place].gmps["ccip"], "onRampV2" if place else "onRamp"
+        named = {name: value for name, value in chain.gmps["ccip"].items() if "amp" in name}
+        assert named == {name: local[name] for name in ([key, "offRamp"] if place else [key])}
 
     heads = played.heads()
     again = json.loads(waybill("deploy", "--network", "testnet", "--json").out)
@@ -246,6 +250,46 @@ def test_a_single_dvn_is_deployed_only_if_that_is_accepted(waybill: Command, pla
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
     assert findings["hyperlane on sepolia"]["verdict"] == "warning"
     assert findings["hyperlane on sepolia"]["found"] == "default: the Mailbox's default ISM, which Hyperlane may change"
+
+
+def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_there(
+    waybill: Command, played: Played, tmp_path: Path
+) -> None:
+    file = tmp_path / "networks" / "testnet.json"
+    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
+    document = move_to(played, file)
+    (sepolia, base), (first, second) = (
+        [one.gmps["ccip"] for one in played.gmps.chains],
+        [one["gmps"]["ccip"] for one in document["chains"]],
+    )
+    first["onRamp"] = sepolia["onRampV2"]
+    second["onRampV2"], second["offRamp"] = base["onRamp"], base["router"]
+    file.write_text(json.dumps(document))
+    heads = played.heads()
+    refused = waybill("deploy", "--network", "testnet", "--json")
+    assert refused.code == 1
+    lines = refused.error["message"].splitlines()
+    wrong = "chain {}: gmps.ccip.{}: {} is {!r}, and an {} belongs there: write {} ({})"
+    assert lines == [
+        wrong.format("'sepolia'", "onRamp", sepolia["onRampV2"], "OnRamp 2.0.0", "OnRamp 1.6", sepolia["onRamp"],
+                     "to base-sepolia"),
+        wrong.format("'base-sepolia'", "onRampV2", base["onRamp"], "OnRamp 1.6.0", "OnRamp 2", base["onRampV2"],
+                     "to sepolia"),
+        wrong.format("'base-sepolia'", "offRamp", base["router"], "Router 1.2.0", "OffRamp 1.6", base["offRamp"],
+                     "from sepolia"),
+    ]  # fmt: skip
+    assert played.heads() == heads
+
+    for ccip in (first, second):
+        for key in ("onRamp", "onRampV2", "offRamp"):
+            ccip.pop(key, None)
+    file.write_text(json.dumps(document))
+    assert waybill("deploy", "--network", "testnet", "--json").code == 0
+    first["onRamp"] = sepolia["onRampV2"]
+    file.write_text(json.dumps(document))
+    findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
+    assert findings["plan of base-sepolia"]["verdict"] == "ok"
+    assert findings["plan of sepolia"]["found"] == lines[0].removeprefix("chain 'sepolia': ")
 
 
 def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played: Played, tmp_path: Path) -> None:

@@ -6,15 +6,16 @@ A lane runs one version. The event's topic says which, since the versions' event
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from eth_abi.abi import decode, encode
 from pydantic import Field
 
-from bridge.domain.ports import Call, Dispatch, Log, Watch
+from bridge.domain.ports import Call, Chain, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
+from bridge.gmps.ccip.ramps import find_ramps
 from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, OFF_RAMP_V2, CcipMessageV2, decode_results, is_v2
 from bridge.gmps.ccip.verification import CcipVerifiers
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
@@ -71,9 +72,10 @@ class CcipContracts(GmpContracts):
 
     selector: int = Field(gt=0, lt=2**64)
     router: Address
-    on_ramp: Address
-    off_ramp: Address  # of lanes of 1.6; a message of 2.0 names its own
-    on_ramp_v2: Address | None = None  # for a chain with lanes of both versions: that of 2.0
+    # What a network file leaves out of these, `waybill deploy` asks CCIP's router for.
+    on_ramp: Address | None = None  # of lanes of 1.6
+    off_ramp: Address | None = None  # of lanes of 1.6; a message of 2.0 names its own
+    on_ramp_v2: Address | None = None  # of lanes of 2.0
 
     @property
     def number(self) -> int:
@@ -88,7 +90,39 @@ class CcipContracts(GmpContracts):
     @property
     def on_ramps(self) -> tuple[str, ...]:
         """All that send from here."""
-        return (self.on_ramp, self.on_ramp_v2) if self.on_ramp_v2 else (self.on_ramp,)
+        return tuple(ramp for ramp in (self.on_ramp, self.on_ramp_v2) if ramp)
+
+    @property
+    def on_ramp_v1(self) -> str:
+        """That of 1.6.
+
+        Raises:
+            TransientError: the file names none.
+        """
+        return _named(self.on_ramp, "onRamp")
+
+    @property
+    def off_ramp_v1(self) -> str:
+        """That of 1.6.
+
+        Raises:
+            TransientError: the file names none.
+        """
+        return _named(self.off_ramp, "offRamp")
+
+    async def look_up(self, chain: Chain, others: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+        """See `GmpContracts.look_up`."""
+        ramps = {"onRamp": self.on_ramp, "onRampV2": self.on_ramp_v2, "offRamp": self.off_ramp}
+        return await find_ramps(chain, self.router, {key: ramp for key, ramp in ramps.items() if ramp}, others)
+
+
+def _named(ramp: str | None, key: str) -> str:
+    if ramp is None:
+        raise TransientError(
+            f"the deployments file has no gmps.ccip.{key}, which a message of CCIP 1.6 needs; `waybill deploy` writes it once"
+            " CCIP's router names one; then restart the relayer"
+        )
+    return ramp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +218,14 @@ class CcipAdapter(BaseAdapter):
     DELIVERY_GAS = 300_000
 
     def _watch(self, source: ChainDeployment) -> Watch:
-        return Watch(CcipContracts.of(source).on_ramps, (MESSAGE_SENT, MESSAGE_SENT_V2))
+        on_ramps = CcipContracts.of(source).on_ramps
+        return Watch(on_ramps, (MESSAGE_SENT, MESSAGE_SENT_V2)) if on_ramps else Watch((), ())
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         if log.topics[:1] == (MESSAGE_SENT_V2,):
             return self._read_v2(source, log)
-        message = CcipMessage.of_log(log, CcipContracts.of(source).on_ramp)
+        on_ramp = CcipContracts.of(source).on_ramp
+        message = CcipMessage.of_log(log, on_ramp) if on_ramp else None
         if message is None or message.tokens or to_bytes32(message.sender) not in source.senders(self.gmp):
             return None
         identity, number = f"0x{message.id.hex()}", message.destination_selector
@@ -212,7 +248,7 @@ class CcipAdapter(BaseAdapter):
         if is_v2(dispatch):
             return await self._next_execution_v2(dispatch, attestation)
         destination = self._deployment.chain(dispatch.destination_chain)
-        off_ramp = CcipContracts.of(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp_v1
         message = CcipMessage.of_dispatch(dispatch)
         identity = (message.source_selector, message.sequence)
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
@@ -256,7 +292,7 @@ class CcipAdapter(BaseAdapter):
 
     async def _execution_config(self, destination: ChainDeployment) -> tuple[bytes, Sequence[str]]:
         """The digest that executions name, and the accounts that may execute first."""
-        off_ramp = CcipContracts.of(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp_v1
         (info, _, transmitters) = await self._read(
             destination, off_ramp, OFF_RAMP, "latestConfigDetails", EXECUTION_PLUGIN
         )

@@ -48,7 +48,7 @@ class CcipProofs(DeploymentReader):
     async def _proof(self, dispatch: Dispatch) -> bytes:
         """Of 1.6: the way up to the committed root."""
         destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessage.of_dispatch(dispatch)
-        off_ramp, identity = CcipContracts.of(destination).off_ramp, (message.source_selector, message.sequence)
+        off_ramp, identity = CcipContracts.of(destination).off_ramp_v1, (message.source_selector, message.sequence)
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
         if state == SUCCESS:
             return encode_proof([], manually=True)

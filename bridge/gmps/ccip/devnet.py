@@ -175,8 +175,8 @@ async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetC
         DevnetError: a transaction failed.
     """
     # Of each source: enabled, and without the blessing of the risk management network, which a devnet has none of.
-    sources = [(here.router, other.selector, True, True, to_bytes32(other.on_ramp)) for other in others]
-    deployer.call(_load("OffRamp"), here.off_ramp, "applySourceChainConfigUpdates", sources)
+    sources = [(here.router, other.selector, True, True, to_bytes32(other.on_ramp_v1)) for other in others]
+    deployer.call(_load("OffRamp"), here.off_ramp_v1, "applySourceChainConfigUpdates", sources)
     destinations, sources_v2 = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     on_ramps, off_ramps = [], []
     for other in others:
@@ -186,8 +186,8 @@ async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetC
         if _runs_v2(other.selector, here.selector):
             known = [to_bytes32(str(other.on_ramp_v2))]
             sources_v2.append((here.router, other.selector, True, known, [here.resolver], []))
-        on_ramp = here.on_ramp_v2 if _runs_v2(here.selector, other.selector) else here.on_ramp
-        off_ramp = here.off_ramp_v2 if _runs_v2(other.selector, here.selector) else here.off_ramp
+        on_ramp = here.on_ramp_v2 if _runs_v2(here.selector, other.selector) else here.on_ramp_v1
+        off_ramp = here.off_ramp_v2 if _runs_v2(other.selector, here.selector) else here.off_ramp_v1
         on_ramps.append((other.selector, on_ramp))
         off_ramps.append((other.selector, off_ramp))
     deployer.call(_load("OnRampV2"), str(here.on_ramp_v2), "applyDestChainConfigUpdates", destinations)
@@ -303,13 +303,13 @@ class CcipOracles(Committee):
         """The sequence number that the off-ramp wants to see committed next."""
         destination = self._deployment.chain(dispatch.destination_chain)
         selector = CcipMessage.of_dispatch(dispatch).source_selector
-        off_ramp = CcipContracts.of(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp_v1
         sequence: int = (await self._read(destination, off_ramp, OFF_RAMP, "getSourceChainConfig", selector))[2]
         return sequence
 
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
         source = self._deployment.chain(dispatch.source_chain)
-        off_ramp = CcipContracts.of(self._deployment.chain(dispatch.destination_chain)).off_ramp
+        off_ramp = CcipContracts.of(self._deployment.chain(dispatch.destination_chain)).off_ramp_v1
         artifact = _load("OffRamp")
         waiting = await self._uncommitted(dispatch, newest)
         for start in range(0, len(waiting), _ROOTS_PER_REPORT):
@@ -325,7 +325,7 @@ class CcipOracles(Committee):
         following = await self._next_sequence(dispatch)
         source = self._deployment.chain(dispatch.source_chain)
         first = dispatch.block_number if asked.sequence == following else source.start_block
-        on_ramp = CcipContracts.of(source).on_ramp
+        on_ramp = CcipContracts.of(source).on_ramp_v1
         logs = await self._logs(source, on_ramp, MESSAGE_SENT, first, newest)
         found = (CcipMessage.of_log(log, on_ramp) for log in logs)
         return [
@@ -338,7 +338,9 @@ class CcipOracles(Committee):
 
     def _commit(self, source: ChainDeployment, messages: Sequence[CcipMessage]) -> tuple[Any, ...]:
         """The arguments of `commit`: context, report and signatures."""
-        report = encode([_COMMIT_REPORT], [(([], []), [], self._roots(CcipContracts.of(source).on_ramp, messages), [])])
+        report = encode(
+            [_COMMIT_REPORT], [(([], []), [], self._roots(CcipContracts.of(source).on_ramp_v1, messages), [])]
+        )
         context = (_COMMIT_CONFIG, messages[0].sequence.to_bytes(32, "big"))
         digest = keccak(keccak(report) + b"".join(context))
         signatures = [sign_digest(oracle, digest) for oracle in self._oracles]

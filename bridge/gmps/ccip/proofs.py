@@ -78,7 +78,7 @@ class CommitReader(DeploymentReader):
         Blocks of the destination are read from the time on at which the source's block was made.
         """
         message, destination = CcipMessage.of_dispatch(dispatch), self._deployment.chain(dispatch.destination_chain)
-        off_ramp, chain = CcipContracts.of(destination).off_ramp, self._chains[dispatch.destination_chain]
+        off_ramp, chain = CcipContracts.of(destination).off_ramp_v1, self._chains[dispatch.destination_chain]
         sent = await self._chains[dispatch.source_chain].block(dispatch.block_number)
         head = (await chain.head()).number
         since = 0 if sent is None else sent.timestamp - _SKEW
@@ -97,7 +97,7 @@ class CommitReader(DeploymentReader):
             TransientError: the source's logs lack messages beneath the root, or make another root.
         """
         message, source = CcipMessage.of_dispatch(dispatch), self._deployment.chain(dispatch.source_chain)
-        on_ramp = CcipContracts.of(source).on_ramp
+        on_ramp = CcipContracts.of(source).on_ramp_v1
         found = await self._beneath(dispatch, source, committed)
         missing = [number for number in range(committed.first, committed.last + 1) if number not in found]
         if missing:
@@ -119,7 +119,7 @@ class CommitReader(DeploymentReader):
     ) -> dict[int, CcipMessage]:
         """The lane's messages with the root's numbers, by number: blocks are read from the dispatch's to both sides."""
         chain, own = self._chains[source.chain_id], CcipMessage.of_dispatch(dispatch)
-        on_ramp, head = CcipContracts.of(source).on_ramp, (await chain.head()).number
+        on_ramp, head = CcipContracts.of(source).on_ramp_v1, (await chain.head()).number
         found = {own.sequence: own}
         low = high = dispatch.block_number  # blocks from `low` to `high` are read
 

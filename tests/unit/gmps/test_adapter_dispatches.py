@@ -184,7 +184,7 @@ def ccip_logs(
         tokens,
     )
     topics = (keccak(text=f"CCIPMessageSent(uint64,uint64,{CCIP_SENT})"), encode(["uint64"], [destination]), word("7"))
-    return [log(sent.emitter or CcipContracts.of(SOURCE).on_ramp, topics, encode([CCIP_SENT], [content]), 3)]
+    return [log(sent.emitter or CcipContracts.of(SOURCE).on_ramp_v1, topics, encode([CCIP_SENT], [content]), 3)]
 
 
 LOGS: dict[Gmp, Callable[[Sent], list[Log]]] = {

@@ -74,7 +74,7 @@ async def test_the_off_ramp_is_asked_for_the_messages_source_and_place() -> None
     destination = Destination(SUCCESS, SENT_AT)
     assert await attest(SUCCESS, SENT_AT, destination) == encode_proof([], manually=True), "there is nothing to prove"
     (call,) = destination.calls
-    assert call.to == CcipContracts.of(DESTINATION).off_ramp
+    assert call.to == CcipContracts.of(DESTINATION).off_ramp_v1
     assert call.data == OFF_RAMP.encode("getExecutionState", CcipContracts.of(SOURCE).selector, 7)
 
 
@@ -111,7 +111,7 @@ async def test_a_root_that_the_sources_logs_do_not_make_is_no_proof() -> None:
     message = CcipMessage.of_dispatch(dispatch)
     chains: Any = {ALPHA: Source()}
     reader = CommitReader(DEPLOYMENT, chains)
-    own = leaf(message, CcipContracts.of(SOURCE).on_ramp)
+    own = leaf(message, CcipContracts.of(SOURCE).on_ramp_v1)
     assert await reader.prove(dispatch, CommittedRoot(own, message.sequence, message.sequence)) == []
     with pytest.raises(TransientError, match="is committed: is the node on the same chain"):
         await reader.prove(dispatch, CommittedRoot(bytes(32), message.sequence, message.sequence))
@@ -120,6 +120,6 @@ async def test_a_root_that_the_sources_logs_do_not_make_is_no_proof() -> None:
 
 
 def test_tokens_that_a_stranger_sends_are_part_of_the_leaf() -> None:
-    message, on_ramp = CcipMessage.of_dispatch(sent()), CcipContracts.of(SOURCE).on_ramp
+    message, on_ramp = CcipMessage.of_dispatch(sent()), CcipContracts.of(SOURCE).on_ramp_v1
     tokens = ((bytes(32), "0x" + "22" * 20, 90_000, b"", 5),)
     assert leaf(replace(message, tokens=tokens), on_ramp) != leaf(message, on_ramp)

@@ -39,7 +39,7 @@ def packed(*, version: int = 1, receiver: bytes | None = None, tokens: bytes = b
     selectors = (CcipContracts.of(one).selector.to_bytes(8, "big") for one in (SOURCE, DESTINATION))
     gas = (900_000).to_bytes(4, "big") + (500_000).to_bytes(4, "big")
     content = bytes([version]) + b"".join(selectors) + (7).to_bytes(8, "big") + gas + bytes(4) + keccak(b"verifiers")
-    on_ramp, sender = (to_bytes32(one) for one in (CcipContracts.of(SOURCE).on_ramp, SOURCE.adapters["ccip"]))
+    on_ramp, sender = (to_bytes32(one) for one in (CcipContracts.of(SOURCE).on_ramp_v1, SOURCE.adapters["ccip"]))
     for value in (on_ramp, raw(OFF_RAMP), sender, receiver or raw(DESTINATION.adapters["ccip"])):
         content += bytes([len(value)]) + value
     for value in (b"", tokens, ENVELOPE):
@@ -56,7 +56,7 @@ def sent(content: bytes, sender: str | None = None) -> Log:
         keccak(content),
     )
     data = encode(["address", "uint256", "bytes", RECEIPTS, "bytes[]"], [address("token"), 0, content, [], []])
-    return log(CcipContracts.of(SOURCE).on_ramp, topics, data, 3)
+    return log(CcipContracts.of(SOURCE).on_ramp_v1, topics, data, 3)
 
 
 def test_a_message_of_2_0_is_read_whole_and_again_from_its_evidence() -> None:
@@ -73,7 +73,7 @@ def test_a_chain_with_lanes_of_both_versions_is_watched_at_both_on_ramps() -> No
     gmps = {**SOURCE.gmps, "ccip": {**SOURCE.gmps["ccip"], "onRampV2": other}}
     both = DEPLOYMENT.model_copy(update={"chains": (SOURCE.model_copy(update={"gmps": gmps}), DESTINATION)})
     relayer = adapter(Gmp.CCIP, both)
-    assert relayer.watch(ALPHA).addresses == (CcipContracts.of(SOURCE).on_ramp, other)
+    assert relayer.watch(ALPHA).addresses == (CcipContracts.of(SOURCE).on_ramp_v1, other)
     (found,) = relayer.dispatches(ALPHA, [replace(sent(packed()), address=other)])
     assert found.envelope == ENVELOPE
 
