@@ -23,6 +23,7 @@ from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_stor
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError, RouteRequest
+from bridge.deploy.addresses import is_testnet
 from bridge.deploy.drift import find_drift
 from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain, decides_chains
 from bridge.deploy.transactions import DeployError
@@ -34,7 +35,7 @@ from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.attestation import AttestationError
-from bridge.gmps.registry import adapter_class, create_attesters
+from bridge.gmps.registry import adapter_class, attestation_choice, create_attesters
 from bridge.gmps.verification import DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -186,11 +187,14 @@ async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
     """Whether a relayer knows where each GMP's proofs come from; a devnet's are made here."""
     if deployment.network == DEVNET:
         return []
+    chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
-        create_attesters(deployment, {}, settings.attestations.settings(), settings.gmps)
+        attesters = create_attesters(deployment, {}, chosen, settings.gmps)
     except AttestationError as error:
         return [Finding("proofs of GMPs", Verdict.FAILED, str(error), "without it no relayer starts")]
-    return [Finding("proofs of GMPs", Verdict.OK, "known where they come from")]
+    asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in attesters}
+    hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
+    return [Finding("proofs of GMPs", Verdict.OK, "; ".join(hosts) or "on the chains themselves")]
 
 
 async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float) -> list[Finding]:

@@ -17,7 +17,7 @@ from pydantic import Field
 from bridge.deploy.plan import PlannedPayments
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import DEFAULT
-from bridge.protocol.deployment import Address, FileSection, GmpSection
+from bridge.protocol.deployment import Address, Deployment, FileSection, GmpSection
 from bridge.protocol.gmps import Gmp
 
 _ENDPOINTS: Final = 3  # of which two have to agree, so that one may be down
@@ -91,6 +91,12 @@ def address_table() -> AddressTable:
 def public_chain_ids() -> frozenset[int]:
     """The chains that the table has."""
     return frozenset(chain.chain_id for chain in address_table().chains.values())
+
+
+def is_testnet(deployment: Deployment) -> bool:
+    """Whether a network's chains are public testnets."""
+    testnets = {chain.chain_id for chain in address_table().chains.values() if chain.testnet}
+    return any(chain.chain_id in testnets for chain in deployment.chains)
 
 
 def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> dict[str, Any]:

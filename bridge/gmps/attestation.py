@@ -29,6 +29,7 @@ class AttestationSettings:
     gmps: Mapping[Gmp, Any] = field(
         default_factory=dict
     )  # what an operator said, where the GMP's `SETTING` does not do
+    is_testnet: bool = False  # whether the chains are public testnets, where some GMPs have other services
     timeout: float = 10.0  # seconds until a service that does not answer is given up
 
 

@@ -1,7 +1,8 @@
 """The GMPs that Waybill speaks. Each number in `bridge.protocol.gmps.Gmp` has a folder here, with a module for each part.
 
 adapter.py   `ADAPTER`, a `BaseAdapter`, and the GMP's contracts that it reads
-attester.py  `create_attester`: where proofs come from on a public network, and `SETTING` if an operator says where
+attester.py  `create_attester`: where proofs come from on a public network, `SETTING` if an operator says where, and
+             `ON_TESTNETS` if its default is another one there
 devnet.py    `DEVNET`: the GMP on a network on this machine; see `bridge.devnet.gmps`
 trust.py     `READER`, a `BaseTrustReader`: whom the GMP rests on; a GMP without it is shown as "not read"
 """
@@ -63,8 +64,7 @@ def create_attesters(
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     attesters: dict[Gmp, Attester] = {}
     for gmp in sorted(deployed & gmps):
-        setting = attestation_setting(gmp)
-        given = settings.gmps.get(gmp, setting and setting[1].get_default(call_default_factory=True))
+        given = attestation_choice(gmp, settings)
         sources = AttestationSources(deployment=deployment, chains=chains, setting=given, web=web)
         attesters[gmp] = _attester_module(gmp).create_attester(sources)
     return attesters
@@ -74,6 +74,15 @@ def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
     """The type and the pydantic field of what an operator may say of a GMP in ``[attestations]``; None: nothing."""
     found: tuple[Any, Any] | None = getattr(_attester_module(gmp), "SETTING", None)
     return found
+
+
+def attestation_choice(gmp: Gmp, settings: AttestationSettings) -> Any:
+    """What holds for a GMP: what an operator said, else the GMP's own default; None: nothing can be said of it."""
+    setting = attestation_setting(gmp)
+    if setting is None or gmp in settings.gmps:
+        return settings.gmps.get(gmp)
+    default = setting[1].get_default(call_default_factory=True)
+    return getattr(_attester_module(gmp), "ON_TESTNETS", default) if settings.is_testnet else default
 
 
 def trust_reader(gmp: Gmp, inspectors: Mapping[int, Inspector]) -> TrustReader | None:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import structlog
 
 from bridge.client import Client
+from bridge.deploy.addresses import is_testnet
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
@@ -479,8 +480,9 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
 
 
 def _public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
+    chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
-        return create_attesters(deployment, chains, settings.attestations.settings(), settings.gmps)
+        return create_attesters(deployment, chains, chosen, settings.gmps)
     except AttestationError as error:
         raise SettingsError(f"network {deployment.network!r}: {error}") from error
 

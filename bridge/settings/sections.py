@@ -439,9 +439,10 @@ class AttestationTable(_GmpAttestations):  # type: ignore[misc]  # the GMPs' fol
 
     timeout: float = Field(default=AttestationSettings().timeout, gt=0, description="until an answer is given up")
 
-    def settings(self) -> AttestationSettings:
-        """What the attesters need of these."""
-        return AttestationSettings(gmps={gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS}, timeout=self.timeout)
+    def settings(self, *, is_testnet: bool = False) -> AttestationSettings:
+        """What the attesters need of these, on public testnets or elsewhere."""
+        said = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS if gmp.label in self.model_fields_set}
+        return AttestationSettings(gmps=said, is_testnet=is_testnet, timeout=self.timeout)
 
     def chains(self) -> dict[str, set[str]]:
         """The chains that are named, by table."""

@@ -212,6 +212,15 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     assert findings["axelar on sepolia"]["found"].startswith("default: Axelar's own validators")
     assert findings["contracts on base-sepolia"]["verdict"] == "ok"
 
+    def hosts(*settings: str) -> str:
+        (tmp_path / "waybill.toml").write_text("\n".join(["[attestations]", *settings]))
+        found = json.loads(waybill("doctor", "--network", "testnet", "--json").out)
+        return str({row["check"]: row for row in found}["proofs of GMPs"]["found"])
+
+    validators = "hyperlane = { " + ", ".join(f'{name} = "{OWNER}"' for name in NAMES) + " }"
+    assert "wormhole: https://api.testnet.wormholescan.io; ccip: https://api.ccip.chain.link" in hosts(validators)
+    assert "wormhole: http://mine.example" in hosts(validators, 'wormhole = ["http://mine.example"]')
+
 
 def test_a_new_owner_is_layerzeros_delegate_after_its_first_deployment(
     waybill: Command, played: Played, tmp_path: Path

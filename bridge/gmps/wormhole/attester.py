@@ -19,8 +19,14 @@ _BODY = 51  # timestamp, nonce, emitter chain, emitter, sequence, consistency le
 
 SETTING: Final[tuple[Any, Any]] = (
     tuple[Annotated[str, StringConstraints(pattern=r"^https?://")], ...],
-    Field(default=("https://api.wormholescan.io",), description="URLs that serve `/v1/signed_vaa`, asked in order"),
+    Field(
+        default=("https://api.wormholescan.io",),
+        description="URLs that serve `/v1/signed_vaa`, asked in order; on testnets by default"
+        " `https://api.testnet.wormholescan.io`",
+    ),
 )
+# In place of the default: other guardians sign there.
+ON_TESTNETS: Final = ("https://api.testnet.wormholescan.io",)
 
 
 class WormholeVaas:
