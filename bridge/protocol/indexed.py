@@ -183,6 +183,7 @@ class MessageFilter:
     since: int | None = None  # Unix seconds: created then or later; where that is unknown, its first receipt counts
     until: int | None = None  # Unix seconds: the same, before then
     retried: bool | None = None  # whether it was handed to GMPs again after its creation
+    refused: bool | None = None  # whether its recipient has refused it, also if it was executed later
     among: frozenset[bytes] | None = None  # only messages with these ids; None: any
 
 

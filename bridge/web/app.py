@@ -400,8 +400,16 @@ class Explorer:
             "messages.atom",
             base=str(request.base_url).rstrip("/"),
             query=chosen.query,
-            updated=_rfc3339(now),
-            entries=[row | {"updated": _rfc3339(row["executedAt"] or row["sentAt"] or now)} for row in rows],
+            updated=_rfc3339(max((row["executedAt"] or row["sentAt"] or 0 for row in rows), default=now)),
+            entries=[
+                row
+                | {
+                    "updated": _rfc3339(row["executedAt"] or row["sentAt"] or now),
+                    "published": _rfc3339(row["sentAt"] or now),
+                }
+                for row in rows
+            ],
+            older=chosen.query_after(found.next) if found.next else "",
         )
         return Response(text, media_type="application/atom+xml")
 
@@ -699,22 +707,29 @@ class Explorer:
         """The parts of that page that are live, as they are now."""
         index, as_of = self.sources.index(), self.as_of()
         found = self.divergences.look(self.settings.patience) if index else None
+        counts = self._by_status(self.settings.patience)
         faults = self.render(
             "_faults.html",
             has_index=index is not None,
             divergences=found.value if found else None,
+            executed=counts.get(Status.EXECUTED, 0) if index and counts is not None else None,
             duplicates=index.duplicates(limit=_ROWS) if index else [],
         )
         return {"faults": faults, "compared": self.render("_compared.html", divergences=found), "as_of": as_of}
 
     def found(self, typed: str) -> Response:
         """Where a search leads."""
-        goal = search(self.sources, typed)
+        goal = search(self.sources, typed, self._action_ids)
         if goal.path:
             return RedirectResponse(goal.path, 303)
         if goal.several:
             return self.page("several.html", typed=typed, several=goal.several)
         return self.page("problem.html", 404, title="Nothing found", text=goal.problem, typed=typed)
+
+    def _action_ids(self) -> list[str]:
+        """The ids of the newest actions, as far as the chains say them in time."""
+        found, _ = self._asked(self.actions)
+        return [one["actionId"] for one in (found.value or [] if found else [])]
 
     def network(self) -> Response:
         """The deployments file as a visitor's browser may have it: with the public RPC URLs only."""

@@ -68,6 +68,7 @@ class ShownMessage:
     transactions: tuple[Transaction, ...]
     own: frozenset[bytes]  # hashes of transactions that the relayer is known to have sent
     attempts: int
+    attempted: Mapping[int, int]  # by attempt, 0 being the route: when it was made, Unix seconds of block time
     quorum: int | None
     receipts: int
     acts: tuple[ShownAct, ...]
@@ -118,6 +119,11 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         transactions=transactions(steps),
         own=_own(kept),
         attempts=max((attempt for gmp in found.gmps for attempt in gmp.attempts), default=0),
+        attempted={
+            event.attempt or 0: event.block_time
+            for event in kept.events
+            if event.event in ("MessageRouted", "MessageRetried")
+        },
         quorum=(record.quorum if record else None) or (message.quorum if message else None),
         receipts=record.receipts if record else len(found.receipts),
         acts=tuple(_act(sources, found, offer) for offer in found.offers),
@@ -129,7 +135,7 @@ def _asked_by(kept: Kept, action: ActionMessage | None, retry: EventRecord) -> s
     """Who had a retry made, and why, as far as the relayer's store says."""
     job = next((one for one in kept.retries if one.transaction_hash == retry.transaction_hash), None)
     if job is not None:
-        return f"The index had asked this relayer for it: {job.request.reason}."
+        return "The index had asked this relayer for it."
     if kept.own_retries is None:
         return "Who asked for it is not known here: no relayer has run."
     if retry.attempt not in kept.own_retries:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -64,6 +64,7 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         "since": _seconds,
         "until": _seconds,
         "retried": _yes_or_no,
+        "refused": _yes_or_no,
     }
     read: dict[str, Any] = {}
     for name, text in given.items():
@@ -83,6 +84,7 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         since=read.get("since"),
         until=read.get("until"),
         retried=read.get("retried"),
+        refused=read.get("refused"),
     )
     return Listing(wanted, _place(after), given | _canonical(read))
 
@@ -139,12 +141,18 @@ class Goal:
     problem: str = ""
 
 
-def search(sources: Sources, typed: str) -> Goal:
-    """Leads from a message id, the hash of a transaction on any chain, or the address of a sender or recipient."""
+def search(sources: Sources, typed: str, actions: Callable[[], Collection[str]] = tuple) -> Goal:
+    """Leads from the id of a message or an action, the hash of a transaction on any chain, or an address.
+
+    Args:
+        sources: where to look.
+        typed: the text.
+        actions: the ids of the newest atomic actions; asked only if nothing else has that id.
+    """
     text = typed.strip()
     word = _WORD.fullmatch(text)
     if word:
-        return _by_word(sources, bytes.fromhex(word.group(1)))
+        return _by_word(sources, bytes.fromhex(word.group(1)), actions)
     if _ADDRESS.fullmatch(text):
         address = text if text.startswith("0x") else f"0x{text}"
         try:
@@ -152,10 +160,12 @@ def search(sources: Sources, typed: str) -> Goal:
         except AddressError as error:
             return Goal(problem=str(error))
         return Goal(path=f"/address/{address}")
-    return Goal(problem=f"{text[:80]!r} is no message id, transaction hash (0x and 64 hex digits) or address (40)")
+    return Goal(
+        problem=f"{text[:80]!r} is no message's or action's id, transaction hash (0x and 64 hex digits) or address (40)"
+    )
 
 
-def _by_word(sources: Sources, word: bytes) -> Goal:
+def _by_word(sources: Sources, word: bytes, actions: Callable[[], Collection[str]]) -> Goal:
     index, store = sources.index(), sources.store()
     if (index and index.message(word)) or (store and store.observations.message(word)):
         return Goal(path=f"/message/0x{word.hex()}")
@@ -164,4 +174,6 @@ def _by_word(sources: Sources, word: bytes) -> Goal:
         return Goal(path=f"/message/0x{found[0].hex()}")
     if found:
         return Goal(several=tuple(found))
-    return Goal(problem=f"neither a message nor a transaction 0x{word.hex()} is known here")
+    if f"0x{word.hex()}" in actions():
+        return Goal(path=f"/actions/0x{word.hex()}")
+    return Goal(problem=f"no message, action or transaction 0x{word.hex()} is known here")

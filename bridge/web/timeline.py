@@ -69,11 +69,14 @@ def timeline(
     ]
     if not is_proven:
         steps = [replace(step, tone="plain") if step.tone == "good" else step for step in steps]
+    made = {event.transaction_hash: event.block_time for event in events if event.event == "MessageRetried"}
     for job in jobs:
         request = job.request
         title = f"The index requested retry {request.attempt}: {request.reason}"
-        steps.append(replace(_decision(title, request.requested_at), note=_ended(job)))
-    steps.sort(key=lambda step: step.at)
+        # Blocks have whole seconds, so one may seem to come before what was asked for in the same second.
+        at = min(request.requested_at, made.get(job.transaction_hash or b"", request.requested_at))
+        steps.append(replace(_decision(title, at), note=_ended(job)))
+    steps.sort(key=lambda step: (step.at, step.transaction_hash is not None))
     before = steps[0].at if steps else 0.0
     timed = []
     for step in steps:

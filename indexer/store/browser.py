@@ -344,6 +344,8 @@ def _filter(wanted: MessageFilter) -> list[str]:
         "kind = :kind": wanted.kind,
         _RETRIED: True if wanted.retried and not by_retry else None,
         "coalesce(attempts, 0) = 0": True if wanted.retried is False else None,
+        "failures > 0": True if wanted.refused else None,
+        "coalesce(failures, 0) = 0": True if wanted.refused is False else None,
         "(sender = :account or recipient = :account)": wanted.account if wanted.among is not None else None,
     }
     return [condition for condition, value in conditions.items() if value is not None]

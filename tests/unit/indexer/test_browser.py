@@ -73,6 +73,7 @@ def is_wanted(record: MessageRecord, wanted: MessageFilter) -> bool:
         and (wanted.kind is None or record.kind is wanted.kind)
         and (wanted.account is None or wanted.account in (record.sender, record.recipient))
         and (wanted.retried is None or wanted.retried is bool(record.attempts))
+        and (wanted.refused is None or wanted.refused is bool(record.failures))
         and (wanted.since is None or (record.source_time or 0) >= wanted.since)
         and (wanted.until is None or (record.source_time or 0) < wanted.until)
     )
@@ -89,6 +90,7 @@ chosen = st.builds(
     since=st.sampled_from([None, NOW - 900, NOW - 30]),
     until=st.sampled_from([None, NOW - 600, NOW - 10]),
     retried=st.sampled_from([None, True, False]),
+    refused=st.sampled_from([None, True, False]),
 )
 
 

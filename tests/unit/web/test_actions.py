@@ -64,6 +64,9 @@ def test_the_list_has_each_action_with_its_participants(world: World) -> None:
     said = text_of(page.text)
     assert "beta applied (nothing) , beta diverged (nothing)" in said
     assert "all or nothing" in said
+    explorer = world.explorer(actions=lambda: [value])
+    assert explorer.get("/search", params={"q": ACTION_ID.hex()}).headers["location"] == PAGE
+    assert explorer.get("/search", params={"q": "ab" * 32}).status_code == 404
     assert "begun an action yet" in text_of(world.explorer(actions=list).get("/actions").text)
 
 

@@ -86,17 +86,24 @@ def test_an_export_holds_the_choice_and_goes_on_where_it_ended(world: World, mon
     assert explorer.get("/messages.csv?status=dead").status_code == 400
 
 
-def test_a_choice_is_followed_in_a_feed_reader_and_a_new_state_is_a_new_entry(world: World) -> None:
+AT = START + 600
+
+
+def test_a_choice_is_followed_in_a_feed_reader_and_a_new_state_is_a_new_entry(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent = sent_message(1, quorum=1)
     world.alpha.mine(routed(sent), time=START)
     world.index()
     explorer = world.explorer()
 
-    def entries(path: str) -> dict[str, ET.Element]:
+    def read(path: str) -> ET.Element:
         answer = explorer.get(path)
         assert answer.headers["content-type"] == "application/atom+xml"
-        feed = ET.fromstring(answer.text)  # noqa: S314  # it is ours
-        return {text_at(one, "id"): one for one in feed.iter(f"{ATOM}entry")}
+        return ET.fromstring(answer.text)  # noqa: S314  # it is ours
+
+    def entries(path: str) -> dict[str, ET.Element]:
+        return {text_at(one, "id"): one for one in read(path).iter(f"{ATOM}entry")}
 
     def text_at(entry: ET.Element, name: str) -> str:
         found = entry.findtext(f"{ATOM}{name}")
@@ -107,6 +114,7 @@ def test_a_choice_is_followed_in_a_feed_reader_and_a_new_state_is_a_new_entry(wo
     assert f"0x{sent.id.hex()}" in first
     assert "alpha → beta, 0 of 1 GMPs delivered" in text_at(entry, "title")
     assert text_at(entry, "updated") == datetime.fromtimestamp(START, UTC).isoformat()
+    assert text_at(read("/messages.atom"), "updated") == text_at(entry, "updated"), "nothing is newer than its news"
     link = entry.find(f"{ATOM}link")
     assert link is not None
     assert explorer.get(link.attrib["href"]).status_code == 200
@@ -115,11 +123,22 @@ def test_a_choice_is_followed_in_a_feed_reader_and_a_new_state_is_a_new_entry(wo
     assert shown_link is not None
     assert list(entries(unescape(shown_link[1]))) == [first]
 
-    world.beta.mine(received(sent, 1), executed(sent))
+    world.beta.mine(received(sent, 1), executed(sent), time=AT)
     world.index()
     (then,) = entries("/messages.atom?source=alpha")
     assert then.endswith(":EXECUTED")
     assert then != first
+    assert text_at(then_entry := read("/messages.atom"), "updated") == datetime.fromtimestamp(AT, UTC).isoformat()
+    assert then_entry.find(f"{ATOM}link[@rel='next']") is None
+    monkeypatch.setattr("bridge.web.app._FEED_ENTRIES", 1)
+    other = sent_message(2, quorum=1)
+    world.alpha.mine(routed(other), time=START + 900)
+    world.index()
+    newest = read("/messages.atom")
+    older = newest.find(f"{ATOM}link[@rel='next']")
+    assert older is not None
+    assert f"0x{other.id.hex()}" in next(iter(entries("/messages.atom")))
+    assert list(entries(older.attrib["href"])) == [then]
     assert explorer.get("/messages.atom?status=dead").status_code == 400
 
 

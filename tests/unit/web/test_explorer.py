@@ -141,6 +141,26 @@ def test_messages_that_were_retried_are_a_choice_and_marked_in_the_list(world: W
     assert sorted(marks) == ["retried 2 times</span></td>", "retried</span></td>"]
 
 
+def test_messages_that_their_recipients_refused_are_a_choice_and_marked_also_once_they_are_executed(
+    world: World,
+) -> None:
+    later, never = sent_message(1, quorum=1), sent_message(2, quorum=1)
+    world.alpha.mine(routed(later), routed(never))
+    world.beta.mine(received(later, 1), failed(later), received(never, 1), executed(never))
+    world.beta.mine(received(later, 2, receipts=2), failed(later))
+    world.beta.mine(executed(later))
+    world.index()
+    explorer = world.explorer()
+    for choice, expected in {"yes": later, "no": never}.items():
+        body = explorer.get(f"/messages?refused={choice}").text
+        assert set(re.findall(r'href="/message/0x([0-9a-f]{64})"', body)) == {expected.id.hex()}
+    assert re.findall(r"refused[^<]*</span></td>", explorer.get("/messages").text) == ["refused 2 times</span></td>"]
+    assert "The recipient had refused it 2 times before." in text_of(explorer.get(page(later)).text)
+    assert "had refused it" not in text_of(explorer.get(page(never)).text)
+    faults = text_of(explorer.get("/faults").text)
+    assert "Executed more than once: 0 of 2 executed messages." in faults
+
+
 def test_a_choice_says_how_many_messages_it_has_and_the_tiles_that_they_are_of_all(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

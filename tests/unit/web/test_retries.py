@@ -78,7 +78,7 @@ def test_a_request_of_the_index_says_its_reason_and_what_came_of_it(world: World
     sent = sent_message(quorum=2)
     twice_sent(world, sent)
     sent_by_the_relayer(world, sent, 1)
-    request = retry_request(sent=sent, reason="0 of 2 receipts", requested_at=START + 14)
+    request = retry_request(sent=sent, reason="0 of 2 receipts", requested_at=START + 15.5)
     world.relayer.retries.copy([request], 1, START + 14)
     (job,) = world.relayer.jobs.of_message(RetryJob, sent.id)
     if is_sent:
@@ -87,7 +87,10 @@ def test_a_request_of_the_index_says_its_reason_and_what_came_of_it(world: World
         ended = job.ended(RetryState.NOT_NEEDED, "it is executed", START + 15)
     assert world.relayer.jobs.save(ended, fence=job.fence)
     said = told(world, sent)
-    assert ("The index had asked this relayer for it: 0 of 2 receipts." in said) is is_sent
+    timeline = text_of(world.explorer().get(page(sent)).text).partition("Timeline")[2]
+    asked, made = timeline.index("The index requested retry 1: 0 of 2 receipts"), timeline.index("Retry 1 over")
+    assert asked < made or not is_sent, "also if the block's whole seconds are before the request's"
+    assert ("The index had asked this relayer for it." in said) is is_sent
     whole = text_of(world.explorer().get(page(sent)).text)
     ends = "The relayer sent it: attempt 1." if is_sent else "It was not needed any more: it is executed."
     assert f"The index requested retry 1: 0 of 2 receipts {ends}" in whole
