@@ -55,6 +55,11 @@ class Cached(Generic[_T]):
         self._error: Exception | None = None
         self._ended = -math.inf  # when it was last computed, or failed to be
 
+    @property
+    def last(self) -> Dated[_T] | None:
+        """The value last computed, however old; None before the first."""
+        return self._found
+
     def look(self, patience: float = math.inf) -> Dated[_T] | None:
         """The value, after at most `patience` seconds: the present one, else an older one, else None.
 

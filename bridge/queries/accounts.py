@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, MessageFilter
 from bridge.protocol.status import Status
 from bridge.queries.lanes import SAMPLE
@@ -42,3 +43,20 @@ def account_figures(index: Index, account: bytes) -> AccountFigures:
         newest=max(times, default=None),
         oldest=min(times, default=None),
     )
+
+
+def known_as(deployment: Deployment, account: str) -> list[str]:
+    """What an address is by the deployments file, such as ``router on alpha``."""
+    return [
+        f"{what} on {chain.name}"
+        for chain in deployment.chains
+        for what, address in {
+            "router": chain.router,
+            **{f"adapter of {gmp}": adapter for gmp, adapter in chain.adapters.items()},
+            "parameters": chain.parameters,
+            "vault": chain.vault,
+            "multicall": chain.multicall,
+            **chain.examples,
+        }.items()
+        if address is not None and address.lower() == account.lower()
+    ]

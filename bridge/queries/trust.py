@@ -536,36 +536,44 @@ def _stops(direction: DirectionTrust) -> Iterator[str]:
     if direction.revoker.kind is not AccountKind.NOBODY:
         yield f"the revoker on {there} voids the GMP's receipts, or raises the floor: {_described(direction.revoker)}"
     delayed = f", after {LEAST_DELAY} s or more" if direction.owner.is_delayed else ""
-    yield f"the owner on {there} does both{delayed}: {_described(direction.owner)}"
+    yield f"the owner on {there} may do all of that{delayed}: {_described(direction.owner)}"
     for gmp in direction.gmps:
         if isinstance(gmp, GmpTrust):
             yield from (f"{gmp_name(gmp.gmp)}: {stop}" for stop in gmp.stops)
 
 
 def _roles(direction: DirectionTrust, gmps: Iterable[GmpAssessment], operators: Operators) -> dict[str, str]:
-    """By operator, what it is on this direction of a lane: whose verifier, and what it may change at once."""
+    """By operator, what it is on this direction of a lane: whose verifier, and what it may change or stop at once."""
     roles: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-
-    def note(requirement: Requirement | None, role: str, whose: str) -> None:
+    for requirement, role, whose in _parts(direction, gmps, operators):
         for operator in sorted({operators.of(party) for party in parties_of(requirement or any_of([]))}):
             if whose not in roles[operator][role]:
                 roles[operator][role].append(whose)
-
-    for one in gmps:
-        if one.counts and isinstance(one.trust, GmpTrust):
-            verifiers = {operators.of(party) for party in parties_of(one.trust.verifiers)}
-            note(one.trust.verifiers, "only verifier of" if len(verifiers) == 1 else "verifier of", one.name)
-            for control in one.trust.controls:
-                if control.forges:
-                    signs = "signer for the " if control.account.kind is AccountKind.SAFE else ""
-                    note(control.account.at_once, f"{signs}{control.role} behind", one.name)
-    for control in direction.controls:
-        if control.forges:
-            note(control.account.at_once, f"{control.role} of Waybill's", control.contract)
     return {
         operator: "; ".join(f"{role} {', '.join(whose)}" for role, whose in found.items())
         for operator, found in roles.items()
     }
+
+
+def _parts(
+    direction: DirectionTrust, gmps: Iterable[GmpAssessment], operators: Operators
+) -> Iterator[tuple[Requirement | None, str, str]]:
+    """Who has a part in a direction, which one, and in what."""
+    for one in gmps:
+        if one.counts and isinstance(one.trust, GmpTrust):
+            verifiers = {operators.of(party) for party in parties_of(one.trust.verifiers)}
+            yield one.trust.verifiers, "only verifier of" if len(verifiers) == 1 else "verifier of", one.name
+            for control in one.trust.controls:
+                if control.forges:
+                    signs = "signer for the " if control.account.kind is AccountKind.SAFE else ""
+                    yield control.account.at_once, f"{signs}{control.role} behind", one.name
+    for control in direction.controls:
+        if control.forges:
+            yield control.account.at_once, f"{control.role} of Waybill's", control.contract
+    there = direction.destination.name
+    yield direction.guardian.at_once, "guardian on", there
+    yield direction.revoker.at_once, "revoker on", there
+    yield direction.tripwire.at_once, "tripwire on", there
 
 
 def _could_change(direction: DirectionTrust) -> Iterator[str]:

@@ -44,7 +44,7 @@ from bridge.protocol.indexed import (
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import health, lanes
-from bridge.queries.accounts import account_figures
+from bridge.queries.accounts import account_figures, known_as
 from bridge.queries.action_course import course_of, decision_reasons
 from bridge.queries.actions import FoundAction, action_value
 from bridge.queries.dead_letters import happened, listed
@@ -439,8 +439,16 @@ class Explorer:
             account=chosen.parameters["account"],
             chosen=chosen,
             figures=account_figures(index, wanted) if index else None,
+            known_as=[*known_as(self.sources.deployment, chosen.parameters["account"]), *self._roles_of(chosen)],
             rows=self.rows(chosen, is_counted=False),
         )
+
+    def _roles_of(self, chosen: Listing) -> list[str]:
+        """What an account is on the lanes whose trust has been read; to look at an address makes no chain be asked."""
+        lanes_read = [cached.last.value for cached in self.trusts.values() if cached.last and cached.last.value]
+        directions = [direction for lane in lanes_read for direction in lane["directions"]]
+        found = (one["roles"].get(chosen.parameters["account"]) for one in directions)
+        return list(dict.fromkeys(role for role in found if role))
 
     def message(self, message_id: bytes) -> Response:
         """One message; of one that nobody has seen yet the page follows it as soon as somebody has."""
@@ -518,6 +526,11 @@ class Explorer:
             figures=figures,
             paid={lane.ends: spending and lanes.paid_on_lane(spending, lane.ends) for lane in found},
             unknown=unknown,
+            grades={
+                self.ends[lane]: cached.last.value["grade"]
+                for lane, cached in self.trusts.items()
+                if cached.last and cached.last.value
+            },
             chains_read=index.chains() if index else [],
             behind=lanes.behind,
         )

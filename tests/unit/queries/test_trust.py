@@ -71,7 +71,7 @@ def test_each_operator_is_named_by_what_it_is_on_the_lane() -> None:
         "v2": "verifier of hyperlane, axelar",
         "Cluster": "verifier of axelar",
         "dvn": "only verifier of layerzero",
-        "0x0a": "owner behind hyperlane, axelar; owner of Waybill's router",
+        "0x0a": "owner behind hyperlane, axelar; owner of Waybill's router; guardian on beta; revoker on beta",
         **dict.fromkeys(("s1", "s2", "s3"), "signer for the owner behind hyperlane"),
     }
 

@@ -14,7 +14,7 @@ import pytest
 from bridge.protocol.message import Message
 from bridge.web import app as web_app
 from tests.unit.indexer.world import START, executed, received, retried, routed, sent_message
-from tests.unit.web.explorer import World, page, text_of
+from tests.unit.web.explorer import World, deployment, page, text_of
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 SENDER = "0x" + "11" * 20
@@ -185,3 +185,13 @@ def test_an_address_with_a_wrong_checksum_is_not_taken_for_another_one(world: Wo
         assert right not in answer.text
     for written in (right, right.lower()):
         assert right in explorer.get(f"/address/{written}").text
+
+
+def test_an_address_of_the_network_says_what_it_is(world: World) -> None:
+    network = deployment()
+    explorer = world.explorer()
+    (alpha, *_) = network.chains
+    said = text_of(explorer.get(f"/address/{alpha.router}").text)
+    assert "Known as: router on alpha" in said
+    assert "It has neither sent nor received a message." in said or "No index has run yet" in said
+    assert "Known as" not in text_of(explorer.get(f"/address/{SENDER}").text)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bridge.domain.ports import UnansweredError
+from tests.unit.indexer.world import routed, sent_message
 from tests.unit.web.explorer import World, patient, text_of
 
 KEY = "0x84eA74d481Ee0A5332c457a4d796187F6Ba67fEB"
@@ -63,7 +64,11 @@ def test_the_page_says_who_could_forge_and_what_is_not_read(world: World) -> Non
         asked.append(lane)
         return value(lane)
 
+    world.alpha.mine(routed(sent_message()))
+    world.index()
     explorer = world.explorer(trust=trust)
+    assert "grade" not in text_of(explorer.get("/lanes").text).partition("whom it trusts")[2][:20]
+    assert not asked, "a list makes no chain be asked"
     page = explorer.get("/lanes/alpha/beta/trust")
     said = text_of(page.text)
     assert page.status_code == 200
@@ -83,6 +88,9 @@ def test_the_page_says_who_could_forge_and_what_is_not_read(world: World) -> Non
         assert f"<dt>{word}</dt>" in page.text.partition("<footer")[2]
     assert "signet not read this version has no reader of it" in said
     assert "waybill trust alpha:beta" in said
+    assert "1 message, whom it trusts: grade F" in text_of(explorer.get("/lanes").text)
+    assert f'href="/address/{KEY}"' in page.text
+    assert "Known as: only verifier of layerzero." in text_of(explorer.get(f"/address/{KEY}").text)
     explorer.get("/lanes/alpha/beta/trust")
     assert asked == ["alpha:beta"], "visitors do not make the chains be asked again"
 
