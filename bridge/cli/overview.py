@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.workspace import Workspace
+from bridge.deploy.plan import adapter_numbers
 from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.queries.overview import chain_value, overview_value
+from bridge.queries.replacements import replacement_values
 from bridge.queries.streams import stream_value
 from bridge.rpc.answers import WrongChainError
 
@@ -32,11 +34,13 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
     def read() -> dict[str, Any]:
         with open_relayer_store(workspace) as store, index_if_any(workspace) as index:
             indexed = {chain.chain_id: chain.block for chain in index.chains()} if index else {}
+            numbers = adapter_numbers(workspace.plan_file)
             asked = zip(deployment.chains, heads, strict=True)
             return {
                 "network": workspace.network,
                 "chains": [chain_value(one, head, indexed.get(one.chain_id), error) for one, (head, error) in asked],
                 **overview_value(deployment, store, index, workspace.settings().relay().breaker, time.time()),
+                "replacements": replacement_values(deployment, numbers, store),
                 "streams": stream_value(store.streams.status(), time.time()) if store else None,
             }
 

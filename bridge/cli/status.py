@@ -92,6 +92,12 @@ def _drawn(value: Mapping[str, Any]) -> Group:
         parts.append(table(None, ["lane", "GMP", "deliveries", "count", "failed at least once"], queue))
     else:
         parts.append("no deliveries: no relayer has run, or nothing was sent")
+    if value["replacements"]:
+        columns = ["adapter replaced", "on", "deliveries to the former one", "to the new one, which wait"]
+        replaced = [
+            [row["gmp"], row["chain"], str(row["toFormer"]), str(row["toNew"])] for row in value["replacements"]
+        ]
+        parts += ["", table(None, columns, replaced)]
     parts += ["", *_held(value)]
     messages = ", ".join(f"{count} {state}" for state, count in sorted(value["messages"].items()))
     parts.append(f"messages  {messages or 'none: no index has run, or nothing was sent'}")

@@ -296,29 +296,32 @@ async def _compared(
             works = [await ChainWork.find(plan, planned, chain, formers) for planned, chain in pairs]
         except ForgeError as error:
             raise DeployError(str(error)) from error
-        if not any(work.missing for work in works):
+        is_switch = not any(work.missing for work in works)
+        _tell_of_replacements(works, replacing, progress, is_switch=is_switch)
+        if is_switch:
             works = [work.switching() for work in works]
-        _tell_of_replacements(works, formers, replacing, progress)
         yield chains, works, previous
 
 
 def _tell_of_replacements(
-    works: Sequence[ChainWork],
-    formers: Mapping[int, Mapping[Gmp, str]],
-    replacing: AbstractSet[Gmp],
-    progress: Progress,
+    works: Sequence[ChainWork], replacing: AbstractSet[Gmp], progress: Progress, *, is_switch: bool
 ) -> None:
     for gmp in sorted(replacing):
-        label, places = gmp.label, [work.planned.name for work in works if gmp in work.former]
-        if places:
+        label, places = gmp.label, ", ".join(work.planned.name for work in works if gmp in work.former)
+        if not places:
             progress(
-                f"{label}: from now on messages are addressed to the new adapter on {', '.join(places)}, and wait. Once"
-                f" `waybill status` shows no open delivery over {label} to the former one, type the same command again"
+                f"{label}: nothing to replace, every router has the plan's adapter. To replace one, name a number that is not"
+                f" used yet as `adapterNumber` under gmps.{label} of its chain in the network file"
             )
-        elif not any(gmp in of_chain for of_chain in formers.values()):
+        elif is_switch:
             progress(
-                f"{label}: every router has the plan's adapter. To replace one, name a number that is not used yet as"
-                f" `adapterNumber` under gmps.{label} of its chain in the network file"
+                f"{label}: the new adapter takes the former one's place on {places}. What is still addressed to the former one"
+                " is refused from then on"
+            )
+        else:
+            progress(
+                f"{label}: from now on messages are addressed to the new adapter on {places}, and wait. Once `waybill status`"
+                " shows no delivery to the former one, type the same command again: it puts the new one in its place"
             )
 
 

@@ -254,3 +254,22 @@ def decides_chains(path: Path) -> bool:
     except ValueError:
         return True  # reading it says what is wrong
     return "chains" in document
+
+
+def adapter_numbers(path: Path) -> dict[tuple[str, Gmp], int]:
+    """The number of each adapter in a network file, by its chain's name; none without the file. Placeholders may be without values.
+
+    Raises:
+        PlanError: it is no network file.
+    """
+    try:
+        chains = json.loads(path.read_text()).get("chains", ())
+        return {
+            (str(chain["name"]), Gmp.parse(gmp)): int(section.get("adapterNumber", 1))
+            for chain in chains
+            for gmp, section in chain["gmps"].items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PlanError(f"{path} can't be used as a network file: {error!r}") from error

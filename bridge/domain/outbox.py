@@ -460,6 +460,9 @@ class Outbox(Protocol):
     def entries(self, message_id: bytes) -> list[OutboxEntry]:
         """All entries of a message, by attempt and GMP."""
 
+    def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
+        """All deliveries to a chain over a GMP that are neither delivered nor dead."""
+
     def listed(
         self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
     ) -> list[OutboxEntry]:

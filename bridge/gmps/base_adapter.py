@@ -174,6 +174,11 @@ class BaseAdapter(DeploymentReader, ABC):
         # Each of the five calls down to the recipient keeps a 64th of its gas: (64/63)^5 < 1.09.
         return min(needed + limit * 109 // 100, MAX_DELIVERY_GAS)
 
+    @staticmethod
+    def addressee(dispatch: Dispatch) -> str | None:  # noqa: ARG004  # Wormhole's messages name none
+        """The adapter that a dispatch is for; None: the GMP's message names none."""
+        return None
+
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
         return await self._attester.attest(dispatch)

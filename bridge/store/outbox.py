@@ -237,6 +237,10 @@ class SqlOutbox:
             _ENTRIES.where(outbox.c.message_id == message_id).order_by(outbox.c.attempt_number, outbox.c.gmp)
         )
 
+    def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
+        there = (outbox.c.destination_chain == destination_chain) & (outbox.c.gmp == int(gmp))
+        return self._read(_ENTRIES.where(there & outbox.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED])))
+
     def listed(
         self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
     ) -> list[OutboxEntry]:

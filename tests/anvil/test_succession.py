@@ -205,10 +205,11 @@ async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relay
     words = ("deploy", "--network", "devnet", "--replace-adapter", "axelar,wormhole")
     traffic, file = Traffic(devnet, chains), tmp_path / "deployments" / "devnet.json"
     unchanged = await waybill(*words, "--json")
-    assert "every router has the plan's adapter" in unchanged.err
+    assert "axelar: nothing to replace, every router has the plan's adapter" in unchanged.err
     assert value_of(unchanged)["toSwitch"] == {}
     planned = with_number(own_plan(devnet), 2, *replaced)
     write_plan(tmp_path, planned)
+    (tmp_path / "waybill.toml").write_text(f'store = "sqlite:///{tmp_path}/bridge.db"\n')  # that of the relayer below
     refused = await waybill("deploy", "--network", "devnet")
     assert refused.code == 1
     assert "deploy with --replace-adapter axelar" in refused.err
@@ -226,7 +227,20 @@ async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relay
         for before, now in zip(devnet.deployment.chains, deployment.chains, strict=True):
             assert now.adapters == before.adapters, "the file names who speaks for a GMP now"
         await both_ways()  # addressed to the new adapters: what Axelar carries waits for the switch
-        switched = await done(waybill, *words)
+
+        async def waiting() -> list[tuple[int, int]]:
+            shown = value_of(await waybill("status", "--json"))["replacements"]
+            assert [(row["chain"], row["gmp"]) for row in shown] == [
+                (chain, gmp) for chain in ("alpha", "beta") for gmp in ("axelar", "wormhole")
+            ]
+            return [(row["toFormer"], row["toNew"]) for row in shown if row["gmp"] == "axelar"]
+
+        async with asyncio.timeout(PATIENCE):
+            while await waiting() != [(0, 1), (0, 1)]:
+                await asyncio.sleep(0.2)
+        ended = await waybill(*words, "--json")
+        assert "axelar: the new adapter takes the former one's place on alpha, beta" in ended.err
+        switched = value_of(ended)
         assert switched["chains"] == {
             chain: ["axelar adapter replaced", "wormhole adapter replaced"] for chain in ("alpha", "beta")
         }
@@ -239,7 +253,9 @@ async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relay
             new = ChainContracts.of(planned, chain).adapters[gmp].address
             assert deployed.adapter(gmp) == new
             assert await of_router(chains, deployed, "adapterOf", int(gmp)) == new.lower()
-    assert (await done(waybill, *words))["changed"] is False
+    again = await waybill(*words, "--json")
+    assert (value_of(again)["changed"], "wormhole: nothing to replace" in again.err) == (False, True)
+    assert value_of(await waybill("status", "--json"))["replacements"] == []
     assert (await done(waybill, "deploy", "--network", "devnet"))["changed"] is False
 
 

@@ -244,6 +244,11 @@ class CcipAdapter(BaseAdapter):
             source, log, message.data, f"0x{message.id.hex()}", message.destination_selector, header=header
         )
 
+    @staticmethod
+    def addressee(dispatch: Dispatch) -> str:
+        """See `BaseAdapter.addressee`."""
+        return (CcipMessageV2 if is_v2(dispatch) else CcipMessage).of_dispatch(dispatch).receiver
+
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         if is_v2(dispatch):
             return await self._next_execution_v2(dispatch, attestation)

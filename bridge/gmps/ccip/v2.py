@@ -105,6 +105,11 @@ class CcipMessageV2:
         return from_bytes32(_split(self.packed)[2])
 
     @property
+    def receiver(self) -> str:
+        """Who gets it, on the destination."""
+        return to_checksum_address(_split(self.packed)[3])
+
+    @property
     def off_ramp(self) -> str:
         """The one contract that executes it, as its on-ramp named it."""
         return to_checksum_address(_split(self.packed)[1])

@@ -163,6 +163,15 @@ class MemoryOutbox:
         found = [entry for entry in self._entries.values() if entry.dispatch.message_id == message_id]
         return sorted(found, key=lambda entry: (entry.attempt_number, entry.dispatch.gmp))
 
+    def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
+        open_states = (OutboxState.PENDING, OutboxState.CLAIMED)
+        there = (destination_chain, gmp)
+        return [
+            entry
+            for entry in self._entries.values()
+            if (entry.dispatch.destination_chain, entry.dispatch.gmp) == there and entry.state in open_states
+        ]
+
     def listed(
         self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
     ) -> list[OutboxEntry]:

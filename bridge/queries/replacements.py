@@ -1,0 +1,45 @@
+"""Adapters that the network file replaces, and the deliveries that are still for the former ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bridge.domain.store import Store
+from bridge.gmps.registry import adapter_class
+from bridge.protocol.addresses import created_adapter
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+
+
+def replacement_values(
+    deployment: Deployment, numbers: Mapping[tuple[str, Gmp], int], store: Store | None
+) -> list[dict[str, Any]]:
+    """Each replacement that is not done, for JSON: ``toFormer`` and ``toNew`` count deliveries that are under way.
+
+    Args:
+        deployment: the network; its adapters speak until they are replaced.
+        numbers: of the adapters that the network file wants, by the chain's name.
+        store: the relayer's; None if none has run.
+    """
+    found = []
+    for chain in deployment.chains:
+        for gmp in sorted(chain.gmp_numbers):
+            former = chain.adapter(gmp)
+            new = created_adapter(chain.router, int(gmp), numbers.get((chain.name, gmp), 1))
+            if (chain.name, gmp) not in numbers or new.lower() == former.lower():
+                continue
+            entries = store.outbox.under_way(chain.chain_id, gmp) if store else []
+            addressees = [adapter_class(gmp).addressee(entry.dispatch) for entry in entries]
+            counts = {one.lower(): addressees.count(one) for one in addressees if one}
+            found.append(
+                {
+                    "chain": chain.name,
+                    "gmp": gmp.label,
+                    "former": former,
+                    "new": new,
+                    "toFormer": counts.get(former.lower(), 0),
+                    "toNew": counts.get(new.lower(), 0),
+                }
+            )
+    return found
