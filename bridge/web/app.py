@@ -55,7 +55,7 @@ from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.guards import admit, headers, is_operator
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import STAGES, ShownMessage, message_data, read_message
-from bridge.web.payments import PaidTransaction, Payments, paid_transactions, totals
+from bridge.web.payments import AccountCosts, PaidTransaction, Payments, account_costs, paid_transactions, totals
 from bridge.web.rendering import ACTION_TONES, environment, tone
 from bridge.web.search import BadLinkError, Listing, read_listing, search
 from bridge.web.sources import Sources
@@ -169,6 +169,7 @@ class Explorer:
         self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
         self._one_action: OrderedDict[bytes, Cached[FoundAction | None]] = OrderedDict()
         self._payments: OrderedDict[tuple[tuple[int, bytes], ...], Cached[Payments]] = OrderedDict()
+        self._account_costs: OrderedDict[bytes, Cached[AccountCosts | None]] = OrderedDict()
         self._relayer = health.RelayerWatch()
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
@@ -434,14 +435,30 @@ class Explorer:
         chosen = read_listing(self.sources, {"account": account})
         index, wanted = self.sources.index(), chosen.wanted.account
         assert wanted is not None
+        costs = self._costs_of(wanted, chosen.parameters["account"]).look(self.settings.patience) if index else None
         return self.page(
             "address.html",
+            costs=costs.value if costs else None,
+            is_waiting=index is not None and costs is None,
             account=chosen.parameters["account"],
             chosen=chosen,
             figures=account_figures(index, wanted) if index else None,
             known_as=[*known_as(self.sources.deployment, chosen.parameters["account"]), *self._roles_of(chosen)],
             rows=self.rows(chosen, is_counted=False),
         )
+
+    def _costs_of(self, account: bytes, address: str) -> Cached[AccountCosts | None]:
+        kept = self._account_costs
+        if account not in kept:
+
+            def ask() -> AccountCosts | None:
+                index = self.sources.index()
+                return account_costs(index, account, address, self.sources.payments) if index else None
+
+            kept[account] = Cached(ask, lasts=_PAYMENTS_LAST, clock=self.sources.clock)
+            while len(kept) > _MESSAGES_KEPT:
+                kept.popitem(last=False)
+        return kept[account]
 
     def _roles_of(self, chosen: Listing) -> list[str]:
         """What an account is on the lanes whose trust has been read; to look at an address makes no chain be asked."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bridge.protocol.indexed import Payment
+from bridge.protocol.indexed import Index, MessageFilter, Payment
 from bridge.web.timeline import Transaction
 
 Payments = Mapping[int, Mapping[bytes, Payment] | None]
@@ -15,6 +15,10 @@ Payments = Mapping[int, Mapping[bytes, Payment] | None]
 NOT_READ: Final = "not read yet"
 NO_ANSWER: Final = "no answer"
 NOT_THERE: Final = "not on the chain"
+SENDER: Final = "sender"
+
+_MESSAGES: Final = 50
+"""Messages of an account whose costs are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,46 @@ class ChainTotal:
     transactions: int
     gas_paid: int  # wei
     value: int  # wei
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCosts:
+    """What the newest messages that an account sent have cost so far, whoever paid."""
+
+    messages: int
+    is_all: bool  # whether the account has sent no others
+    totals: tuple[ChainTotal, ...]
+    own: tuple[ChainTotal, ...]  # of these, the transactions that the account itself paid for
+
+
+def account_costs(
+    index: Index, account: bytes, address: str, ask: Callable[[Mapping[int, Sequence[bytes]]], Payments]
+) -> AccountCosts:
+    """Adds up all transactions of the newest messages of an account, each once: one can deliver several messages.
+
+    Args:
+        index: of the network.
+        account: 32 bytes.
+        address: the same as an address.
+        ask: what transactions cost, by chain.
+    """
+    page = index.page(MessageFilter(account=account), limit=_MESSAGES)
+    sent = [one for one in page.messages if one.sender == account]
+    events = [event for one in sent for event in index.events(one.message_id)]
+    transactions = [
+        Transaction(chain, digest, ())
+        for chain, digest in dict.fromkeys((event.chain_id, event.transaction_hash) for event in events)
+    ]
+    wanted: dict[int, list[bytes]] = {}
+    for one in transactions:
+        wanted.setdefault(one.chain_id, []).append(one.hash)
+    found = paid_transactions(transactions, ask(wanted) if wanted else {}, address, ())
+    return AccountCosts(
+        messages=len(sent),
+        is_all=page.next is None,
+        totals=tuple(totals(found)),
+        own=tuple(totals(one for one in found if one.payer == SENDER)),
+    )
 
 
 def paid_transactions(
@@ -74,7 +118,7 @@ def _payer(paid: Payment | None, sender: str, relayers: Collection[str]) -> str:
         return ""
     if paid.payer.lower() in relayers:
         return "relayer"
-    return "sender" if paid.payer.lower() == sender.lower() else "another account"
+    return SENDER if paid.payer.lower() == sender.lower() else "another account"
 
 
 def totals(found: Iterable[PaidTransaction]) -> list[ChainTotal]:

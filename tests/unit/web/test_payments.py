@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
@@ -102,3 +103,50 @@ def test_a_page_does_not_wait_for_chains_that_are_slow(world: World) -> None:
             break
         threading.Event().wait(0.05)
     assert "50 000 0.00005 ETH" in shown
+
+
+def test_an_addresss_page_adds_up_what_its_messages_cost_and_what_it_paid_itself(world: World) -> None:
+    one, other = sent_message(1, quorum=1), sent_message(2, quorum=1)
+    world.alpha.transactions[other.id] = f"0x{OWN.hex()}"
+    world.alpha.mine(routed(one), routed(other))
+    both = "0x" + "cd" * 32
+    world.beta.transactions |= {one.id: both, other.id: both}
+    world.beta.mine(received(one, 1), received(other, 1))
+    world.index()
+    sender = from_bytes32(one.sender)
+
+    def payments(wanted: Mapping[int, Sequence[bytes]]) -> Payments:
+        assert [(chain, len(hashes)) for chain, hashes in sorted(wanted.items())] == [(ALPHA, 2), (BETA, 1)]
+        mine = next(digest for digest in wanted[ALPHA] if digest != OWN)
+        return {
+            ALPHA: {mine: paid(sender, 100_000, 3 * 10**15), OWN: paid(STRANGER, 50_000, 10**15)},
+            BETA: {wanted[BETA][0]: paid(RELAYER, 70_000)},
+        }
+
+    said = text_of(world.explorer(payments=payments).get(f"/address/{sender}").text)
+    assert "What its messages cost all 2 that it sent, whoever paid" in said
+    assert "alpha 2 of 2 0.00015 ETH 0.004 ETH 0.0001 ETH 0.003 ETH" in said
+    assert "beta 1 of 1 0.00007 ETH nothing nothing nothing" in said
+
+
+def test_an_addresss_page_waits_for_costs_without_its_reader(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.index()
+    answer = threading.Event()
+
+    def slow(_: Mapping[int, Sequence[bytes]]) -> Payments:
+        answer.wait(60)
+        return {ALPHA: None}
+
+    explorer = world.explorer(patient(patience=0.01), payments=slow)
+    body = explorer.get(f"/address/{from_bytes32(sent.sender)}").text
+    assert "The page loads again by itself" in body
+    assert 'http-equiv="refresh"' in body
+    answer.set()
+    for _ in range(600):
+        body = explorer.get(f"/address/{from_bytes32(sent.sender)}").text
+        if "not known" in body:
+            break
+        time.sleep(0.01)
+    assert "alpha 0 of 1 not known not known nothing nothing" in text_of(body)
