@@ -44,7 +44,7 @@ class ChainTotal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCosts:
-    """What the newest messages that an account sent have cost so far, whoever paid."""
+    """What the newest messages that an account sent have cost so far: what the account and others paid."""
 
     messages: int
     is_all: bool  # whether the account has sent no others

@@ -124,7 +124,7 @@ def test_an_addresss_page_adds_up_what_its_messages_cost_and_what_it_paid_itself
         }
 
     said = text_of(world.explorer(payments=payments).get(f"/address/{sender}").text)
-    assert "What its messages cost all 2 that it sent, whoever paid" in said
+    assert "What its messages cost all 2 that it sent, by all who paid" in said
     assert "alpha 2 of 2 0.00015 ETH 0.004 ETH 0.0001 ETH 0.003 ETH" in said
     assert "beta 1 of 1 0.00007 ETH nothing nothing nothing" in said
 
