@@ -67,6 +67,9 @@ def test_the_list_has_each_action_with_its_participants(world: World) -> None:
     explorer = world.explorer(actions=lambda: [value])
     assert explorer.get("/search", params={"q": ACTION_ID.hex()}).headers["location"] == PAGE
     assert explorer.get("/search", params={"q": "ab" * 32}).status_code == 404
+    aborted = summary_value(action(branch(0, BETA, BranchState.RELEASED), chain=ALPHA), deployment())
+    said = text_of(world.explorer(actions=lambda: [aborted]).get("/actions").text)
+    assert "beta unchanged, its lock is released" in said, "not that its subject is"
     assert "begun an action yet" in text_of(world.explorer(actions=list).get("/actions").text)
 
 
