@@ -19,7 +19,7 @@ from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
 from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
-from bridge.evm.actions import ActionReader, due_steps
+from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, due_steps
 from bridge.evm.chain import EvmChain
 from bridge.queries.actions import NEWEST, FoundAction, action_value, is_there, summary_value
 from bridge.service.connections import connected
@@ -75,8 +75,8 @@ def show(action: ActionId, *, network: options.Network = DEVNET, as_json: option
     workspace, action_id = Workspace.of(network), _id(action)
 
     async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> FoundAction:
-        found = await _find(reader, action_id)
-        return FoundAction(action=found, others=tuple(await reader.on_subject(found)))
+        found = await _find(reader, action_id, SHOWN_PATIENCE)
+        return FoundAction(action=found, on_subject=await reader.on_subject(found))
 
     found = asyncio.run(_ask(workspace, read))
     value = action_value(found, workspace.deployment())
@@ -208,8 +208,8 @@ async def _ask(
         return await asked(ActionReader(deployment, chains, coordinators), chains)
 
 
-async def _find(reader: ActionReader, action_id: bytes) -> Action:
-    found = await reader.find(action_id)
+async def _find(reader: ActionReader, action_id: bytes, patience: float = ACTING_PATIENCE) -> Action:
+    found = await reader.find(action_id, patience)
     if found is None:
         raise CliError(
             f"no coordinator that the settings name has begun action 0x{action_id.hex()}",
@@ -303,6 +303,11 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     others = [[one["actionId"], one["state"], _moment(one["begunAt"])] for one in value["onSubject"]]
     if others:
         console.print(table("\nOther actions on the subject", ["action", "state", "begun"], others))
+    if value["onSubjectSince"] > 1:
+        console.print(
+            f"Of the coordinator's actions before number {value['onSubjectSince']},"
+            " only this one and an unfinished one on the subject were looked at."
+        )
     for part in value["participants"]:
         if part["obstacle"]:
             console.print(escaped(f"participant {part['branch']} gets no {value['phase']} now: {part['obstacle']}"))

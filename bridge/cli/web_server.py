@@ -24,7 +24,7 @@ from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
 from bridge.domain.trust import NotReadableError
-from bridge.evm.actions import ActionReader
+from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.http.listening import listening_at
 from bridge.http.server import serving
@@ -270,8 +270,8 @@ async def _newest_actions(reader: ActionReader, deployment: Deployment) -> list[
 
 
 async def _one_action(action_id: bytes, reader: ActionReader, _: Deployment) -> FoundAction | None:
-    found = await reader.find(action_id)
-    return None if found is None else FoundAction(action=found, others=tuple(await reader.on_subject(found)))
+    found = await reader.find(action_id, SHOWN_PATIENCE)
+    return None if found is None else FoundAction(action=found, on_subject=await reader.on_subject(found))
 
 
 def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], Coroutine[Any, Any, _T]]) -> _T:

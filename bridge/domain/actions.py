@@ -275,15 +275,19 @@ class Action:
 
     @property
     def agrees(self) -> bool:
-        """Whether the action is over and every participant's record was read and bears it out: nothing is left to follow."""
-        return self.state.is_over and all(
-            branch.participation is not None and self._bears_out(branch) for branch in self.branches
-        )
+        """Whether the action is over and every participant's record was read and bears it out: nothing is left to follow.
+
+        A participant that is reconciled is vouched for. Its chain may be gone for good.
+        """
+        return self.state.is_over and all(map(self._bears_out, self.branches))
 
     def _bears_out(self, branch: Branch) -> bool:
-        assert branch.participation is not None
+        if branch.state is BranchState.RECONCILED:
+            return True
+        if branch.participation is None:
+            return False
         state = branch.participation.state
-        if branch.state in (BranchState.NOT_APPLIED, BranchState.RECONCILED) or self.level is Level.BEST_EFFORT:
+        if branch.state is BranchState.NOT_APPLIED or self.level is Level.BEST_EFFORT:
             return True
         if self.decision is Decision.COMMIT:
             return state is BranchState.APPLIED

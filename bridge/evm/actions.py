@@ -45,11 +45,14 @@ _REPLY: Final = "(uint8,bytes32,uint8,uint8,bytes32)"
 """`Reply`: what a participant sends."""
 
 _NEWEST: Final = 50
-"""Actions of a coordinator among which those on one subject are looked for."""
+"""So many of a coordinator's actions are looked through for those on one subject."""
 
 _NO_MESSAGE: Final = bytes(32)
-_PATIENCE: Final = 5.0
+ACTING_PATIENCE: Final = 5.0
 """Seconds that a participant's chain may take: an action is followed while one of its chains is down."""
+
+SHOWN_PATIENCE: Final = 2.0
+"""The same for who waits for the answer on a page or in a terminal, and can look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,19 @@ class Coordinator:
 
     chain: int
     address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnSubject:
+    """The other actions on an action's subject, the newest first, without their participants' records."""
+
+    actions: tuple[Action, ...] = ()
+    since: int = 1
+    """The number of the coordinator's oldest action that was looked at. An older one is there only if it is not finished."""
+
+
+NOTHING_ELSE: Final = OnSubject()
+"""What is on the subject of a coordinator's only action."""
 
 
 def dispatch_call(action: Action, branch: Branch) -> Call:
@@ -232,32 +248,67 @@ class ActionReader:
         action_id = await self._ask(coordinator, "actionIdOf", number)
         return ActionState((await self._ask(coordinator, "actionOf", action_id))[2])
 
-    async def find(self, action_id: bytes) -> Action | None:
-        """An action with all that its participants say; None if no coordinator knows it."""
-        for coordinator in self.coordinators:
-            action = await self._action(coordinator, action_id)
-            if action is not None:
-                return await self.with_messages(await self.with_participants(action))
+    async def find(self, action_id: bytes, patience: float = ACTING_PATIENCE) -> Action | None:
+        """An action with all that its participants say; None if no coordinator knows it.
+
+        Args:
+            action_id: its id.
+            patience: seconds that a participant's chain may take.
+        """
+        action = await self._known(action_id)
+        if action is None:
+            return None
+        return await self._with_messages(await self.with_participants(action, patience), patience)
+
+    async def _known(self, action_id: bytes) -> Action | None:
+        """An action by the coordinator that has it. Another one, whose chain is down, matters only if none has it."""
+        asked = [asyncio.create_task(self._action(coordinator, action_id)) for coordinator in self.coordinators]
+        failure: TransientError | None = None
+        try:
+            for answer in asyncio.as_completed(asked):
+                try:
+                    action = await answer
+                except TransientError as error:
+                    failure = error
+                else:
+                    if action is not None:
+                        return action
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        if failure is not None:
+            raise failure
         return None
 
-    async def on_subject(self, action: Action) -> list[Action]:
-        """Other actions on its subject among the newest of its coordinator, the newest first, without participants' records."""
+    async def on_subject(self, action: Action) -> OnSubject:
+        """Other actions of its coordinator on its subject: among the newest, and the unfinished one that occupies it."""
         coordinator = Coordinator(action.chain, action.coordinator)
-        count = await self.count(coordinator)
-        numbers = [number for number in range(count, max(0, count - _NEWEST), -1) if number != action.number]
+        count, present = await asyncio.gather(
+            self.count(coordinator), self._ask(coordinator, "actionOn", action.subject)
+        )
+        since = max(1, count - _NEWEST + 1)
+        numbers = [number for number in range(count, since - 1, -1) if number != action.number]
         ids = await asyncio.gather(*(self._ask(coordinator, "actionIdOf", number) for number in numbers))
         kept = await asyncio.gather(*(self._ask(coordinator, "actionOf", action_id) for action_id in ids))
         same = [bytes(one) for one, record in zip(ids, kept, strict=True) if bytes(record[10]) == action.subject]
+        if any(present) and bytes(present) not in (action.id, *same):
+            same.append(bytes(present))  # older than all of them
         found = await asyncio.gather(*(self._action(coordinator, action_id) for action_id in same))
-        return [one for one in found if one is not None]
+        return OnSubject(actions=tuple(one for one in found if one is not None), since=since)
 
-    async def with_participants(self, action: Action) -> Action:
-        """The same action with what its participants say.
+    async def with_participants(self, action: Action, patience: float = ACTING_PATIENCE) -> Action:
+        """The same action with what its participants say, or those of them that it is given with.
 
         They are read first: what one of them has done must follow from the decision that is read afterwards.
+
+        Args:
+            action: as its coordinator has it.
+            patience: seconds that a participant's chain may take. All are waited for.
         """
-        told = await asyncio.gather(*(self._participation(action, branch) for branch in action.branches))
-        again = await self._action(Coordinator(action.chain, action.coordinator), action.id)
+        told = await asyncio.gather(*(self._participation(action, branch, patience) for branch in action.branches))
+        numbers = [branch.number for branch in action.branches]
+        again = await self._action(Coordinator(action.chain, action.coordinator), action.id, numbers)
         if again is None:
             return action  # a reorg took it away in between
         branches = [
@@ -266,9 +317,9 @@ class ActionReader:
         ]
         return replace(again, branches=tuple(branches))
 
-    async def with_messages(self, action: Action) -> Action:
+    async def _with_messages(self, action: Action, patience: float) -> Action:
         """The same action, read with its participants, with how far each phase's message is."""
-        seen = await asyncio.gather(*(self._messages(action, branch) for branch in action.branches))
+        seen = await asyncio.gather(*(self._messages(action, branch, patience) for branch in action.branches))
         return replace(
             action,
             branches=tuple(replace(branch, messages=one) for branch, one in zip(action.branches, seen, strict=True)),
@@ -277,7 +328,10 @@ class ActionReader:
     async def _ask(self, coordinator: Coordinator, function: str, *arguments: Any) -> Any:
         return await read_view(self._chains[coordinator.chain], COORDINATOR, coordinator.address, function, *arguments)
 
-    async def _action(self, coordinator: Coordinator, action_id: bytes) -> Action | None:
+    async def _action(
+        self, coordinator: Coordinator, action_id: bytes, numbers: Sequence[int] | None = None
+    ) -> Action | None:
+        """An action as its coordinator has it, with all its participants or those of these numbers; None if it has none."""
         found = await self._ask(coordinator, "actionOf", action_id)
         initiator, level, state, decision, cause, _, count, number, begun, decided, subject, window = found
         if ActionState(state) is ActionState.NONE:
@@ -285,7 +339,10 @@ class ActionReader:
         ends, timed_out, *branches = await asyncio.gather(
             self._ask(coordinator, "phaseEndsAt", action_id),
             self._ask(coordinator, "isTimedOut", action_id),
-            *(self._branch(coordinator, action_id, place) for place in range(count)),
+            *(
+                self._branch(coordinator, action_id, number)
+                for number in (range(count) if numbers is None else numbers)
+            ),
         )
         return Action(
             id=action_id,
@@ -343,13 +400,13 @@ class ActionReader:
         except CallRevertedError as error:
             return Offer(refusal=explain_revert(error.data))
 
-    async def _participation(self, action: Action, branch: Branch) -> Branch:
+    async def _participation(self, action: Action, branch: Branch, patience: float) -> Branch:
         chain = self._chains.get(branch.chain)
         if chain is None:
             return replace(branch, problem=f"chain {branch.chain} is not of this network")
         place = (chain, PARTICIPANT, branch.participant)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(patience):
                 found, (holder, until, _), diverged, reply = await asyncio.gather(
                     read_view(*place, "participationOf", action.id),
                     read_view(*place, "lockOf", action.subject),
@@ -358,7 +415,7 @@ class ActionReader:
                 )
         except TimeoutError:
             return replace(
-                branch, problem=f"{self._deployment.chain(branch.chain).name} does not answer within {_PATIENCE:g} s"
+                branch, problem=f"{self._deployment.chain(branch.chain).name} does not answer within {patience:g} s"
             )
         except (TransientError, CallRevertedError) as error:
             return replace(branch, problem=str(error))
@@ -377,7 +434,8 @@ class ActionReader:
             ),
         )
 
-    async def _messages(self, action: Action, branch: Branch) -> tuple[PhaseMessage, ...]:
+    async def _messages(self, action: Action, branch: Branch, patience: float) -> tuple[PhaseMessage, ...]:
+        """A chain that has just been silent about its participant is not asked about messages."""
         named = [
             (Phase.PREPARE, branch.prepare_id, action.chain, branch.chain),
             (
@@ -391,24 +449,26 @@ class ActionReader:
         if told is not None:
             votes = told.state in (BranchState.PREPARED, BranchState.REFUSED)
             named.append((Phase.VOTE if votes else Phase.FINALIZE, told.reply_id, branch.chain, action.chain))
+        silent = branch.chain if branch.problem else None
+
+        async def read(phase: Phase, message_id: bytes, source: int, destination: int) -> PhaseMessage:
+            return PhaseMessage(
+                phase=phase,
+                message_id=message_id,
+                source_chain=source,
+                destination_chain=destination,
+                status=None if destination == silent else await self._status(message_id, destination, patience),
+            )
+
         sent = [one for one in named if one[1] != _NO_MESSAGE]
-        return tuple(await asyncio.gather(*(self._message(*one) for one in sent)))
+        return tuple(await asyncio.gather(*(read(*one) for one in sent)))
 
-    async def _message(self, phase: Phase, message_id: bytes, source: int, destination: int) -> PhaseMessage:
-        return PhaseMessage(
-            phase=phase,
-            message_id=message_id,
-            source_chain=source,
-            destination_chain=destination,
-            status=await self._status(message_id, destination),
-        )
-
-    async def _status(self, message_id: bytes, destination: int) -> Status | None:
+    async def _status(self, message_id: bytes, destination: int, patience: float) -> Status | None:
         if destination not in self._chains:
             return None
         router = RouterReader(self._chains[destination], self._deployment.chain(destination).router)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(patience):
                 progress = await router.progress(message_id)
         except (TimeoutError, TransientError, CallRevertedError):
             return None

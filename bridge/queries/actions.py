@@ -11,7 +11,7 @@ from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
 from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase
-from bridge.evm.actions import due_steps
+from bridge.evm.actions import NOTHING_ELSE, OnSubject, due_steps
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.status import Status
@@ -44,7 +44,7 @@ class FoundAction:
     """An action with what its participants say, and the other actions on its subject as their coordinator has them."""
 
     action: Action
-    others: tuple[Action, ...] = ()  # the newest first
+    on_subject: OnSubject = NOTHING_ELSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def in_force(found: FoundAction) -> list[tuple[Branch, Action]]:
     A coordinator has one unfinished action on a subject at a time, so the one with the highest number was the last.
     """
     last: dict[tuple[int, str], tuple[Branch, Action]] = {}
-    for action in sorted((found.action, *found.others), key=lambda one: one.number):
+    for action in sorted((found.action, *found.on_subject.actions), key=lambda one: one.number):
         for branch in action.branches:
             if action.decision is Decision.COMMIT and branch.state in _MADE:
                 last[branch.chain, branch.participant.lower()] = (branch, action)
@@ -219,7 +219,8 @@ def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:
             for branch in action.branches
         ],
         "inForce": _in_force_values(found, deployment),
-        "onSubject": [summary_value(other, deployment) for other in found.others],
+        "onSubject": [summary_value(other, deployment) for other in found.on_subject.actions],
+        "onSubjectSince": found.on_subject.since,
         "findings": findings(action),
         "next": [{"act": act.kind, "why": act.why, "command": act.command} for act in action_acts(action)],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -91,26 +91,29 @@ class Actions:
         self._clock = clock
         self._settings = settings
         self._over: set[tuple[Coordinator, int]] = set()
+        self._agreed: dict[tuple[Coordinator, int], set[int]] = {}  # participants with whom nothing is left to follow
         self._active: dict[str, asyncio.Task[None]] = {}
         self._told: dict[str, str] = {}  # by action, what was logged last
 
     async def run(self) -> None:
-        """Follows until it is cancelled."""
+        """Follows until it is cancelled. A coordinator whose chain is down holds up no other."""
+        every = self._settings.poll_interval
         try:
-            await run_forever("follow actions", self.step, every=self._settings.poll_interval)
+            async with asyncio.TaskGroup() as group:
+                for one in self._reader.coordinators:
+                    group.create_task(run_forever("follow actions", partial(self.look, one), every=every))
         finally:
             tasks = list(self._active.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def step(self) -> bool:
-        """Starts to look at every action that is not over; never more is to be done at once."""
-        for coordinator in self._reader.coordinators:
-            await self._next_look(coordinator.chain)
-            for number in range(1, await self._reader.count(coordinator) + 1):
-                if (coordinator, number) not in self._over:
-                    self._start(f"{coordinator.address}/{number}", partial(self._follow, coordinator, number))
+    async def look(self, coordinator: Coordinator) -> bool:
+        """Starts to look at every action of a coordinator that is not over; never more is to be done at once."""
+        await self._next_look(coordinator.chain)
+        for number in range(1, await self._reader.count(coordinator) + 1):
+            if (coordinator, number) not in self._over:
+                self._start(_name(coordinator, number), partial(self._follow, coordinator, number))
         return False
 
     async def settled(self) -> None:
@@ -140,16 +143,26 @@ class Actions:
         action = await self._reader.at(coordinator, number)
         if action is None:
             return  # a reorg took it away
-        self._advance(action)  # what its coordinator takes does not wait for a participant's chain that is down
-        action = await self._reader.with_participants(action)
         self._tell(action)
-        await self._judge(action)
-        if action.agrees:
-            self._letters.close_action(action, {"by": action.name, "state": action.state.name})
-        if action.agrees and not self._owes_report(action):
-            self._over.add((coordinator, number))
-            return
-        self._advance(action)
+        self._advance(action)  # what its coordinator takes does not wait for participants
+        for branch in action.branches:
+            name = f"{_name(coordinator, number)}/{branch.number}"
+            self._start(name, partial(self._hear, coordinator, action, branch))
+
+    async def _hear(self, coordinator: Coordinator, action: Action, branch: Branch) -> None:
+        """Asks one participant, and does what its answer asks for. None waits for another whose chain is down."""
+        agreed = self._agreed.setdefault((coordinator, action.number), set())
+        agreed.discard(branch.number)  # what is asked now may contradict what was read before
+        part = await self._reader.with_participants(replace(action, branches=(branch,)))
+        await self._judge(part)
+        self._advance(part)
+        if part.agrees:
+            self._letters.close_action(part, {"by": part.name, "state": part.state.name})
+            if not self._owes_report(part):
+                agreed.add(branch.number)
+        if len(agreed) == len(action.branches):
+            self._over.add((coordinator, action.number))
+            self._agreed.pop((coordinator, action.number), None)
 
     def _owes_report(self, action: Action) -> bool:
         """Whether this relayer pays for telling the coordinator how a participant ended, which counts after a time-out too."""
@@ -240,6 +253,10 @@ class Actions:
                 deployed = self._deployment.chain(action.chain)
                 return await find_message(message_id, self._observations, self._chains[action.chain], deployed)
         return None
+
+
+def _name(coordinator: Coordinator, number: int) -> str:
+    return f"{coordinator.chain}/{coordinator.address}/{number}"
 
 
 def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,15 @@ from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
 from bridge.domain.dead_letters import Decision as LetterDecision
 from bridge.domain.dead_letters import LetterStatus
-from bridge.evm.actions import ActionReader
+from bridge.domain.ports import read_view
+from bridge.evm.actions import PARTICIPANT, ActionReader
 from bridge.evm.chain import EvmChain, open_chains
+from bridge.protocol.deployment import PARTICIPANT_EXAMPLE
 from bridge.queries.dead_letters import opened_value
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.command import Waybill
+from tests.anvil.devnets import silent
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_relayer import blocks, settings
 
@@ -65,6 +68,14 @@ class World:
         assert found is not None
         return found
 
+    async def here(self, action_id: bytes) -> Action:
+        """An action as its coordinator has it. No participant is asked."""
+        for number in range(1, await self.reader.count(self.reader.coordinators[0]) + 1):
+            found = await self.reader.at(self.reader.coordinators[0], number)
+            if found is not None and found.id == action_id:
+                return found
+        raise AssertionError(f"no action has the id 0x{action_id.hex()}")
+
     async def until(self, action_id: bytes, state: ActionState) -> Action:
         await until(lambda: self._is(action_id, state))
         return await self.action(action_id)
@@ -73,9 +84,11 @@ class World:
         return (await self.action(action_id)).state is state
 
     @asynccontextmanager
-    async def relaying(self, **changes: object) -> AsyncIterator[RelayerService]:
+    async def relaying(self, silent: str = "", **changes: object) -> AsyncIterator[RelayerService]:
+        """Runs the relayer. A chain that will be silent makes no blocks."""
         made = settings(self.folder, **{**HASTY, **changes})
-        async with open_relayer(self.devnet.deployment, made, devnet_attesters) as bridge, blocks(self.devnet):
+        alive = replace(self.devnet, chains=tuple(one for one in self.devnet.chains if one.name != silent))
+        async with open_relayer(self.devnet.deployment, made, devnet_attesters) as bridge, blocks(alive):
             task = asyncio.create_task(bridge.run())
             try:
                 yield bridge
@@ -263,6 +276,60 @@ async def entered(bridge: RelayerService, event_id: str) -> bool:
 async def closed(bridge: RelayerService, event_id: str) -> bool:
     letter = bridge.dead_letter_service.dead_letters.letter(event_id)
     return letter is not None and letter.status is LetterStatus.RECOVERED
+
+
+async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: World) -> None:
+    beta = world.devnet.deployment.chains[1]
+    participant = beta.examples[PARTICIPANT_EXAMPLE]
+
+    async def record(action_id: bytes) -> tuple[BranchState, bool]:
+        """What beta's participant has on record, and whether it has answered."""
+        found = await read_view(world.chains[beta.chain_id], PARTICIPANT, participant, "participationOf", action_id)
+        return BranchState(found[0]), any(found[9])
+
+    async def is_prepared(action_id: bytes) -> bool:
+        return (await record(action_id))[0] is BranchState.PREPARED
+
+    async def has_voted(action_id: bytes) -> bool:
+        return (await record(action_id))[1]
+
+    async with world.relaying(silent="gamma") as bridge:
+        with silent(next(chain.pid for chain in world.devnet.chains if chain.name == "gamma")):
+            action_id = await world.begin(replace(SHORT, max_backoff=4))
+            await until(lambda: is_prepared(action_id))
+            prepared_at = time.monotonic()
+            prepare_id = (await world.here(action_id)).branches[0].prepare_id
+            sent = len(bridge.store.observations.attempts(prepare_id))
+            await until(lambda: has_voted(action_id))
+            assert time.monotonic() - prepared_at < 6, "its vote leaves as if all chains were up"
+            asked_at = time.monotonic()
+            await world.reader.find(action_id, patience=5)
+            assert time.monotonic() - asked_at < 9, "its chain is not waited for again for its messages"
+            shown = (await asyncio.to_thread(world.waybill, "action", "show", f"0x{action_id.hex()}", "--json")).value
+            assert [part["problem"] for part in shown["participants"]] == [None, "gamma does not answer within 2 s"]
+            await until(lambda: is_aborting(world, action_id))
+            assert len(bridge.store.observations.attempts(prepare_id)) == sent, "what has arrived is not sent again"
+        async with blocks(world.devnet):
+            await world.until(action_id, ActionState.ABORTED)
+
+
+async def is_aborting(world: World, action_id: bytes) -> bool:
+    return (await world.here(action_id)).decision is Decision.ABORT
+
+
+async def test_what_holds_on_a_subject_says_which_actions_were_looked_at(world: World) -> None:
+    first = await world.begin(SHORT, Level.BEST_EFFORT)
+    unfinished = await world.begin(SHORT)
+    name, changes = f"0x{first.hex()}", [Change(world.devnet.deployment.chains[1], FREEZE)]
+    shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
+    assert shown["onSubjectSince"] == 1
+    for number in range(1, 51):
+        await begin(world.devnet.deployment, world.chains, changes, subject=number.to_bytes(32, "big"))
+    shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
+    assert [one["actionId"] for one in shown["onSubject"]] == [f"0x{unfinished.hex()}"], "however old it is"
+    assert shown["onSubjectSince"] == 3
+    said = await asyncio.to_thread(world.waybill, "action", "show", name)
+    assert "before number 3, only this one and an unfinished one on the subject were looked at" in said.out
 
 
 async def test_an_action_that_nobody_knows_and_one_that_is_aborted_by_hand(world: World) -> None:

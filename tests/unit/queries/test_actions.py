@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer
-from bridge.evm.actions import due_steps
+from bridge.evm.actions import OnSubject, due_steps
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.queries.actions import FoundAction, action_acts, action_value, by_state, change_text, findings, meaning
 from bridge.relayer.actions import failures_of
@@ -55,6 +55,11 @@ def test_what_its_owner_vouches_for_needs_no_letter() -> None:
     )
     assert list(failures_of(found, 1.0)) == []
     assert found.agrees
+
+
+def test_what_is_vouched_for_is_over_though_its_chain_never_comes_back() -> None:
+    gone = branch(0, 2, BranchState.RECONCILED, problem="gamma does not answer within 5 s")
+    assert action(gone, state=ActionState.COMMITTED).agrees
 
 
 def test_an_action_is_followed_until_each_participant_bears_it_out() -> None:
@@ -170,7 +175,9 @@ def test_what_holds_on_a_subject_is_what_the_last_committed_action_made_there() 
         decision=Decision.ABORT,
     )
     elsewhere = action(branch(0, BETA, APPLIED, participant=PARTICIPANTS[1], change=freeze()), id=b"\4" * 32, number=4)
-    value = action_value(FoundAction(action=undone, others=(elsewhere, later, froze)), with_example())
+    value = action_value(
+        FoundAction(action=undone, on_subject=OnSubject(actions=(elsewhere, later, froze))), with_example()
+    )
     assert [(one["actionId"], one["change"]) for one in value["inForce"]] == [
         (later.name, "0x07070707, which the example participant can't read"),
         (elsewhere.name, f"0x{freeze().hex()}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision
-from bridge.domain.ports import Call
+from bridge.domain.ports import Call, UnansweredError
 from bridge.evm.actions import ActionReader, Coordinator
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
@@ -21,23 +22,26 @@ from tests.unit.web.explorer import deployment
 
 LATE = 1_700_000_061.0  # a second after the first try was over
 SENT = branch(0, 2, BranchState.NONE)
+HERE, AWAY = Coordinator(1, "0x" + "c0" * 20), Coordinator(2, "0x" + "c0" * 20)
 
 
 class ReadFromChains(ActionReader):
     """One action that waits for votes. Its participant's record is known once it was asked for, as on chains."""
 
     def __init__(self, asked: Branch) -> None:
-        super().__init__(deployment(), {}, [Coordinator(1, "0x" + "c0" * 20)])
+        super().__init__(deployment(), {}, [AWAY, HERE])
         self._asked = asked
         self._unread = action(SENT, state=ActionState.PREPARING, decision=Decision.NONE)
 
     async def count(self, coordinator: Coordinator) -> int:
+        if coordinator == AWAY:
+            raise UnansweredError("beta is down")
         return 1
 
     async def at(self, coordinator: Coordinator, number: int) -> Action | None:
         return self._unread
 
-    async def with_participants(self, action: Action) -> Action:
+    async def with_participants(self, action: Action, patience: float = 1.0) -> Action:
         return replace(action, branches=(self._asked,))
 
 
@@ -53,6 +57,14 @@ class Clock:
 
 async def retries_of(asked: Branch) -> list[bytes]:
     """The messages that are sent again in one look at the action."""
+    followed, sent_again = follower(asked)
+    await followed.look(HERE)
+    await followed.settled()
+    return sent_again
+
+
+def follower(asked: Branch) -> tuple[Actions, list[bytes]]:
+    """Who follows the action, and the messages that it sends again."""
     sent_again: list[bytes] = []
 
     async def retry(message_id: bytes) -> Retried:
@@ -82,9 +94,7 @@ async def retries_of(asked: Branch) -> list[bytes]:
         clock=Clock(),
         settings=ActionSettings(advance=True),
     )
-    await followed.step()
-    await followed.settled()
-    return sent_again
+    return followed, sent_again
 
 
 @pytest.mark.parametrize("says", [BranchState.PREPARED, BranchState.REFUSED])
@@ -101,3 +111,13 @@ async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_t
 )
 async def test_a_phase_that_has_not_arrived_is_sent_again_once_even_if_its_chain_is_down(asked: Branch) -> None:
     assert await retries_of(asked) == [SENT.prepare_id]
+
+
+async def test_a_coordinator_whose_chain_is_down_holds_up_no_other() -> None:
+    followed, sent_again = follower(replace(SENT, participation=participation(BranchState.NONE)))
+    running = asyncio.create_task(followed.run())
+    async with asyncio.timeout(5):
+        while not sent_again:
+            await asyncio.sleep(0)
+    running.cancel()
+    assert sent_again == [SENT.prepare_id]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from bridge.domain.actions import Action, ActionState, BranchState, Decision, Phase, PhaseMessage
 from bridge.domain.ports import UnansweredError
+from bridge.evm.actions import OnSubject
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.status import Status
 from bridge.queries.actions import FoundAction, summary_value
@@ -97,13 +98,26 @@ def test_the_other_actions_on_the_subject_and_what_holds_there_are_linked(world:
     first = action(applied, id=b"\1" * 32, chain=ALPHA, number=1, state=ActionState.COMMITTED)
     released = replace(applied, state=BranchState.RELEASED, change=b"\1" * 32)
     second = action(released, chain=ALPHA, number=2, state=ActionState.ABORTED, decision=Decision.ABORT)
-    shown = world.explorer(action=lambda _: FoundAction(action=second, others=(first,))).get(PAGE)
+    shown = world.explorer(action=lambda _: FoundAction(action=second, on_subject=OnSubject(actions=(first,)))).get(
+        PAGE
+    )
     said = text_of(shown.text)
     assert shown.text.count(f'href="/actions/{first.name}"') == 2
     assert f"beta: 0x{freeze().hex()}" in said
     assert "Its change was not made" in said
     alone = text_of(world.explorer(action=lambda _: FoundAction(action=second)).get(PAGE).text)
     assert "No action on the subject has changed anything." in alone
+    assert "looked at" not in alone
+
+
+def test_a_page_that_does_not_know_all_actions_of_the_coordinator_says_which_it_knows(world: World) -> None:
+    found = FoundAction(action=stuck(), on_subject=OnSubject(since=52))
+    said = text_of(world.explorer(action=lambda _: found).get(PAGE).text)
+    assert "before number 52, only this one and an unfinished one on the subject were looked at." in said
+    nothing = FoundAction(action=replace(stuck(), decision=Decision.NONE), on_subject=OnSubject(since=2))
+    assert "has changed anything, as far as was looked." in text_of(
+        world.explorer(action=lambda _: nothing).get(PAGE).text
+    )
 
 
 def test_accounts_of_an_action_are_links_and_its_whole_id_is_text(world: World) -> None:
