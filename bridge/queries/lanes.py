@@ -336,6 +336,10 @@ def _queue(store: Store | None) -> list[QueueCount]:
     return store.outbox.counts() if store else []
 
 
+FEW: Final = 20
+"""Deliveries of which a percentile says little."""
+
+
 def percentiles(counted: Sequence[tuple[int, int]]) -> tuple[tuple[str, float], ...]:
     """p50, p95 and p99 by nearest rank; none of nothing.
 

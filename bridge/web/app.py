@@ -272,7 +272,9 @@ class Explorer:
             indexed=max((chain.lag_seconds for chain in chains_read), default=None),
             span=span,
             spans=health.SPANS,
-            history=past.value if past else None,
+            history=(history := past.value if past else None),
+            since=datetime.fromtimestamp(history.since, UTC).strftime("%Y-%m-%dT%H:%M") if history else "",
+            slowest=history.slowest() if history else None,
             figures=figures,
             gmp_name=lanes.gmp_name,
             percentiles=lanes.percentiles,
@@ -646,6 +648,7 @@ class Explorer:
             gmp_name=lanes.gmp_name,
             percentiles=lanes.percentiles,
             sample=lanes.SAMPLE,
+            few=lanes.FEW,
             is_waiting=index is not None and history is None,
             figures=figures,
             # What was paid is known of all lanes together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -14,7 +15,17 @@ from bridge.protocol.gmps import Gmp
 from bridge.queries.health import SPANS
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
-from tests.unit.indexer.world import START, apply, executed, gmp_pause_set, received, routed, sent_message
+from tests.unit.indexer.world import (
+    START,
+    apply,
+    executed,
+    failed,
+    gmp_pause_set,
+    received,
+    retried,
+    routed,
+    sent_message,
+)
 from tests.unit.web.explorer import World, text_of
 
 INCIDENT = {
@@ -200,3 +211,20 @@ def test_who_has_to_act_is_named(world: World) -> None:
     world.index()
     said = text_of(home(world, incidents=lambda: [INCIDENT]))
     assert "waybill incident show 31338-2-0a1b Who acts: the router's guardian or owner." in said
+
+
+def test_what_went_wrong_and_was_mended_is_counted_and_the_slowest_gmp_named(world: World) -> None:
+    sent = [sent_message(nonce, quorum=1) for nonce in range(1, 22)]
+    world.alpha.mine(*(routed(one, gmps=0b11) for one in sent), time=START - 100)
+    world.alpha.mine(retried(sent[0], 1), time=START - 95)
+    world.beta.mine(received(sent[1], 1), failed(sent[1]), executed(sent[1]), time=START - 98)
+    for number, one in enumerate(sent):
+        world.beta.mine(received(one, 2, receipts=2 if number == 1 else 1), time=START - (97 if number < 12 else 60))
+    world.index()
+    explorer = world.explorer()
+    body = explorer.get("/?span=1h").text
+    said = text_of(body)
+    assert "Of the 21 messages of this time, 1 was retried, and recipients refused 1 at least once." in said
+    assert "The slowest GMP was axelar: half of its 21 deliveries took 3 s or less, 95 % 40 s or less." in said
+    for link, one in zip(re.findall(r'href="(/messages\?re[^"]+since=[^"]+)"', body), sent, strict=False):
+        assert set(re.findall(r'href="/message/0x([0-9a-f]{64})"', explorer.get(unescape(link)).text)) == {one.id.hex()}
