@@ -131,7 +131,6 @@ def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> d
         "version": 1,
         "network": network,
         "owner": "${OWNER}",
-        "guardian": "${GUARDIAN}",
         "revoker": "${REVOKER}",
         "tripwire": "${TRIPWIRE}",
         "floor": _FLOOR,
@@ -177,6 +176,7 @@ def _planned(name: str, chain: PublicChain, chains: dict[str, PublicChain], gmps
         "confirmations": chain.confirmations,
         "finality": "finalized",
         "agreement": _AGREEMENT,
+        "guardian": f"${{{prefix}_GUARDIAN}}",  # one that pauses both ends in turn leaves no moment in which both are open
         "gmps": sections,
         "verification": {gmp: _uln(name, chain, chains) if gmp == Gmp.LAYERZERO.label else DEFAULT for gmp in sections},
     }

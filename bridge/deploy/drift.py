@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from bridge.deploy.artifacts import ForgeError
-from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.deploy.transactions import ChainContracts, ChainWork, DeployError
 from bridge.domain.ports import CallRevertedError, read_view
 from bridge.evm.chain import EvmChain
@@ -15,8 +15,6 @@ from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import GmpSection
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
-
-_ROLES: Final = ("guardian", "revoker", "tripwire")
 
 
 async def find_drift(
@@ -45,7 +43,7 @@ async def find_drift(
     read = {gmp: deployed.get(gmp, {}) | section for gmp, section in planned.gmps.items()}
     lines += (await plan.look_up(planned, chain, read))[1]
     if await chain.code(work.contracts.router.address):
-        lines += [line async for line in _decided(plan, chain, work.contracts.router.address)]
+        lines += [line async for line in _decided(plan, planned, chain, work.contracts.router.address)]
     lines += [line async for line in _priced(plan, planned, chain, work.contracts)]
     return lines
 
@@ -67,10 +65,10 @@ async def _numbers(planned: PlannedChain, chain: EvmChain) -> AsyncIterator[str]
             yield f"gmps.{gmp}: {address} calls the chain {found}, the plan {number}"
 
 
-async def _decided(plan: NetworkPlan, chain: EvmChain, router: str) -> AsyncIterator[str]:
+async def _decided(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, router: str) -> AsyncIterator[str]:
     """What the owner may have decided since. A deployment leaves that alone."""
-    for role in _ROLES:
-        found, named = await read_view(chain, ROUTER, router, role), getattr(plan, role)
+    for role in ROLES:
+        found, named = await read_view(chain, ROUTER, router, role), plan.appointed(role, planned)
         if named is not None and found != named.lower():
             yield f"{role}: the plan names {named}, the router {found}"
     for there in plan.chains:

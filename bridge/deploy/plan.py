@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -25,6 +25,12 @@ class PlanError(ValueError):
     """A network file that can't be used; the text lists everything that is wrong with it."""
 
 
+Role = Literal["guardian", "revoker", "tripwire"]
+"""Whom the owner appoints at a router."""
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+
 class PlannedChain(FileSection):
     """A chain, how to reach it, and the GMPs that are on it."""
 
@@ -34,6 +40,8 @@ class PlannedChain(FileSection):
     confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
     finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
     agreement: int | None = Field(default=None, ge=1)  # endpoints that must say the same before a relayer believes it
+    guardian: Address | None = None  # here, in place of the network's
+    revoker: Address | None = None  # the same; `waybill tripwire run` has one key for all chains
     gmps: dict[str, GmpSection]  # by the GMP's name
     verification: dict[str, VerificationSection] = Field(
         default={}
@@ -107,8 +115,8 @@ class NetworkPlan(FileSection):
     version: Literal[1]
     network: str = Field(pattern=r"^[a-z0-9-]+$")
     owner: Address
-    guardian: Address | None = None  # may begin pauses
-    revoker: Address | None = None  # may take trust away, and nothing else
+    guardian: Address | None = None  # may begin pauses, on chains that name no other
+    revoker: Address | None = None  # may take trust away, and nothing else, on chains that name no other
     tripwire: Address | None = None  # may pause a GMP for hours, and nothing else
     floor: int = Field(
         default=2, ge=1, le=16
@@ -155,6 +163,11 @@ class NetworkPlan(FileSection):
                     " a GMP, or lower `floor`"
                 )
         return self
+
+    def appointed(self, role: Role, here: PlannedChain) -> str | None:
+        """Whose role it is on a chain; None: the file leaves that open."""
+        account: str | None = getattr(here, role, None) or getattr(self, role)
+        return account
 
     def byte_price(self, name: str) -> int:
         """Wei that a byte of a transaction costs on a chain beside its gas: a rollup's fee for data."""

@@ -7,13 +7,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bridge.deploy.addresses import public_chain_ids
-from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain
+from bridge.deploy.plan import ROLES, NetworkPlan, PlanError, PlannedChain
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import DEFAULT
 from bridge.gmps.wormhole.adapter import IMMEDIATE
 from bridge.protocol.gmps import Gmp
 
 _LEAST_AGREEMENT: Final = 2
+_POWERS: Final = {"guardian": "may pause", "revoker": "may take trust away", "tripwire": "pauses a GMP that lies"}
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -36,13 +37,11 @@ def _is_public(chain: PlannedChain) -> bool:
 
 
 def _open_decisions(plan: NetworkPlan) -> Iterator[str]:
-    for role, power in (
-        ("guardian", "may pause"),
-        ("revoker", "may take trust away"),
-        ("tripwire", "pauses a GMP that lies"),
-    ):
-        if getattr(plan, role) is None:
-            yield f"{role}: name the account that {power}"
+    for role in ROLES:
+        lacking = [chain.name for chain in plan.chains if plan.appointed(role, chain) is None]
+        if lacking:
+            place = "" if len(lacking) == len(plan.chains) else f" on {', '.join(lacking)}"
+            yield f"{role}: name the account that {_POWERS[role]}{place}"
     if "floor" not in plan.model_fields_set:
         yield "floor: write how many GMPs a recipient without a policy asks for (2)"
     yield from _open_payments(plan)

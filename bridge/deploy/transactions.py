@@ -18,7 +18,7 @@ from eth_utils.abi import function_signature_to_4byte_selector
 from eth_utils.address import to_checksum_address
 
 from bridge.deploy.artifacts import Artifact
-from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.domain.ports import Call, CallRevertedError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
@@ -385,8 +385,8 @@ class _Here:
     async def _appointed(self) -> AsyncIterator[Transaction]:
         """Names guardian, revoker and tripwire. What the owner has decided since stays."""
         router = self.contracts.router.address
-        for role in ("guardian", "revoker", "tripwire"):
-            account = getattr(self.plan, role)
+        for role in ROLES:
+            account = self.plan.appointed(role, self.planned)
             if account is not None and await self._read(router, ROUTER, role) in (None, _NOBODY):
                 yield Transaction(role, router, ROUTER.encode(f"set{role.capitalize()}", account))
 

@@ -32,7 +32,9 @@ pytestmark = pytest.mark.timeout(420)  # two chains, five GMPs on each, and the 
 
 NAMES = ("sepolia", "base-sepolia")
 OWNER = account(DEPLOYER_KEY).address
-GUARDIAN, REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("guardian", "revoker", "tripwire"))
+REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("revoker", "tripwire"))
+GUARDIANS = {f"{name.upper().replace('-', '_')}_GUARDIAN": signer(f"guardian of {name}", 0).address for name in NAMES}
+GUARDIAN = GUARDIANS["SEPOLIA_GUARDIAN"]
 PAYMENTS = {"OPERATOR": account(RELAYER_KEY).address, "ORACLE": signer("oracle", 0).address} | {
     f"{chain}_{what}": str(value)
     for chain in ("SEPOLIA", "BASE_SEPOLIA")
@@ -99,7 +101,7 @@ def waybill(
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setenv("WAYBILL_KEY", DEPLOYER_KEY)
     monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
-    roles = {"OWNER": OWNER, "GUARDIAN": GUARDIAN, "REVOKER": REVOKER, "TRIPWIRE": TRIPWIRE}
+    roles = GUARDIANS | {"OWNER": OWNER, "REVOKER": REVOKER, "TRIPWIRE": TRIPWIRE}
     for name, value in (roles | PAYMENTS).items():
         monkeypatch.setenv(name, value)
     for process in played.processes:
@@ -177,7 +179,7 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     assert "127.0.0.1" not in written, "URLs may hold a key, and this file is published"
     deployment = Deployment.from_json(written, "file")
     for place, chain in enumerate(deployment.chains):
-        assert played.read(place, chain.router, _ROLES, "guardian") == GUARDIAN.lower()
+        assert played.read(place, chain.router, _ROLES, "guardian") == list(GUARDIANS.values())[place].lower()
         assert played.read(place, chain.router, _ROLES, "revoker") == REVOKER.lower()
         assert played.read(place, chain.router, _ROLES, "tripwire") == TRIPWIRE.lower()
         other = deployment.chains[1 - place]

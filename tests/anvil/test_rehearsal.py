@@ -23,7 +23,7 @@ from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Ended, Waybill, environment_of
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.running import start
-from tests.anvil.test_network_plan import NAMES, PAYMENTS, Played, move_to
+from tests.anvil.test_network_plan import GUARDIANS, NAMES, PAYMENTS, Played, move_to
 from tests.unit.cli.command import Command
 
 DATA_FEE = 10**6 + 3  # wei for a byte, as a rollup may ask for
@@ -31,7 +31,7 @@ DATA_FEE = 10**6 + 3  # wei for a byte, as a rollup may ask for
 pytestmark = pytest.mark.timeout(240)  # two chains with five GMPs, their forks, and the compiler
 
 OWNER = signer("owner of a rehearsal", 0).address  # has no key here, and no money anywhere
-ROLES = {role.upper(): signer(role, 0).address for role in ("guardian", "revoker", "tripwire")} | {"OWNER": OWNER}
+ROLES = GUARDIANS | {role.upper(): signer(role, 0).address for role in ("revoker", "tripwire")} | {"OWNER": OWNER}
 
 
 @dataclass

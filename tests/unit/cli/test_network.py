@@ -17,7 +17,8 @@ from tests.unit.cli.command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "0x" + "ab" * 20
-ROLES = dict.fromkeys(("OWNER", "GUARDIAN", "REVOKER", "TRIPWIRE", "OPERATOR", "ORACLE"), ACCOUNT)
+GUARDIANS = ("SEPOLIA_GUARDIAN", "BASE_SEPOLIA_GUARDIAN")
+ROLES = dict.fromkeys(("OWNER", *GUARDIANS, "REVOKER", "TRIPWIRE", "OPERATOR", "ORACLE"), ACCOUNT)
 PRICES = {f"{chain}_{what}": "7" for chain in ("SEPOLIA", "BASE_SEPOLIA") for what in ("GAS_PRICE", "DATA_FEE")}
 URLS = {f"{chain}_RPC_{n}": f"https://{n}.example/key" for chain in ("SEPOLIA", "BASE_SEPOLIA") for n in (1, 2, 3)}
 TWO = ("--chains", "sepolia,base-sepolia")
@@ -172,7 +173,8 @@ def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (("guardian",), None, "guardian: name the account"),
+        (("chains", 0, "guardian"), None, "guardian: name the account that may pause on sepolia"),
+        (("revoker",), None, "revoker: name the account that may take trust away"),
         (("revoker",), None, "revoker: name the account"),
         (("tripwire",), None, "tripwire: name the account"),
         (("floor",), None, "floor: write how many GMPs"),
