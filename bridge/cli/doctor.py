@@ -172,12 +172,12 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
         pauser = tripwire_signer(settings).address if table.key or table.signer else None
     except (SettingsError, InvalidKeyError) as error:
         return [Finding("signers", Verdict.FAILED, str(error), "waybill config check")]
-    urls = settings.rpc_urls(deployment)
+    urls, policies = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)
     checks: list[Awaitable[list[Finding]]] = [_proofs(deployment, settings)]
     for deployed in deployment.chains:
         accounts = sorted({signer.address for signer in signers[deployed.chain_id]})
-        skew = settings.reliability.max_clock_skew
-        checks += [_endpoint(deployed, url, skew) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
+        skew, origin = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin
+        checks += [_endpoint(deployed, url, skew, origin) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
         checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
         checks.append(_tripwire(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, pauser))
     return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
@@ -197,12 +197,12 @@ async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
     return [Finding("proofs of GMPs", Verdict.OK, "; ".join(hosts) or "on the chains themselves")]
 
 
-async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float) -> list[Finding]:
+async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float, origin: str) -> list[Finding]:
     """One endpoint alone: is it there, is it that chain, how old is its newest block?"""
     name = f"endpoint of {deployed.name}"
     try:
         async with await EvmChain.connect(
-            deployed.chain_id, [url], request_seconds=_SECONDS, retry_seconds=_SECONDS
+            deployed.chain_id, [url], request_seconds=_SECONDS, retry_seconds=_SECONDS, origin=origin
         ) as chain:
             shown = chain.endpoint_states[0].name
             head, began = await chain.head(), time.time()

@@ -79,12 +79,14 @@ def _limits(settings: Settings) -> SourceLimits:
 
 def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, EndpointPolicy]:
     named = {chain.chain_id: settings.chains.get(chain.name, ChainSettings()) for chain in deployment.chains}
+    relayers = settings.endpoint_policies(deployment)
     return {
         chain_id: replace(
             INDEX_POLICY,
             requests_per_second=chain.requests_per_second,
             concurrency=chain.concurrency,
             batch=chain.batch,
+            origin=relayers[chain_id].origin,
         )
         for chain_id, chain in named.items()
     }

@@ -51,13 +51,14 @@ async def _head(
     workspace: Workspace, deployed: ChainDeployment, chains: Mapping[int, EvmChain] | None
 ) -> tuple[int | None, str | None]:
     """The number of a chain's newest block, or why it gives none."""
-    urls = workspace.settings().rpc_urls(workspace.deployment())
+    settings, deployment = workspace.settings(), workspace.deployment()
+    urls, origin = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)[deployed.chain_id].origin
     try:
         if chains is not None:
             async with asyncio.timeout(_CHAIN_SECONDS):
                 return (await chains[deployed.chain_id].head()).number, None
         asked = urls.get(deployed.chain_id) or deployed.rpc_urls
-        async with await EvmChain.connect(deployed.chain_id, asked, retry_seconds=2) as chain:
+        async with await EvmChain.connect(deployed.chain_id, asked, retry_seconds=2, origin=origin) as chain:
             return (await chain.head()).number, None
     except (TransientError, TerminalError, WrongChainError, TimeoutError) as reason:
         return None, str(reason) or "no answer in time"

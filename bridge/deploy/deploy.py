@@ -276,7 +276,7 @@ async def _compared(
     async with AsyncExitStack() as stack:
         chains = []
         for planned in plan.chains:
-            chain = await EvmChain.connect(planned.chain_id, planned.endpoints, retry_seconds=3)
+            chain = await EvmChain.connect(planned.chain_id, planned.endpoints, retry_seconds=3, origin=planned.origin)
             chains.append(await stack.enter_async_context(chain))
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):

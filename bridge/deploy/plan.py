@@ -52,6 +52,12 @@ class PlannedChain(FileSection):
         """The RPC URLs, with the environment's values in their placeholders."""
         return tuple(expanded(list(self.rpc_urls)))
 
+    @property
+    def origin(self) -> str:
+        """Where to correct an RPC URL, for errors."""
+        named = ", ".join(url for url in self.rpc_urls if "${" in url)
+        return f"rpcUrls of chain {self.name!r} in the network file" + (f", or {named}" if named else "")
+
     def chosen(self, gmp: Gmp) -> Verification | None:
         """What is chosen of a GMP's verification here; None: its default."""
         section, kind = self.verification.get(gmp.label, DEFAULT), adapter_class(gmp).CONTRACTS.VERIFICATION

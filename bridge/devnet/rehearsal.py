@@ -122,7 +122,7 @@ async def _find_source(planned: PlannedChain, owner: str) -> Source:
     for url in planned.endpoints:
         name = without_secrets(url)
         try:
-            async with await EvmChain.connect(planned.chain_id, [url], retry_seconds=1) as chain:
+            async with await EvmChain.connect(planned.chain_id, [url], retry_seconds=1, origin=planned.origin) as chain:
                 head = await chain.head()
                 # Only a node that has the state of the block answers; there is nobody to call.
                 await chain.call(Call(to=_NOBODY, data=b""), block=head.number)

@@ -62,6 +62,7 @@ class EndpointPolicy:
         requests_per_second: to each endpoint; None is as many as there are.
         concurrency: requests under way at an endpoint at once, from one machine; None is no limit.
         batch: requests that travel to an endpoint together at most.
+        origin: where the URLs are from, for the error of one that leads to another chain.
     """
 
     request_seconds: float = 10.0
@@ -73,6 +74,7 @@ class EndpointPolicy:
     requests_per_second: float | None = None
     concurrency: int | None = None
     batch: int = 50
+    origin: str = "rpcUrls in the network's file or deployments file, or the variable that it names"
 
     def __post_init__(self) -> None:
         for name in ("requests_per_second", "concurrency", "batch", "agreement"):
@@ -369,8 +371,8 @@ class EndpointPool:
             raise UndecodableError(f"{endpoint.name}: eth_chainId answered {answer!r}") from None
         if found != self._chain_id:
             raise WrongChainError(
-                f"{endpoint.name} serves chain {found}, but the deployment says chain {self._chain_id}; "
-                "correct the URL: in rpcUrls of the network's file or deployments file, or in the variable that it names"
+                f"{endpoint.name} serves chain {found}, but the deployment says chain {self._chain_id}; correct"
+                f" {self.policy.origin}"
             )
         endpoint.is_verified = True
 

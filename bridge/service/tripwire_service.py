@@ -91,7 +91,12 @@ async def open_tripwire(
         retry_seconds=_REQUEST_SECONDS,
         hedge_after=_HEDGE_SECONDS,
     )
-    policies = {deployed.chain_id: policy for deployed in deployment.chains}
+    policies = {
+        deployed.chain_id: replace(policy, origin=f"{deployed.name} in [tripwire.endpoints] of the settings")
+        if deployed.name in settings.tripwire.endpoints
+        else policy
+        for deployed in deployment.chains
+    }
     async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
         if signer is not None:
             await _require_role(deployment, chains, signer.address)

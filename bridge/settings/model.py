@@ -408,7 +408,9 @@ class Settings(BaseSettings):
         found = {}
         for deployed in deployment.chains:
             chain = self.chains.get(deployed.name, ChainSettings())
+            in_file = f"rpcUrls of chain {deployed.name!r} in deployments/{deployment.network}.json, or the variable that it names"
             found[deployed.chain_id] = EndpointPolicy(
+                origin=f"rpc_urls in [chains.{deployed.name}] of the settings" if chain.rpc_urls else in_file,
                 agreement=chain.agreement or deployed.agreement or 1,
                 hedge_after=self.hedge_after,
                 requests_per_second=chain.requests_per_second,

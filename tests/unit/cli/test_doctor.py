@@ -22,6 +22,12 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return Command(monkeypatch, capsys)
 
 
+SWAPPED = (
+    "but the deployment says chain 31338; correct rpcUrls of chain 'beta' in deployments/devnet.json, or the variable that it"
+    " names"
+)
+
+
 def failed(out: str) -> dict[str, str]:
     return {row["check"]: row["found"] for row in json.loads(out) if row["verdict"] == "failed"}
 
@@ -39,7 +45,7 @@ def test_a_healthy_network_has_no_failure(waybill: Command, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("second", "check", "found"),
     [
-        ((1, node()), "endpoint of beta", "serves chain 1, but the deployment says chain 31338"),
+        ((1, node()), "endpoint of beta", f"serves chain 1, {SWAPPED}"),
         ((BETA, node(ahead=60)), "endpoint of beta", "in this machine's future"),
         ((BETA, node(code="0x")), "contracts on beta", "no contract at the address of router"),
         ((BETA, node(balance=0)), "account on beta", "holds 0.0000 ether"),
@@ -133,6 +139,16 @@ def test_dead_letters_in_a_database_that_is_away_are_a_finding_by_themselves(
     assert away.read_text() == "this is no database"
 
 
+def test_an_endpoint_in_the_settings_that_is_of_another_chain_is_corrected_there(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nodes((ALPHA, node()), (1, node())) as (first, second):
+        write_network(tmp_path, first, second)
+        monkeypatch.setenv("WAYBILL_CHAINS", json.dumps({"beta": {"rpc_urls": [second]}}))
+        ended = waybill("doctor", "--json")
+    assert "correct rpc_urls in [chains.beta] of the settings" in failed(ended.out)["endpoint of beta"]
+
+
 def test_a_seal_without_its_key_is_a_finding(waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_network(tmp_path)
     monkeypatch.setenv("WAYBILL_DLQ", json.dumps({"key": "no key"}))
@@ -146,4 +162,4 @@ def test_the_status_tells_that_an_endpoint_is_of_another_chain(waybill: Command,
         ended = waybill("status", "--json")
     errors = {chain["name"]: chain["error"] for chain in json.loads(ended.out)["chains"]}
     assert errors["alpha"] is None
-    assert "serves chain 1, but the deployment says chain 31338" in errors["beta"]
+    assert f"serves chain 1, {SWAPPED}" in errors["beta"]

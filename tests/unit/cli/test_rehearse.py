@@ -45,7 +45,7 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("chain_id", "behaviour", "found"),
     [
-        (SEPOLIA, whole, "serves chain 11155111, but the deployment says chain 84532"),
+        (SEPOLIA, whole, "serves chain 11155111, but the deployment says chain 84532; correct rpcUrls"),
         (BASE_SEPOLIA, without_state, "state is not available"),
     ],
 )

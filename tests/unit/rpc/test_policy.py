@@ -268,5 +268,6 @@ def test_answers_that_say_the_same_are_counted_together_and_refusals_by_what_the
 
 @pytest.mark.parametrize("name", ["requests_per_second", "concurrency", "batch", "agreement"])
 def test_a_policy_of_nothing_is_refused(name: str) -> None:
+    nothing: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=f"{name} is 0; it must be greater than 0"):
-        EndpointPolicy(**{name: 0})
+        EndpointPolicy(**nothing)
