@@ -16,13 +16,12 @@ from bridge.cli.output import CliError, ExitCode, UsageError, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
 from bridge.deploy.safe import Batch, make_batches, save
-from bridge.deploy.transactions import DeployError, Transaction
+from bridge.deploy.transactions import DeployError, Transaction, why_refused
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.ports import Call, CallRevertedError, TransientError
 from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
-from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.service.connections import connected
 from bridge.tripwire.pauser import RefusedPauseError, send
@@ -229,16 +228,27 @@ async def _made_on(
     row: dict[str, Any] = {"chain": here.name, "transactions": done, "error": None}
     try:
         for one in await steps(here, chain, signer.address):
-            call = Call(to=one.to, data=one.data, gas=_GAS)
-            await chain.call(call, sender=signer.address)
-            _, transaction = await send(chain, signer, call, nonce=await chain.transaction_count(signer.address))
-            done[one.name] = f"0x{transaction.hex()}"
+            done[one.name] = await _sent(chain, here.name, signer, one)
         row |= await after(here, chain)
-    except CallRevertedError as error:
-        row["error"] = explain_revert(error.data)
-    except (DeployError, RefusedPauseError, TransientError) as error:
+    except (CallRevertedError, DeployError, RefusedPauseError, TransientError) as error:
         row["error"] = str(error)
     return row
+
+
+async def _sent(chain: EvmChain, name: str, signer: Signer, transaction: Transaction) -> str:
+    """The hash of the transaction that does it."""
+    call = Call(to=transaction.to, data=transaction.data, gas=_GAS)
+    try:
+        await chain.call(call, sender=signer.address)
+    except CallRevertedError as error:
+        raise DeployError(await why_refused(chain, transaction, signer.address, error.data)) from error
+    holds, needs = await chain.balance(signer.address), _GAS * (await chain.fees()).max_fee
+    if holds < needs:
+        raise DeployError(
+            f"{signer.address} holds {ether(holds)} on chain {name!r}, and the transaction may cost {ether(needs)}: send it some"
+        )
+    _, found = await send(chain, signer, call, nonce=await chain.transaction_count(signer.address))
+    return f"0x{found.hex()}"
 
 
 def refuse_failed(rows: Sequence[dict[str, Any]]) -> None:

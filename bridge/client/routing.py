@@ -61,11 +61,11 @@ class RefusedError(Exception):
     revert: Revert | None = None
 
     @classmethod
-    def of(cls, what: str, data: bytes) -> Self:
-        """What was refused, by the revert data."""
+    def of(cls, what: str, data: bytes, otherwise: str = "") -> Self:
+        """What was refused, by the revert data; `otherwise` is what to do where these say nothing."""
         revert = decode_revert(data)
-        advice = f"; {revert.advice}" if revert and revert.advice else ""
-        error = cls(f"{what}: {explain_revert(data)}{advice}")
+        advice = revert.advice if revert else otherwise
+        error = cls(f"{what}: {explain_revert(data)}" + (f"; {advice}" if advice else ""))
         error.revert = revert
         return error
 
@@ -199,11 +199,16 @@ class Client:
         router = RouterReader(self._chain(source), source.router)
         fees = {}
         for gmp in gmps:
-            source.adapter(gmp)  # says better than the router which chain lacks which GMP
+            adapter = source.adapter(gmp)  # says better than the router which chain lacks which GMP
             try:
                 fees[gmp] = await router.quote(message, gmp)
             except CallRevertedError as error:
-                raise RefusedError.of(f"{gmp.label} gives no quote", error.data) from error
+                what = f"{gmp.label} gives no quote: quote of its adapter {adapter} on {source.name}"
+                wrong = (
+                    f"one of {gmp.label}'s contracts does not answer: compare gmps.{gmp.label} and verification.{gmp.label} of"
+                    f" {source.name} in the network file with {gmp.label}'s documentation"
+                )
+                raise RefusedError.of(what, error.data, wrong) from error
         return fees
 
     async def _priced(

@@ -19,10 +19,10 @@ from eth_utils import keccak
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.cast import CastScript, CastWallet, make_scripts, save_scripts
 from bridge.deploy.plan import NetworkPlan, PlannedChain
-from bridge.deploy.preview import ChainPreview, preview_chain
+from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
 from bridge.deploy.safe import Batch, make_batches, save
 from bridge.deploy.security import described, require_security
-from bridge.deploy.sending import send_all
+from bridge.deploy.sending import MOST_GAS, send_all
 from bridge.deploy.sources import write_sources
 from bridge.deploy.transactions import (
     CREATE2_FACTORY,
@@ -34,6 +34,7 @@ from bridge.deploy.transactions import (
     former_adapters,
     refuse_another_network,
 )
+from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import Signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -280,7 +281,7 @@ async def _compared(
             chains.append(await stack.enter_async_context(chain))
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):
-            await _check(planned, chain, payer)
+            await _check(planned, chain)
         plan = await _looked_up(plan, chains)
         previous = _previous(target)
         if is_checkout():
@@ -300,6 +301,9 @@ async def _compared(
         _tell_of_replacements(works, replacing, progress, is_switch=is_switch)
         if is_switch:
             works = [work.switching() for work in works]
+        if payer is not None:
+            for work, chain in zip(works, chains, strict=True):
+                await _require_funds(work, chain, payer, plan.byte_price(work.planned.name))
         yield chains, works, previous
 
 
@@ -325,6 +329,31 @@ def _tell_of_replacements(
             )
 
 
+async def _require_funds(work: ChainWork, chain: EvmChain, payer: str, byte_price: int) -> None:
+    """Does nothing if an account can pay for what is missing.
+
+    Raises:
+        DeployError: it can't.
+    """
+    holds, price = await chain.balance(payer), await gas_price(chain)
+    if holds >= sum(MOST_GAS * price + len(one.data) * byte_price for one in work.missing):
+        return
+    name = work.planned.name
+    try:
+        needs = (await preview_chain(work, chain, byte_price)).cost
+    except DeployError as error:  # it can't be simulated
+        if holds:
+            return
+        raise DeployError(
+            f"{payer} holds nothing on chain {name!r}: send it some; how much is not known, since {error}"
+        ) from error
+    if holds < needs:
+        raise DeployError(
+            f"{payer} holds {ether(holds)} on chain {name!r}, and what is missing costs about {ether(needs)} at the gas price of"
+            f" now: send it {ether(needs - holds)} or more"
+        )
+
+
 def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str) -> None:
     """Does nothing if the account may do all that is missing.
 
@@ -345,7 +374,7 @@ def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str) 
         )
 
 
-async def _check(planned: PlannedChain, chain: EvmChain, payer: str | None) -> None:
+async def _check(planned: PlannedChain, chain: EvmChain) -> None:
     """Looks for everything that must be there before."""
     contracts = {"the CREATE2 factory": CREATE2_FACTORY}
     for gmp, section in planned.gmps.items():
@@ -358,8 +387,6 @@ async def _check(planned: PlannedChain, chain: EvmChain, payer: str | None) -> N
     ]
     if missing:
         raise DeployError(f"chain {planned.name!r} has no contract at {', '.join(missing)}")
-    if payer is not None and await chain.balance(payer) == 0:
-        raise DeployError(f"{payer} has no funds on chain {planned.name!r}")
 
 
 async def _looked_up(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPlan:

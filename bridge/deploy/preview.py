@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bridge.deploy.transactions import ChainWork, DeployError, Transaction
+from bridge.deploy.transactions import ChainWork, DeployError, Transaction, why_refused
 from bridge.domain.ports import Call, TransientError
 from bridge.domain.transactions import TRANSACTION_BYTES
 from bridge.evm.chain import EvmChain
-from bridge.protocol.contracts import explain_revert
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +84,6 @@ async def simulated(
         ) from error
     for transaction, result in zip(transactions, results, strict=True):
         if not result.succeeded:
-            reason = explain_revert(result.returned)
+            reason = await why_refused(chain, transaction, owner, result.returned)
             raise DeployError(f"chain {name!r} would refuse {transaction.name!r} ({transaction.to}): {reason}")
     return tuple(Estimate(one, result.gas) for one, result in zip(transactions, results, strict=True))

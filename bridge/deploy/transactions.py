@@ -25,7 +25,7 @@ from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import ADAPTER as OUR_ADAPTER
 from bridge.gmps.verification import Step
 from bridge.protocol.addresses import create2_address, created_adapter, to_bytes32
-from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, explain_revert
+from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
 
@@ -39,6 +39,7 @@ _GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor sa
 _ALL_GMPS: Final = 0xFFFF
 _PARAMETERS: Final = contract("numberOf(bytes32) returns (uint64)", "set(uint64,bytes32[],uint256[])")
 _PAID_ADAPTER: Final = contract("vault() returns (address)", "setVault(address)")
+_OWNED: Final = contract("owner() returns (address)", "router() returns (address)")
 _NOBODY: Final = "0x" + "00" * 20
 
 
@@ -427,6 +428,25 @@ def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
     if to == OUR_ADAPTER:
         return adapter, data
     return to, data[:4] + to_bytes32(adapter) + data[36:]
+
+
+async def why_refused(chain: EvmChain, transaction: Transaction, account: str, data: bytes) -> str:
+    """Why a contract refused an account's transaction, by the revert data; if it is for the owner, who that is.
+
+    Raises:
+        UnansweredError: no endpoint answers.
+    """
+    revert = decode_revert(data)
+    if revert is None or revert.name not in ("OwnableUnauthorizedAccount", "OnlyOwner"):
+        return explain_revert(data)
+    owned = transaction.to
+    if revert.name == "OnlyOwner":  # the vault and the adapters follow the router's owner
+        owned = await read_view(chain, _OWNED, owned, "router")
+    owner = to_checksum_address(await read_view(chain, _OWNED, owned, "owner"))
+    return (
+        f"{account} signed, and only the owner may do that: {owner}. Sign as that account (--key, --keystore, --signer-url or"
+        " --safe); `waybill role transfer` hands ownership over"
+    )
 
 
 def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None:

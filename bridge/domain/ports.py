@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bridge.protocol.contracts import Contract
+from bridge.protocol.contracts import Contract, explain_revert
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
@@ -54,8 +54,12 @@ class CallRevertedError(Exception):
         data: what it returned: a selector and arguments, or nothing.
     """
 
-    def __init__(self, data: bytes) -> None:
-        super().__init__(f"reverted with 0x{data.hex()}" if data else "reverted without a reason")
+    def __init__(self, data: bytes, asked: str = "") -> None:
+        """`asked` names function and contract, where they are not of Waybill's own choice."""
+        text = f"{asked}: {explain_revert(data)}" if asked else explain_revert(data)
+        if asked and not data:
+            text += "; so answers a contract without that function: compare its address in the network file and the settings"
+        super().__init__(text)
         self.data = data
 
 
@@ -209,7 +213,10 @@ async def read_view(
         UnansweredError: no endpoint gives an answer of this function.
     """
     call = Call(to=address, data=contract.encode(function, *arguments), returns=contract.outputs(function))
-    answer = await chain.call(call, block=block)
+    try:
+        answer = await chain.call(call, block=block)
+    except CallRevertedError as error:
+        raise CallRevertedError(error.data, f"{function} of {address} on chain {chain.chain_id}") from error
     try:
         return contract.decode(function, answer)
     except UNDECODABLE as error:

@@ -56,7 +56,7 @@ from bridge.domain.ttl_cache import AsyncCached
 from bridge.evm.account import NonceLostError
 from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
 from bridge.evm.sender import Sending
-from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.relayer.breaker import BreakerState, GmpHealth
@@ -572,10 +572,8 @@ async def _timed(phase: Phase, atomicity: Atomicity, timeouts: Mapping[str, floa
 
 def failure_of(error: Exception, now: float) -> Failure:
     """The failure that an entry's history records for an error; `now` is in Unix seconds."""
-    text = explain_revert(error.data) if isinstance(error, CallRevertedError) else str(error)
-    return Failure(
-        at=now, kind=classify(error).kind or FailureKind.UNKNOWN, code=code_of(error), message=text or repr(error)
-    )
+    kind = classify(error).kind or FailureKind.UNKNOWN
+    return Failure(at=now, kind=kind, code=code_of(error), message=str(error) or repr(error))
 
 
 def _interrupted(now: float, why: str) -> Failure:

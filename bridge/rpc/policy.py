@@ -11,7 +11,7 @@ import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -74,7 +74,9 @@ class EndpointPolicy:
     requests_per_second: float | None = None
     concurrency: int | None = None
     batch: int = 50
-    origin: str = "rpcUrls in the network's file or deployments file, or the variable that it names"
+    origin: str = field(
+        default="rpcUrls in the network's file or deployments file, or the variable that it names", compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("requests_per_second", "concurrency", "batch", "agreement"):

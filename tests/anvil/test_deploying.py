@@ -221,9 +221,10 @@ def test_only_the_owners_key_deploys(devnet: Devnet, tmp_path: Path) -> None:
         run(plan(devnet), tmp_path / "second.json", DEPLOYER_KEY)
 
 
-def test_an_owner_without_funds_is_named_with_the_chain(devnet: Devnet, tmp_path: Path) -> None:
+def test_an_owner_without_funds_is_named_with_the_chain_and_what_it_costs(devnet: Devnet, tmp_path: Path) -> None:
     poor = signer("poor", 0)
-    with pytest.raises(DeployError, match=f"{poor.address} has no funds on chain 'alpha'"):
+    wrong = rf"{poor.address} holds 0 ether on chain 'alpha', and what is missing costs about ([\d.]+) ether .* send it \1 ether"
+    with pytest.raises(DeployError, match=wrong):
         run(plan(devnet, poor), tmp_path / "second.json", "0x" + bytes(poor.key).hex())
 
 

@@ -318,7 +318,18 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     assert {findings[f"plan of {name}"]["verdict"] for name in NAMES} == {"ok"}
     assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith(" for a small message")
     # The second DVN is none: it gives no price.
-    assert findings["fee of layerzero from sepolia to base-sepolia"]["verdict"] == "failed"
+    no_fee = findings["fee of layerzero from sepolia to base-sepolia"]
+    assert no_fee["verdict"] == "failed"
+    adapter = (
+        Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "")
+        .chains[0]
+        .adapters["layerzero"]
+    )
+    assert no_fee["found"] == (
+        f"layerzero gives no quote: quote of its adapter {adapter} on sepolia: reverted without a reason; one of layerzero's"
+        " contracts does not answer: compare gmps.layerzero and verification.layerzero of sepolia in the network file with"
+        " layerzero's documentation"
+    )
     noted = waybill("trust", "show", ":".join(NAMES), "--network", "testnet", "--write-plan", str(file), "--json")
     assert noted.code == 0, noted.err
     assert doctor()["trust of sepolia:base-sepolia"]["verdict"] == "ok"

@@ -16,7 +16,7 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.domain.ports import Attester, Call, Dispatch, ProofPendingError, TransientError
+from bridge.domain.ports import Attester, Call, CallRevertedError, Dispatch, ProofPendingError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.attestation import AttestationError, AttestationSettings
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
@@ -24,6 +24,7 @@ from bridge.gmps.hyperlane.attester import public_url
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.gmps import Gmp
+from bridge.relayer.delivery import failure_of
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_relayer import blocks
@@ -112,6 +113,20 @@ async def test_checkpoints_of_strangers_and_of_other_messages_do_not_count(publi
     await public.sign_checkpoint(dispatch, third)
     await public.world.deliver(Gmp.HYPERLANE, dispatch, attester)
     assert await public.world.executed(dispatch)
+
+
+async def test_an_announcer_that_is_another_contract_is_named_with_its_function_and_what_to_do(
+    public: PublicNetwork,
+) -> None:
+    dispatch = await dispatched(public.world, Gmp.HYPERLANE)
+    wrong = public.world.deployment.chain("alpha").router
+    settings = AttestationSettings(gmps={Gmp.HYPERLANE: public.announce | {"alpha": wrong}})
+    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.HYPERLANE})
+    with pytest.raises(CallRevertedError) as refused:
+        await made[Gmp.HYPERLANE].attest(dispatch)
+    shown = failure_of(refused.value, now=0).message
+    asked = f"getAnnouncedStorageLocations of {wrong} on chain {dispatch.source_chain}: reverted without a reason; so answers a"
+    assert shown == f"{asked} contract without that function: compare its address in the network file and the settings"
 
 
 async def test_the_proof_fits_an_ism_that_routes_and_aggregates(public: PublicNetwork) -> None:

@@ -18,7 +18,7 @@ from eth_utils.abi import function_signature_to_4byte_selector
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.transactions import ChainContracts, OwnAdapter
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, DEPLOYER_KEY, account
+from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, DEPLOYER_KEY, account, signer
 from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.base_adapter import GmpContracts
@@ -273,9 +273,12 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
     password.write_text("secret\n")
     by_owner = ("--keystore", str(keystore), "--password-file", str(password))
     for role in ROLES:
-        refused = await waybill("role", "set", role, HEIR.address, "--key", HEIR_KEY)
+        refused = await waybill("role", "set", role, HEIR.address, "--key", HEIR_KEY, "--json")
         assert refused.code == 1
-        assert "OwnableUnauthorizedAccount" in refused.out
+        for row in value_of(refused)["chains"]:
+            assert row["error"].startswith(
+                f"{HEIR.address} signed, and only the owner may do that: {OWNER.address}. Sign as"
+            )
         assert "refused on alpha, beta" in refused.err
         rehearsed = await done(waybill, "role", "set", role, HEIR.address, "--dry-run", *by_owner)
         assert [one["name"] for one in rehearsed["beta"]["transactions"]] == [role]
@@ -284,12 +287,31 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
         alpha, beta = devnet.deployment.chains
         assert await of_router(chains, beta, role) == HEIR.address.lower()
         assert await of_router(chains, alpha, role) != HEIR.address.lower(), "only where it was asked for"
+    operator = await waybill("role", "set", "operator", HEIR.address, "--key", HEIR_KEY, "--dry-run")
+    assert (
+        f"{HEIR.address} signed, and only the owner may do that: {OWNER.address}" in operator.err
+    )  # the vault's is the router's
     await done(waybill, "role", "set", "guardian", "nobody", "--chains", "beta", *by_owner)
     assert int(await of_router(chains, beta, "guardian"), 16) == 0
     again = await done(waybill, "role", "set", "guardian", "nobody", *by_owner)
     assert [row["transactions"] for row in again["chains"]] == [{}, {}], "what is so already costs nothing"
 
     await done(waybill, "role", "set", "retrier", HEIR.address, "--chains", "alpha", "--key", DAPP_KEY)
+    poor = signer("poor", 0)
+    words = (
+        "role",
+        "set",
+        "retrier",
+        HEIR.address,
+        "--chains",
+        "alpha",
+        "--key",
+        "0x" + bytes(poor.key).hex(),
+        "--json",
+    )
+    (row,) = value_of(await waybill(*words))["chains"]
+    assert re.fullmatch(f"{poor.address} holds 0 ether on chain 'alpha', and the transaction may cost .* ether: send it some",
+                        row["error"])  # fmt: skip
     shown = (await done(waybill, "role", "show", "--senders", DAPP.address))["chains"]
     assert [one["retriers"][DAPP.address] for one in shown] == [HEIR.address, RELAYER.address]
 
