@@ -40,7 +40,7 @@ from bridge.gmps.verification import DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
-from bridge.queries.trust_plan import TrustPlan, TrustPlanError, drift_of
+from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, drift_of
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
@@ -271,18 +271,21 @@ def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) 
     if not file.exists():
         return []
     try:
-        noted, plan = TrustPlan.read(file), NetworkPlan.read(file) if decides_chains(file) else None
+        noted, plan = TrustPlan.read(file, workspace.network), NetworkPlan.read(file) if decides_chains(file) else None
     except (TrustPlanError, PlanError) as error:
         return [Finding("network file", Verdict.WARNING, str(error), "without it nothing is compared with the plan")]
 
     async def read() -> list[Finding]:
         async with connected(deployment, settings) as chains:
-            found = await _trusted(deployment, chains, noted, file)
-            for planned in plan.chains if plan else ():
-                if planned.chain_id in chains and plan is not None:
-                    here = deployment.chain(planned.chain_id)
-                    found.append(await _planned(plan, planned, chains[planned.chain_id], here))
-            return [*found, *(await _fees(deployment, chains) if plan else ())]
+            as_planned = {
+                planned.name: await _planned(
+                    plan, planned, chains[planned.chain_id], deployment.chain(planned.chain_id)
+                )
+                for planned in (plan.chains if plan else ())
+                if planned.chain_id in chains and plan is not None
+            }
+            found = await _trusted(deployment, chains, noted, file, as_planned)
+            return [*found, *as_planned.values(), *(await _fees(deployment, chains) if plan else ())]
 
     try:
         return asyncio.run(read())
@@ -291,9 +294,16 @@ def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) 
 
 
 async def _trusted(
-    deployment: Deployment, chains: Mapping[int, EvmChain], noted: TrustPlan, file: Path
+    deployment: Deployment,
+    chains: Mapping[int, EvmChain],
+    noted: TrustPlan,
+    file: Path,
+    as_planned: Mapping[str, Finding],
 ) -> list[Finding]:
-    """As `waybill trust check`: addresses, versions, verifiers and thresholds of each lane that is noted."""
+    """As `waybill trust check`: addresses, versions, verifiers and thresholds of each lane that is noted.
+
+    What the findings about a chain's plan say, by the chain's name, is not said again.
+    """
     if not noted.lanes:
         advice = f"waybill trust show LANE --write-plan {file} notes it, and any change is found from then on"
         return [Finding("trust of lanes", Verdict.WARNING, f"{file} notes no lane's", advice)]
@@ -302,12 +312,23 @@ async def _trusted(
     except (NotReadableError, DeploymentError) as error:
         return [Finding("trust of lanes", Verdict.FAILED, str(error), "is the deployments file of this network?")]
     advice = "who changed it? if it is agreed to, note it: waybill trust show LANE --write-plan"
-    return [
-        Finding(f"trust of {lane}", Verdict.FAILED, "\n".join(map(str, found)), advice)
-        if found
-        else Finding(f"trust of {lane}", Verdict.OK, f"as {file} notes it")
-        for lane, found in drift.items()
-    ]
+    findings = []
+    for lane, found in drift.items():
+        lines = [str(one) for one in found if not _is_said(one, as_planned)]
+        verdict = Verdict.FAILED if found else Verdict.OK
+        text = "\n".join(lines) or ("differs where the plan does: see below" if found else f"as {file} notes it")
+        findings.append(Finding(f"trust of {lane}", verdict, text, advice if found else ""))
+    return findings
+
+
+def _is_said(one: Difference, as_planned: Mapping[str, Finding]) -> bool:
+    """Whether the plan of the destination's chain names the same role or floor."""
+    direction, *parts = one.path.split(" / ")
+    source, _, destination = direction.partition(" → ")
+    if destination not in as_planned or parts[:1] != ["router"] or len(parts) < 2:
+        return False
+    what = f"floor to {source}" if parts[1] == "floor" else parts[1]
+    return any(line.startswith(f"{what}:") for line in as_planned[destination].found.splitlines())
 
 
 async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, here: ChainDeployment) -> Finding:

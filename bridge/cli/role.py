@@ -12,7 +12,7 @@ from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
 from bridge.cli.decider import Chains, Decider, Steps, carry_out, named_chains, refuse_failed, with_decider
-from bridge.cli.output import UsageError, result, table
+from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import read_view
@@ -21,11 +21,18 @@ from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.vault import VAULT
+from bridge.queries.trust_plan import TrustPlan
 from bridge.service.connections import connected
 from bridge.settings import ANY, Settings
 
 app = typer.Typer(help="See who may decide about a network, and hand that over.", no_args_is_help=True)
 
+_UNNOTED: Final = (
+    "role operator",
+    "role oracle",
+    "role retrier",
+    "role transfer",
+)  # a network file notes none of these
 _NOBODY: Final = "0x" + "00" * 20
 _OWNED: Final = contract(
     "owner() returns (address)",
@@ -230,7 +237,8 @@ def _carry_out(
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"roles": (await _roles(here, chain, ()))["roles"]}
 
-    then = "`waybill role show` shows it"
+    reminder = _reminder(workspace) if name not in _UNNOTED else ""
+    then = "`waybill role show` shows it" + (f"; {reminder}" if reminder else "")
     done = carry_out(workspace, decider, chains, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
     if done is None:
         return
@@ -242,7 +250,17 @@ def _carry_out(
     ]
     drawn = table(None, ["chain", "what", "transaction"], rows)
     result({"chains": done}, as_json=as_json, render=lambda console: console.print(drawn))
+    if reminder and any(row["transactions"] for row in done):
+        progress(f"next: {reminder}")
     refuse_failed(done)
+
+
+def _reminder(workspace: Workspace) -> str:
+    """What to type where the network file notes whom lanes trust; nothing if it notes none."""
+    file = workspace.plan_file
+    lanes = TrustPlan.read(file, workspace.network).lanes if file.exists() else {}
+    commands = (f"`waybill trust show {lane} --network {workspace.network} --write-plan {file}`" for lane in lanes)
+    return f"note it, since doctor and relayers report a drift until then: {', '.join(commands)}" if lanes else ""
 
 
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:

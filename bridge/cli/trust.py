@@ -72,7 +72,7 @@ def show(
     workspace = Workspace.of(network, config)
     deployment = workspace.deployment()
     ends = _ends(workspace, lane)
-    expected = _plan(plan, workspace.plan_file)
+    expected = _plan(plan, workspace)
 
     async def read() -> tuple[DirectionTrust, DirectionTrust]:
         async with connected(deployment, workspace.settings(), {end.chain_id for end in ends}) as chains:
@@ -81,7 +81,7 @@ def show(
     directions = _readable(read())
     value = lane_value(deployment, [assess(one, expected.named) for one in directions])
     if write_plan is not None:
-        into = _plan(write_plan, write_plan, must_exist=False)
+        into = _plan(write_plan, workspace, must_exist=False)
         into.expecting(_name(ends), directions).write(write_plan)
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
 
@@ -101,7 +101,7 @@ def check(
     """
     workspace = Workspace.of(network, config)
     file = plan or workspace.plan_file
-    expected = _plan(file, file)
+    expected = _plan(file, workspace)
     lanes = [_name(_ends(workspace, lane))] if lane else sorted(expected.lanes)
     if missing := [name for name in lanes or [lane or ""] if name not in expected.lanes]:
         raise CliError(
@@ -135,17 +135,17 @@ def _name(ends: tuple[ChainDeployment, ChainDeployment]) -> str:
     return ":".join(end.name for end in ends)
 
 
-def _plan(file: Path | None, usual: Path, *, must_exist: bool = True) -> TrustPlan:
+def _plan(file: Path | None, workspace: Workspace, *, must_exist: bool = True) -> TrustPlan:
     """The plan in a file that is named, or in the usual one if it is there.
 
     Raises:
         CliError: it can't be used, or is named and not there.
     """
-    chosen = file or usual
+    chosen = file or workspace.plan_file
     if not chosen.exists() and (file is None or not must_exist):
         return TrustPlan()
     try:
-        return TrustPlan.read(chosen)
+        return TrustPlan.read(chosen, workspace.network)
     except TrustPlanError as error:
         raise CliError(str(error)) from error
 

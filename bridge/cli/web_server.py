@@ -253,7 +253,7 @@ def _trust(workspace: Workspace) -> Callable[[str], dict[str, Any]]:
         ends = lane_ends(deployment, lane)
         async with connected(deployment, settings, {end.chain_id for end in ends}) as chains:
             directions = await read_lane(chains, ends)
-        plan = TrustPlan.read(workspace.plan_file) if workspace.plan_file.exists() else TrustPlan()
+        plan = TrustPlan.read(workspace.plan_file, workspace.network) if workspace.plan_file.exists() else TrustPlan()
         return lane_value(deployment, [assess(one, plan.named) for one in directions])
 
     def ask(lane: str) -> dict[str, Any]:

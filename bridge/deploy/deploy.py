@@ -20,7 +20,7 @@ from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.cast import CastScript, CastWallet, make_scripts, save_scripts
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
-from bridge.deploy.safe import Batch, make_batches, save
+from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.security import described, require_security
 from bridge.deploy.sending import MOST_GAS, send_all
 from bridge.deploy.sources import write_sources
@@ -181,7 +181,9 @@ async def deploy_by_safe(
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
     async with _compared(plan, target, progress, payer=None, replacing=replacing) as compared:
-        _require_owner(plan, compared[1], safe)
+        _require_owner(plan, compared[1], safe, always=True)
+        for work, chain in zip(compared[1], compared[0], strict=True):
+            await require_safe(work.planned.name, chain, safe)
         return await _by_others(plan, compared, target, folder=folder, make=make_batches, write=save)
 
 
@@ -290,6 +292,7 @@ async def _compared(
             await compile_contracts()
             router = ChainContracts.of(plan, plan.chains[0]).router.address
             refuse_another_network(router, await _deployed(plan, chains, previous))
+            _refuse_shared_routers(plan, router, target)
             pairs = list(zip(plan.chains, chains, strict=True))
             formers = {
                 planned.chain_id: await former_adapters(plan, planned, chain, replacing) for planned, chain in pairs
@@ -354,14 +357,14 @@ async def _require_funds(work: ChainWork, chain: EvmChain, payer: str, byte_pric
         )
 
 
-def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str) -> None:
-    """Does nothing if the account may do all that is missing.
+def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, *, always: bool = False) -> None:
+    """Does nothing if the account may do all that is missing, or `always`: if it is the owner though nothing is.
 
     Raises:
         DeployError: it may not.
     """
     for work in works:
-        if not work.missing or work.owner.lower() == account.lower():
+        if not (work.missing or always) or work.owner.lower() == account.lower():
             continue
         if work.owner.lower() == plan.owner.lower():
             raise DeployError(
@@ -424,13 +427,34 @@ async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Dep
     return sorted({router for (_, router), code in zip(named, codes, strict=True) if code})
 
 
+def _refuse_shared_routers(plan: NetworkPlan, router: str, target: Path) -> None:
+    """Does nothing if no other network's deployments file beside the target names the plan's routers.
+
+    Raises:
+        DeployError: one does: two network files would decide about the same routers.
+    """
+    ids = {chain.chain_id: chain.name for chain in plan.chains}
+    for file in sorted(target.parent.glob("*.json")):
+        try:
+            other = Deployment.from_json(file.read_text(), str(file))
+        except DeploymentError:
+            continue  # it says itself what is wrong with it where it is used
+        shared = [one.name for one in other.chains if one.chain_id in ids and one.router.lower() == router.lower()]
+        if other.network != plan.network and shared:
+            raise DeployError(
+                f"{file} names the router {router} on {', '.join(shared)} already, as network {other.network!r}: two network files"
+                f" would decide about it. Change networks/{other.network}.json and deploy with --network {other.network}, or"
+                " give this network another owner: addresses follow from it"
+            )
+
+
 async def _work_on(
     work: ChainWork, chain: EvmChain, send: Send, previous: Deployment | None, progress: Progress
 ) -> ChainDeployment:
     # Taken before anything is sent, so that the router is younger.
     head = await chain.head()
     await send(work, chain)
-    progress(f"{work.planned.name}: {', '.join(one.name for one in work.missing) or 'nothing to do'}")
+    progress(f"{work.planned.name}: {len(work.missing)} transactions included")
     return await _describe(work, chain, head.number if _makes_router(work) else None, previous)
 
 

@@ -99,7 +99,7 @@ async def make_batches(
     """
     if not transactions:
         return []
-    version, nonce = await _look_at(name, chain, safe)
+    version, nonce = await require_safe(name, chain, safe)
     parts = list(_split(await simulated(name, chain, safe, transactions)))
     multi_send = MULTI_SEND_CALL_ONLY[version]
     if any(len(part) > 1 for part in parts) and not await chain.code(multi_send):
@@ -121,7 +121,17 @@ def save(batches: Sequence[Batch], folder: Path) -> None:
         batch.file.write_text(json.dumps(_batch_file(batch), indent=2) + "\n")
 
 
-async def _look_at(name: str, chain: EvmChain, safe: str) -> tuple[str, int]:
+async def require_safe(name: str, chain: EvmChain, safe: str) -> tuple[str, int]:
+    """The version and the next nonce of a Safe on a chain of that name.
+
+    Raises:
+        DeployError: there is no Safe of a known version.
+    """
+    if not await chain.code(safe):
+        raise DeployError(
+            f"chain {name!r} has no Safe at {safe}, and no contract at all: create the Safe there at this address, or correct"
+            " --safe"
+        )
     try:
         version = str(await read_view(chain, _SAFE, safe, "VERSION"))
         nonce = int(await read_view(chain, _SAFE, safe, "nonce"))

@@ -28,13 +28,18 @@ class TrustPlan(BaseModel):
     lanes: dict[str, dict[str, Any]] = {}  # by lane, such as alpha:beta, the configuration of each direction
 
     @classmethod
-    def read(cls, path: Path) -> TrustPlan:
-        """The section of a file; one without it expects nothing.
+    def read(cls, path: Path, network: str) -> TrustPlan:
+        """The section of a network's file; one without it expects nothing.
 
         Raises:
-            TrustPlanError: there is no such file, or it can't be used.
+            TrustPlanError: there is no such file, it can't be used, or it is another network's.
         """
         document = _document(path)
+        if (named := document.get("network", network)) != network:
+            raise TrustPlanError(
+                f"{path} is the file of network {named!r}, and this is network {network!r}: give --network {named}, or another"
+                " file"
+            )
         try:
             return cls.model_validate(document.get("trust", {}))
         except ValidationError as error:

@@ -286,7 +286,7 @@ class RelayerService:
         if trust.plan is None:
             return None
         try:
-            TrustPlan.read(trust.plan)
+            TrustPlan.read(trust.plan, self.deployment.network)
         except TrustPlanError as error:
             raise SettingsError(f"trust.plan: {error}") from error
         told = channels(self._settings.dlq.alerts)

@@ -94,7 +94,7 @@ class TrustWatch:
         watches: dict[int, list[Watch]] = defaultdict(list)
         heads = {chain_id: (await chain.head()).number for chain_id, chain in self._chains.items()}
         try:
-            plan = TrustPlan.read(self._plan)
+            plan = TrustPlan.read(self._plan, self._deployment.network)
             for lane, expected in plan.lanes.items():
                 directions = await read_lane(self._chains, lane_ends(self._deployment, lane))
                 drift[lane] = differences(expected, config_of(directions))
@@ -105,19 +105,28 @@ class TrustWatch:
             raise TransientError(f"whom lanes trust can't be compared with {self._plan}: {error}") from error
         for lane, found in drift.items():
             if found != self.drift.get(lane, []):
-                self._notice(lane, found, changes)
+                self._notice(lane, found, self.drift.get(lane, []), changes)
         self.drift, self._read_at, self._seen = drift, now, heads
         self._watches = {chain_id: _joined(found) for chain_id, found in watches.items()}
 
-    def _notice(self, lane: str, found: Sequence[Difference], changes: Sequence[tuple[int, str]]) -> None:
+    def _notice(
+        self,
+        lane: str,
+        found: Sequence[Difference],
+        before: Sequence[Difference],
+        changes: Sequence[tuple[int, str]],
+    ) -> None:
         texts = [str(one) for one in found]
         transactions = [
             {"chain": self._deployment.chain(chain_id).name, "transaction": transaction}
             for chain_id, transaction in changes
         ]
-        if found:
-            _log.critical("a lane's trust is not as planned", lane=lane, differences=texts, transactions=transactions)
-        else:
+        for one in found:
+            if one not in before:  # the others were told when they came
+                _log.critical(
+                    "a lane's trust is not as planned", lane=lane, difference=str(one), transactions=transactions
+                )
+        if not found:
             _log.info("a lane's trust is as planned again", lane=lane, transactions=transactions)
         details: dict[str, Any] = {"lane": lane, "differences": texts, "transactions": transactions}
         summary = (

@@ -29,8 +29,8 @@ async def send(chain: EvmChain, to: str, data: bytes) -> None:
     assert receipt.succeeded
 
 
-async def safe_on(chain: EvmChain) -> str:
-    """A Safe of three owners, two of whom must sign, at the same address on every chain."""
+async def safe_on(chain: EvmChain, number: int = 7) -> str:
+    """A Safe of three owners, two of whom must sign, at the same address on every chain; each number makes another one."""
     factory = Artifact.load("safe", "SafeProxyFactory")
     artifacts = (SAFE, factory, HANDLER)
     at = [create2(FACTORY, bytes(32), artifact.bytecode) for artifact in artifacts]
@@ -43,8 +43,8 @@ async def safe_on(chain: EvmChain) -> str:
     setup = SAFE.contract.encode("setup", names, 2, NOBODY, b"", at[2], NOBODY, 0, NOBODY)
     proxy_code = await chain.call(Call(to=at[1], data=factory.contract.encode("proxyCreationCode")))
     code = factory.contract.decode("proxyCreationCode", proxy_code) + encode(["address"], [at[0]])
-    salt = keccak(keccak(setup) + (7).to_bytes(32, "big"))
-    await send(chain, at[1], factory.contract.encode("createProxyWithNonce", at[0], setup, 7))
+    salt = keccak(keccak(setup) + number.to_bytes(32, "big"))
+    await send(chain, at[1], factory.contract.encode("createProxyWithNonce", at[0], setup, number))
     return create2(at[1], salt, code)
 
 

@@ -309,6 +309,16 @@ def test_a_second_network_is_not_deployed_over_the_file_of_the_first(devnet: Dev
 
 
 @pytest.mark.finding("C12")
+def test_two_network_files_do_not_decide_about_the_same_routers(devnet: Devnet, tmp_path: Path) -> None:
+    run(plan(devnet), tmp_path / "second.json")
+    third = plan(devnet).model_copy(update={"network": "third"})
+    with pytest.raises(
+        DeployError, match=r"second\.json names the router 0x\w+ on alpha, beta already, as network 'second'"
+    ):
+        run(third, tmp_path / "third.json")
+    assert not (tmp_path / "third.json").exists()
+
+
 def test_a_deployments_file_that_can_not_be_read_is_not_written_over(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     target.write_text('{"version": 1, "network": "second", ')

@@ -295,7 +295,9 @@ def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_t
         for key in ("onRamp", "onRampV2", "offRamp"):
             ccip.pop(key, None)
     file.write_text(json.dumps(document))
-    assert waybill("deploy", "--network", "testnet", "--json").code == 0
+    ended = waybill("deploy", "--network", "testnet")
+    assert ended.code == 0
+    assert (ended.out + ended.err).count("wormhole registered") == len(NAMES), "each step is printed once"
     first["onRamp"] = sepolia["onRampV2"]
     file.write_text(json.dumps(document))
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
@@ -378,7 +380,7 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     direction = "base-sepolia → sepolia"
     assert f"{direction} / gmps / layerzero / uln / confirmations: expected 8, found 1" in changed["found"]
     assert f"{direction} / gmps / hyperlane / ism / default: expected false, found true" in changed["found"]
-    assert f"{direction} / router / floor: expected 2, found 3" in changed["found"]
+    assert all(word not in changed["found"] for word in ("floor", "guardian")), "the plan of sepolia says it"
     assert waybill("trust", "check", "--network", "testnet", "--plan", str(file)).code == 1
 
     document = json.loads(file.read_text())

@@ -115,6 +115,14 @@ async def test_the_batches_deploy_through_the_real_safe_and_then_nothing_is_miss
     again = await asyncio.to_thread(waybill, *words)
     assert json.loads(again.out)["changed"] is False
 
+    # Nothing is missing any more, and who is no Safe, or not the owner, is refused all the same.
+    no_safe = account(ANVIL_KEYS[8]).address
+    (other,) = {await safe_on(chain, 8) for chain in chains.values()}
+    for wrong in (no_safe, other):
+        said = f"the account is {wrong}, but the plan's owner is {safe}"
+        refused = await asyncio.to_thread(waybill, "deploy", "--network", "second", "--safe", wrong, "--json")
+        assert (refused.code, said in refused.error["message"]) == (1, True), refused.err
+
 
 async def test_a_safe_that_is_guardian_pauses_a_gmp_and_ends_the_pause(
     devnet: Devnet,
@@ -155,7 +163,7 @@ async def test_who_is_no_safe_or_not_the_owner_is_refused(devnet: Devnet, tmp_pa
     with pytest.raises(DeployError, match=f"the account is {other}, but the plan's owner is {owner}"):
         await deployment.deploy_by_safe(plan(devnet), other, tmp_path / "second.json")
     planned = plan(devnet).model_copy(update={"owner": other})
-    with pytest.raises(DeployError, match=f"'alpha' has no Safe at {other}"):
+    with pytest.raises(DeployError, match=f"'alpha' has no Safe at {other}, and no contract at all"):
         await deployment.deploy_by_safe(planned, other, tmp_path / "second.json")
     assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
 

@@ -49,6 +49,10 @@ def test_what_is_no_lane_or_recipient_is_named(
         ("[]", "no JSON object"),
         ('{"trust": {"lane": {}}}', "trust can't be used: lane"),
         ('{"trust": {"operators": {"0x12": "Cluster"}}}', "'0x12' is not an EVM address"),
+        (
+            '{"network": "testnet", "trust": {"lanes": {"alpha:beta": {}}}}',
+            "is the file of network 'testnet', and this is network 'devnet': give --network testnet",
+        ),
         ('{"version": 1}', "does not say how any lane is to be"),
         ('{"trust": {"lanes": {"beta:alpha": {}}}}', "does not say how alpha:beta is to be"),
     ],
