@@ -104,6 +104,7 @@ def test_the_same_call_twice_creates_two_messages_and_says_so_in_an_event(cast: 
     topic = f"0x{topic_of(MessageIdCreated).hex()}"
     created = rpc(cast.url, "eth_getLogs", {"fromBlock": "0x0", "address": cast.source.router, "topics": [topic]})
     assert [log["topics"][1] for log in created[-2:]] == [f"0x{first.id.hex()}", f"0x{second.id.hex()}"]
+    assert [int(log["data"], 16) for log in created[-2:]] == [first.nonce, second.nonce]
 
 
 @pytest.mark.requirement("GLA-12", "GLA-18")

@@ -372,6 +372,7 @@ contract RouteTest is RouterFixture {
         assertEq(address(source).balance, 0);
     }
 
+    /// @custom:requirement GLA-7
     function test_EmitsMessageIdCreatedAndMessageRouted() public {
         Route memory request = usualRoute(2, 2);
         Message memory message = expectedMessage(alice, request);

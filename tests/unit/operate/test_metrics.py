@@ -20,7 +20,7 @@ from bridge.domain.figures import Counted
 from bridge.domain.finality_records import FOLLOWED, Heartbeat
 from bridge.domain.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxState, Retry
+from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, Delivery, OutboxState, Retry
 from bridge.domain.ports import Call, Clock, Fees, TransientError
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Bound, Held, SpentFor
@@ -301,6 +301,25 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     severities = {name: value(found, "waybill_divergences", severity=name) for name in ("critical", "high", "medium")}
     assert severities == {"critical": 0, "high": 0, "medium": 1}, "time explains an absence"
     assert ("waybill_divergences", frozenset({("severity", "low")})) not in found, "any stranger can cause it"
+
+
+@pytest.mark.requirement("OBXS-13")
+async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    now, silent = time.time(), Failure(at=0, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no answer")
+    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
+        store.observations.record(observed_range(message(1), message(2), gmps=(Gmp.AXELAR,), now=now - 50))
+        (dead,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=1, now=now, lease=30)
+        store.outbox.finish([Dead(dead.claim_held, silent)], now)
+        for setbacks, stuck in ((STUCK_AFTER - 1, 0), (1, 1)):
+            for _ in range(setbacks):
+                (entry,) = store.outbox.claim(
+                    worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=1, now=now, lease=30
+                )
+                store.outbox.finish([Retry(entry.claim_held, silent, now)], now)
+            found = exposed(await monitor(store, chains, tmp_path).exposition())
+            assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 
 
 async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(

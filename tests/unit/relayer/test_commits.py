@@ -216,7 +216,7 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
         assert entry_of(store, sent).delivery is not None
 
 
-@pytest.mark.requirement("X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25")
+@pytest.mark.requirement("X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-19")
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
     with pytest.raises(SettingsError, match="unsafe = true"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -15,9 +16,11 @@ from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.retries import RetryBudget, spent_id
 from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.relayer.recovery import RecoverySettings
+from bridge.relayer.settings import RelaySettings
 from tests.support.memory_store import MemoryStore
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
@@ -42,9 +45,17 @@ class Silent:
         self.world.down.update(GMPS)
         self.world.start()
 
-    def bridge(self, recovering: RecoverySettings = NOTHING, *, ahead: float = 0) -> SimulatedRelayer:
+    def bridge(
+        self, recovering: RecoverySettings = NOTHING, *, ahead: float = 0, gmps: Collection[Gmp] = GMPS
+    ) -> SimulatedRelayer:
         return SimulatedRelayer(
-            self.world, self.store, dead_letters=self.dead_letters, policies=QUICK, recovering=recovering, ahead=ahead
+            self.world,
+            self.store,
+            dead_letters=self.dead_letters,
+            policies=QUICK,
+            recovering=recovering,
+            relaying=RelaySettings(gmps=frozenset(gmps)),
+            ahead=ahead,
         )
 
     async def request(self, attempt: int = 1, *, kind: Kind = Kind.PLAIN, sent: Sent | None = None) -> RetryRequest:
@@ -172,10 +183,11 @@ async def test_a_kind_without_dead_letters_is_dead_without_one() -> None:
 
 
 @pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
+@pytest.mark.parametrize("gmps", [GMPS, (A,)], ids=["delivers", "leaves its delivery to others"])
 @in_virtual_time
-async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead() -> None:
+async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(gmps: Collection[Gmp]) -> None:
     case = Silent()
-    async with running(case.bridge()):
+    async with running(case.bridge(gmps=gmps)):
         request = await case.request(kind=Kind.REGULATORY_ACTION_CRITICAL)
         await until(lambda: (job := case.job(request)) is not None and job.tries > 5)
         assert case.is_in(request, RetryState.OPEN)

@@ -87,7 +87,7 @@ def test_nothing_can_happen_to_a_letter_that_never_entered(dead_letters: DeadLet
     assert dead_letters.records() == []
 
 
-@pytest.mark.requirement("OIP-101", "OIP-126")
+@pytest.mark.requirement("OIP-101", "OIP-126", "OIP-162")
 def test_archiving_takes_documents_of_decided_letters_only_and_the_chain_still_verifies(
     dead_letters: DeadLetterLog,
 ) -> None:

@@ -253,9 +253,10 @@ def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Retry(entry.claim_held, failure(), NOW)], NOW)
     claim(store, limit=1, now=NOW - 1)
+    store.observations.record(observed_range(message(4), previous=block(10), position=block(11), now=300))
     found = {count.state: (count.count, count.failing, count.oldest, count.gmp) for count in store.outbox.counts()}
     assert found == {
-        OutboxState.PENDING: (2, 1, 100, Gmp.HYPERLANE),
+        OutboxState.PENDING: (3, 1, 100, Gmp.HYPERLANE),
         OutboxState.CLAIMED: (1, 0, 100, Gmp.HYPERLANE),
     }
 
@@ -344,6 +345,15 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
     store.outbox.finish([Delivered(again.claim_held, delivery())], NOW)
     assert identity(current(store, entry)) == before
     assert identity(store.outbox.replay(entry.event_id, "by hand", NOW)) == before
+
+
+@pytest.mark.requirement("OBX-68")
+def test_what_is_seen_again_is_the_entry_that_it_was_and_another_attempt_is_another_one(store: Store) -> None:
+    (first,) = store.outbox.entries(message(1).id)
+    store.observations.record(observed_range(message(1), previous=block(10), position=block(11)))
+    assert [entry.event_id for entry in store.outbox.entries(message(1).id)] == [first.event_id]
+    store.observations.record(observed_range(message(1), previous=block(11), position=block(12), number=1))
+    assert [entry.attempt_number for entry in store.outbox.entries(message(1).id)] == [0, 1]
 
 
 @pytest.mark.requirement("OIP-51", "OIP-52")
