@@ -17,6 +17,7 @@ from typer.main import get_command
 from bridge.cli.app import app
 from bridge.domain import classification
 from bridge.domain.classification import FAILURES, UNKNOWN, Disposition
+from bridge.domain.failures import FailureKind
 from bridge.domain.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_TTL, default_ttl
 from bridge.domain.retry_policy import DEFAULT_POLICIES, JITTER
 from bridge.metrics import METRICS
@@ -38,6 +39,7 @@ from bridge.settings.sections import (
     HeartbeatTable,
     IndexTable,
     KafkaTable,
+    PaymentsTable,
     PhaseLimitTable,
     PhaseTable,
     PolicyOverride,
@@ -47,7 +49,9 @@ from bridge.settings.sections import (
     SignerSource,
     SpendingTable,
     SpendLimit,
+    SponsorTable,
     TopicTable,
+    TripwireTable,
     TrustTable,
     WebhooksTable,
     WebhookTargetTable,
@@ -59,10 +63,12 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "operate"
 ALERTS: Final = ROOT / "ops" / "alerts.yml"
 
-_TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
+TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[chains.NAME]": (ChainSettings, "One chain's endpoints, where they differ from the deployments file."),
     "[[signers]]": (SignerSource, "Where one key is: exactly one of `environment`, `keystore` and `remote`."),
     "[spending]": (SpendingTable, "Bounds on the cost of transactions on each chain, in that chain's currency. A transaction without room waits."),
+    "[payments]": (PaymentsTable, "Whether senders must pay for deliveries, and whom ([payments](../payments.md))."),
+    "[[sponsors]]": (SponsorTable, "Who pays for some senders' messages."),
     "[[spend_limits]]": (SpendLimit, "The most that a lane may cost per day (UTC); `[[retry_limits]]` is the same for the fees of its retries."),
     "[policies.KIND]": (PolicyOverride, "Changes to a kind's row of the policy table."),
     '[guarantees."0x…"]': (GuaranteeTable, "Other guarantees for a sender's messages, or for one message."),
@@ -74,6 +80,7 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[sync]": (PropagationTable, "How state changes are followed to their application."),
     "[actions]": (ActionsTable, "Which atomic actions are followed; see [atomic actions](actions.md)."),
     "[trust]": (TrustTable, "What lanes are expected to trust, and how often the chains are compared with it."),
+    "[tripwire]": (TripwireTable, "Settings of `waybill tripwire run` ([tripwire](../tripwire.md)); times in seconds."),
     "[reliability]": (ReliabilityTable, "Values that must fit each other; the dedup window is `retention`."),
     "[attestations]": (AttestationTable, "Whom to ask for what a GMP's own parties signed. A devnet signs itself."),
     "[dlq]": (DeadLetterTable, "Where dead letters are kept, who signs them, and who is notified."),
@@ -88,6 +95,16 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[index]": (IndexTable, "Settings of `waybill index run`. Endpoints, their pace and their batches are those of `[chains.NAME]`."),
 }  # fmt: skip
 """Tables of the settings file, in the order of the page."""
+
+_NEXT_TRY: Final = {
+    FailureKind.TRANSIENT: "TRANSIENT: tried again, costs a try",
+    FailureKind.TERMINAL: "TERMINAL: not tried again",
+    FailureKind.REFUSED: "REFUSED: tried again, costs a try",
+    FailureKind.UNKNOWN: "UNKNOWN: tried again, costs a try",
+    FailureKind.INTERRUPTED: "INTERRUPTED: tried again, costs a try",
+    FailureKind.UNANSWERED: "UNANSWERED: tried again, costs no try",
+    FailureKind.UNDONE: "UNDONE: made again, costs no try",
+}
 
 _DISPOSITIONS: Final = {
     Disposition.REJECT: "the message is refused, and not tried again",
@@ -173,7 +190,7 @@ def _failures() -> str:
         _row(
             ", ".join(f"`{name}`" for name in ((one.code, *one.errors) if one.code else one.errors)),
             one.disposition,
-            one.kind or "",
+            _NEXT_TRY[one.kind] if one.kind else "",
             ", ".join(f"`{name}`" for name in one.reverts),
             ", ".join(f"`{name}`" for name in one.theirs),
             one.handling,
@@ -196,7 +213,14 @@ def _failures() -> str:
             "| --- | --- |",
             *(_row(f"`{name}`", meaning) for name, meaning in _DISPOSITIONS.items()),
             "",
-            _row("code", "disposition", "next try", "contracts' errors", "StreamForge", "what is done"),
+            _row(
+                "code",
+                "disposition",
+                "kind of failure, and next try",
+                "contracts' errors",
+                "StreamForge",
+                "what is done",
+            ),
             _row(*["---"] * 6),
             *rows,
             "",
@@ -313,7 +337,7 @@ def _settings() -> str:
             "",
             "In the environment, a table's variable has all of it as JSON.",
             "",
-            *(line for name, (table, about) in _TABLES.items() for line in _table(name, table, about)),
+            *(line for name, (table, about) in TABLES.items() for line in _table(name, table, about)),
             "## Profiles",
             "",
             _row("profile", "sets"),

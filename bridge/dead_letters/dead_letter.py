@@ -13,7 +13,7 @@ from bridge.domain.failures import Failure, RecordedFailure
 from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import OutboxEntry, snapshot_of
 from bridge.domain.retries import RETRY_ROUTE, spent_id
-from bridge.domain.retry_policy import Spent
+from bridge.domain.retry_policy import GiveUpReason
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.retry_requests import RetryRequest
@@ -88,7 +88,7 @@ def budget_exhausted_record(
         now: Unix seconds.
         retention: how long the document is kept at least, in seconds.
     """
-    request, reason = job.request, Spent.MAX_RETRIES_EXCEEDED.value
+    request, reason = job.request, GiveUpReason.MAX_RETRIES_EXCEEDED.value
     failures = [RecordedFailure(number, one.worker, one.failure) for number, one in enumerate(history, 1)]
     failures.append(RecordedFailure(len(failures) + 1, "", last))
     event_id = spent_id(request.message_id, request.attempt)

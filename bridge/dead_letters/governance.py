@@ -96,7 +96,7 @@ class GovernanceChannel:
             text=text,
         )
         await self._messages.send(
-            f"governance/{notice.key}", source, request, purse=_PURSE, wei_per_day=self._governance.wei_per_day
+            f"governance/{notice.key}", source, request, budget=_PURSE, wei_per_day=self._governance.wei_per_day
         )
 
 

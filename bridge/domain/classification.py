@@ -48,7 +48,7 @@ class FailureClass:
     Attributes:
         code: as histories, dead letters and metrics have it; empty where each type of error is a code of its own.
         kind: how it bears on the next try of a delivery; None where no delivery fails with it. A refusal may be a lie of one
-            node, so that a delivery is not given up for it; the relayer rejects a message by the final state of its chain.
+            node, so that a delivery is not given up at once for it; the relayer rejects a message by the final state of its chain.
         disposition: what is done about it.
         errors: exceptions of this class, by name; the most specific row counts.
         reverts: contracts' errors of this class, by name.
@@ -125,7 +125,7 @@ FAILURES: Final = (
         handling="costs no try, since it says nothing about the message; an entry that makes no progress raises an alert",
     ),
     FailureClass(
-        kind=FailureKind.TRANSIENT,
+        kind=FailureKind.UNANSWERED,
         disposition=_RETRY,
         errors=("StoreBusyError", "CursorMovedError"),
         theirs=("OffsetCommit", "Redis"),
@@ -155,14 +155,14 @@ FAILURES: Final = (
         disposition=_ESCALATE,
         errors=("EnvelopeError",),
         theirs=("MessageDeserialization", "Compression", "Decompression"),
-        handling="bytes that are no envelope, or of an unknown version: a dead letter at once",
+        handling="bytes that are no envelope, or of an unknown version: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
         errors=("TerminalError",),
         theirs=("FilterEvaluation", "TransformEvaluation", "JsonPathNotFound"),
-        handling="the dispatch is not one of ours, or its proof can't be made: a dead letter at once",
+        handling="the dispatch is not one of ours, or its proof can't be made: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
         code="RETRY_BUDGET_SPENT",

@@ -24,7 +24,7 @@ class FailureKind(StrEnum):
     REFUSED = "REFUSED"  # a contract refused, and may take it later
     UNKNOWN = "UNKNOWN"  # in no row of `bridge.domain.classification`
     INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
-    UNANSWERED = "UNANSWERED"  # no endpoint or service gave an answer that can be used
+    UNANSWERED = "UNANSWERED"  # no endpoint, service or store gave an answer that can be used
     UNDONE = "UNDONE"  # a reorg of the destination took the delivery back
 
     @property

@@ -23,7 +23,7 @@ _LEAST_SETBACK = 1.0  # seconds: rows without retries have no pause of their own
 _LONGEST_PROOF_PAUSE = 600.0  # seconds
 
 
-class Spent(StrEnum):
+class GiveUpReason(StrEnum):
     """Why nothing more is tried."""
 
     MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
@@ -123,7 +123,9 @@ def _problems(policy: RetryPolicy) -> list[str]:
     return problems
 
 
-def next_try(policy: RetryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]) -> float | Spent:
+def next_try(
+    policy: RetryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]
+) -> float | GiveUpReason:
     """Seconds to wait before the next try, or why there is none. Expiry is the router's to judge, not this row's.
 
     Args:
@@ -140,8 +142,8 @@ def next_try(policy: RetryPolicy, tries: int, failure: FailureKind, *, random: C
     if policy.max_tries is None:
         return wait
     if failure is FailureKind.TERMINAL:
-        return Spent.PERMANENT_FAILURE
-    return Spent.MAX_RETRIES_EXCEEDED if tries >= policy.max_tries else wait
+        return GiveUpReason.PERMANENT_FAILURE
+    return GiveUpReason.MAX_RETRIES_EXCEEDED if tries >= policy.max_tries else wait
 
 
 def proof_pause(policy: RetryPolicy, age: float) -> float:
@@ -157,9 +159,9 @@ def proof_pause(policy: RetryPolicy, age: float) -> float:
     return min(max(age / 10, _LEAST_SETBACK), longest)
 
 
-def becomes_dead_letter(policy: RetryPolicy, reason: Spent) -> bool:
+def becomes_dead_letter(policy: RetryPolicy, reason: GiveUpReason) -> bool:
     """Whether a delivery whose tries are spent waits for an operator's decision.
 
     One that is too late does not: EXPIRED is an end of its own, which the destination reports to the sender.
     """
-    return policy.dead_letter and reason is not Spent.MESSAGE_TTL_EXPIRED
+    return policy.dead_letter and reason is not GiveUpReason.MESSAGE_TTL_EXPIRED

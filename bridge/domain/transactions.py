@@ -105,7 +105,7 @@ class BatchedCall:
     """One of the transaction_keys that share a transaction."""
 
     transaction_key: str
-    gas: int  # of the transaction's gas limit, for which this purpose is to blame; the parts add up to all of it
+    gas: int  # of the transaction's gas limit, for which this call is to blame; the parts add up to all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Slot:
         return tuple(part.transaction_key for part in self.parts) or (self.transaction_key,)
 
     @property
-    def named_purposes(self) -> str:
+    def named_keys(self) -> str:
         """All that it is for, as logs name it; of very many, the first ones and how many more there are."""
         named, rest = self.transaction_keys[:_MOST_NAMED], len(self.transaction_keys) - _MOST_NAMED
         return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")

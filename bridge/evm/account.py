@@ -172,7 +172,7 @@ class Account:
             _log.warning(
                 "no room for a higher fee: the nonce is closed",
                 chain=slot.chain_id,
-                transaction_key=slot.named_purposes,
+                transaction_key=slot.named_keys,
                 nonce=slot.nonce,
                 reason=str(error),
             )
@@ -236,7 +236,7 @@ class Account:
         _log.warning(
             "transaction refused",
             chain=slot.chain_id,
-            transaction_key=slot.named_purposes,
+            transaction_key=slot.named_keys,
             nonce=slot.nonce,
             error=str(error),
         )

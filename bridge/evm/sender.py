@@ -52,7 +52,7 @@ class Sender:
     """One account on one chain.
 
     Calls that are asked for at the same time are reserved, signed and stored together, in two transactions of the store.
-    `run` must be running for `send` to return: it looks after what is under way.
+    `tick` must be called again and again, or `send` never returns: it looks after what is under way.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Sender:
         self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
         chosen = self._account.settings
         self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
-        self._upkeep = TransactionMonitor(self._account, finality, router)
+        self._monitor = TransactionMonitor(self._account, finality, router)
         self.wakeup = Wakeup()  # for the ticking loop: a transaction was handed over, and may be in a block already
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None
@@ -101,7 +101,7 @@ class Sender:
         may_share: bool = False,
         spent_for: SpentFor | None = None,
     ) -> Receipt:
-        """Sends a call, and waits until a block includes it; a transaction_key that is under way already is not sent twice.
+        """Sends a call, and waits until a block includes it; one whose key is under way already is not sent twice.
 
         Args:
             transaction_key: what the call is for.
@@ -111,8 +111,8 @@ class Sender:
             spent_for: the message that it is paid for; without one it counts for the bound of its chain alone.
 
         Returns:
-            The receipt of the transaction_key's transaction: of this call, or of the one that was under way. It may have reverted;
-            of one that is shared, `succeeded` is about this purpose's call, and the logs are those of all.
+            The receipt of the key's transaction: of this call, or of the one that was under way. It may have reverted;
+            of one that is shared, `succeeded` is about this key's call, and the logs are those of all.
 
         Raises:
             CallRevertedError: the call would revert.
@@ -122,7 +122,7 @@ class Sender:
             SpendHeldError: a bound has no room for it; the call was not sent.
             TransientError: no block included it in time, or a node calls it malformed.
         """
-        # A call that says its gas needs no estimate, which could fail while the transaction_key is under way: reserving finds that.
+        # A call that says its gas needs no estimate, which could fail while the key is under way: reserving finds that.
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key) if call.gas is None else None
         if slot is None:
             request = SlotRequest(transaction_key, await self._with_gas(call), claim, may_share, spent_for)
@@ -133,13 +133,13 @@ class Sender:
         return receipt_of(transaction_key, slot, await self._included(slot, parks=claim is not None))
 
     async def outcome(self, transaction_key: str) -> Receipt | None:
-        """Waits for what an earlier owner of a transaction_key has under way.
+        """Waits for what an earlier worker has under way with this key.
 
-        A worker that takes over a transaction_key asks this first, and then the chain for what is left to do. In the other order
+        A worker that takes over a key asks this first, and then the chain for what is left to do. In the other order
         the chain's answer would be out of date once the transaction is in a block, and it would be sent again.
 
         Returns:
-            The receipt of the transaction_key's transaction, see `send`; None if none is under way.
+            The receipt of the key's transaction, see `send`; None if none is under way.
 
         Raises:
             NonceLostError: its nonce was used by something else, and the call was not sent.
@@ -149,7 +149,7 @@ class Sender:
         return None if slot is None else receipt_of(transaction_key, slot, await self._included(slot, parks=True))
 
     def is_sending(self, transaction_key: str) -> bool:
-        """Whether a call for that transaction_key is under way."""
+        """Whether a call with this key is under way."""
         waits = any(wanted.request.transaction_key == transaction_key for wanted in self._wanted)
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
@@ -164,7 +164,7 @@ class Sender:
 
     async def tick(self) -> bool:
         """Looks once after all that is under way, see `TransactionMonitor.tick`; there is never more to do at once."""
-        await self._upkeep.tick()
+        await self._monitor.tick()
         return False
 
     async def close(self) -> None:
@@ -216,7 +216,7 @@ class Sender:
 
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         account = self._account
-        first_nonce = await self._upkeep.first_nonce()
+        first_nonce = await self._monitor.first_nonce()
         fees = (
             await account.fees()
         )  # before anything is reserved: a nonce that nobody may sign for would block all behind it

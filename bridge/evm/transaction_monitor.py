@@ -126,7 +126,7 @@ class TransactionMonitor:
         await self._account.broadcast(again)
         if stuck is not None:
             if await self._raise_fees(stuck):
-                _log.info("fees raised", chain=stuck.chain_id, transaction_key=stuck.named_purposes, nonce=stuck.nonce)
+                _log.info("fees raised", chain=stuck.chain_id, transaction_key=stuck.named_keys, nonce=stuck.nonce)
             elif self._is_to_be_sent_again(stuck, head):
                 await self._account.broadcast([stuck])
         for slot in slots:
@@ -200,7 +200,7 @@ class TransactionMonitor:
         _log.info(
             "transaction reorged away, sent again",
             chain=slot.chain_id,
-            transaction_key=slot.named_purposes,
+            transaction_key=slot.named_keys,
             nonce=slot.nonce,
         )
         await self._account.broadcast([self._ledger.slot(slot.slot_id)])

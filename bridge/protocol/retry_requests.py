@@ -36,7 +36,7 @@ RANKING_COLUMNS = ("sequence", "rank", "gmp")
 class RetryRequest:
     """A message that is overdue, and the retry that the index asks for."""
 
-    sequence: int  # grows by one per row: the reader's cursor
+    sequence: int  # grows with each row, and may leave gaps: the reader's cursor
     message_id: bytes
     attempt: int  # the attempt asked for: last attempt seen + 1
     generation: int  # grows when a reorg orphaned the cause or the closure of an earlier request

@@ -51,9 +51,12 @@ def incident_details(
         for chain_id, until in sorted(paused.items())
         if until > times[chain_id] or chain_id == incident.chain_id
     ]
+    evidence = [record.document for record in records if record.deed is Deed.EVIDENCE]
+    router = _router(deployment, incident.chain_id)
+    sources = sorted({_chain_id(deployment, one["source"]) for one in evidence})
     return {
         **incident_value(incident, deployment),
-        "evidence": [record.document for record in records if record.deed is Deed.EVIDENCE],
+        "evidence": evidence,
         "history": [
             {"at": record.at, "what": record.deed.value, "signedBy": record.signer, **_short(record.document)}
             for record in records
@@ -65,8 +68,11 @@ def incident_details(
             "the GMP speaks again when the pause ends",
         ],
         "next": [
-            f"cast send ROUTER 'revokeAdapter(uint8)' {incident.gmp} as the revoker on {here}: its receipts are void",
-            "cast send ROUTER 'setFloor(uint64,uint8)' CHAIN 2 as the revoker, where one liar could have sufficed",
+            f"cast send {router} 'revokeAdapter(uint8)' {incident.gmp} as the revoker on {here}: its receipts are void",
+            *(
+                f"cast send {router} 'setFloor(uint64,uint8)' {source} 2 as the revoker on {here}, if one liar could suffice"
+                for source in sources
+            ),
             f"waybill gmp pause {gmp} --for 168 as the guardian, if six hours do not suffice",
             "waybill message retry ID --gmp OTHER for each message that lacks a receipt",
             f"waybill gmp resume {gmp} --chains {here} once it is sound, or if this was a mistake",
@@ -130,6 +136,20 @@ def _short(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _gmp(number: int) -> str:
     return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
+
+
+def _router(deployment: Deployment, chain_id: int) -> str:
+    try:
+        return deployment.chain(chain_id).router
+    except DeploymentError:
+        return "ROUTER"
+
+
+def _chain_id(deployment: Deployment, name: str) -> str:
+    try:
+        return str(deployment.chain(name).chain_id)
+    except DeploymentError:
+        return name
 
 
 def _chain(deployment: Deployment, chain_id: int) -> str:

@@ -85,7 +85,7 @@ class CommitsHaltedError(Exception):
 
 
 class Acknowledgements:
-    """Commits ends of claims as the strategy says; failures are committed at once, and whatever waits goes with them."""
+    """Commits the outcomes of claims as the strategy says; a failure at once, with all outcomes that wait."""
 
     def __init__(self, outbox: Outbox, clock: Clock, settings: CommitSettings, written: Callable[[], None]) -> None:
         """`written` is called after each commit."""
@@ -94,7 +94,7 @@ class Acknowledgements:
         self._settings = settings
         self._written = written
         self._outcomes: list[Outcome] = []
-        self._committed: set[Claim] = set()  # whose delivery was not there when they were committed
+        self._committed: set[Claim] = set()  # that were committed before their delivery
         self.commits: Counter[str] = Counter()  # by result: success, failure
         self._due = Wakeup()
         self._writer: asyncio.Task[None] | None = None
@@ -114,7 +114,7 @@ class Acknowledgements:
         """Waits for the moment when the store has refused too many commits.
 
         Raises:
-            CommitsHaltedError: it has come.
+            CommitsHaltedError: the store has refused too many commits.
         """
         await self._halted.wait()
         assert self._halt_reason is not None
@@ -136,7 +136,7 @@ class Acknowledgements:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     def nothing_under_way(self) -> None:
-        """A batch that nobody adds to any more need not wait."""
+        """Commits a batch at once: no delivery that could join it is running."""
         if self._outcomes and self._settings.strategy is CommitStrategy.BATCH:
             self._due.set()
 
@@ -221,7 +221,7 @@ class Acknowledgements:
     def _halt(self, failures: int, error: TransientError) -> None:
         self._halt_reason = CommitsHaltedError(
             f"{len(self._outcomes)} ends of deliveries could not be committed in {failures} tries: {error}."
-            " Nothing is lost: mend the store, and start the relayer again"
+            " Nothing is lost: repair the store, and start the relayer again"
         )
         self._halted.set()
         _log.critical("commits halted", ends=len(self._outcomes), error=str(error))

@@ -49,7 +49,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, next_try, proof_pause
+from bridge.domain.retry_policy import GiveUpReason, RetryPolicy, becomes_dead_letter, next_try, proof_pause
 from bridge.domain.spending import UNPAID, SpendHeldError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.ttl_cache import AsyncCached
@@ -417,13 +417,17 @@ class Deliveries:
         """Nothing was tried: it is looked at again, until the message has expired."""
         now, message = self._clock.now(), _message_of(entry)
         if await self._would_be_late(message, 0):
-            return self._given_up(claim, entry.failed_tries, failure_of(error, now), Spent.MESSAGE_TTL_EXPIRED, log)
+            return self._dead_without_letter(
+                claim, entry.failed_tries, failure_of(error, now), GiveUpReason.MESSAGE_TTL_EXPIRED, log
+            )
         pause = proof_pause(self._policies[message.kind], now - entry.created_at)
         log.info("proof pending", again_in=round(pause, 3), why=str(error))
         return Postponed(claim, str(error), now + pause)
 
     @staticmethod
-    def _given_up(claim: Claim, tries: int, failure: Failure, reason: Spent, log: structlog.stdlib.BoundLogger) -> Dead:
+    def _dead_without_letter(
+        claim: Claim, tries: int, failure: Failure, reason: GiveUpReason, log: structlog.stdlib.BoundLogger
+    ) -> Dead:
         """The end of a delivery that leaves no dead letter."""
         log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
         return Dead(claim, replace(failure, letter=False, message=f"{reason.value}: {failure.message}"))
@@ -434,7 +438,7 @@ class Deliveries:
         now, message = self._clock.now(), _message_of(entry)
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
-            return Retry(claim, _interrupted(now, str(error)), now)
+            return Retry(claim, failure_of(error, now), now)
         if isinstance(error, ProofPendingError):
             return await self._without_proof(entry, claim, error, log)
         try:
@@ -449,12 +453,12 @@ class Deliveries:
         costs_a_try = failure.kind.costs_a_try
         tries, setbacks = entry.failed_tries + costs_a_try, entry.setbacks + 1
         found = next_try(policy, tries if costs_a_try else setbacks, failure.kind, random=self._random)
-        if not isinstance(found, Spent) and await self._would_be_late(message, found):
-            found = Spent.MESSAGE_TTL_EXPIRED
-        if isinstance(found, Spent):
+        if not isinstance(found, GiveUpReason) and await self._would_be_late(message, found):
+            found = GiveUpReason.MESSAGE_TTL_EXPIRED
+        if isinstance(found, GiveUpReason):
             if becomes_dead_letter(policy, found):
                 return await self._dead_letters.mark_dead(entry, claim, failure, found.value)
-            return self._given_up(claim, tries, failure, found, log)
+            return self._dead_without_letter(claim, tries, failure, found, log)
         if not costs_a_try and setbacks >= STUCK_AFTER:
             found = _pause_if_stuck(policy, found)
             if setbacks == STUCK_AFTER:

@@ -109,7 +109,7 @@ class TravellingHeartbeats:
                 f"heartbeat/{lane}/{int(now)}",
                 lane.source_chain,
                 request,
-                purse=_PURSE,
+                budget=_PURSE,
                 wei_per_day=self._settings.wei_per_day,
             )
         except (TransientError, SpendHeldError, RefusedError, CallRevertedError) as error:

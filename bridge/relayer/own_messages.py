@@ -19,7 +19,7 @@ _DAY: Final = 86_400  # seconds
 
 
 class OwnMessages:
-    """Sends them with the account of each chain that comes first, through the ledger of its nonces."""
+    """Sends them from the first account of each chain, through the ledger of its nonces."""
 
     def __init__(
         self,
@@ -48,26 +48,26 @@ class OwnMessages:
         self._spending = spending
         self._clock = clock
 
-    async def send(self, key: str, source: int, request: RouteRequest, *, purse: str, wei_per_day: int) -> None:
+    async def send(self, key: str, source: int, request: RouteRequest, *, budget: str, wei_per_day: int) -> None:
         """Sends a message once, however often this is called with its key.
 
         Args:
             key: what it is for: unique, and the same after a crash.
             source: the chain that it leaves from.
             request: the message.
-            purse: what its costs count for, with those of the same name.
-            wei_per_day: what the purse may pay on that chain per day (UTC), gas and fees together.
+            budget: what pays for it; calls with the same name share it.
+            wei_per_day: what the budget may pay on that chain per day (UTC), gas and fees together.
 
         Raises:
-            SpendHeldError: the purse is empty until tomorrow.
+            SpendHeldError: the budget is spent until tomorrow.
             TransientError: a chain does not answer, or refuses; or no block included the transaction in time.
         """
         transaction_key, sender = f"own/{key}", self._senders[source]
         await sender.outcome(transaction_key)  # what is under way ends first, and then the ledger says how
         for slot in self._ledger.slots_for(transaction_key):
             if slot.included is not None and slot.included.succeeded and not slot.ended_as_noop:
-                return  # before a crash, perhaps
-        who = self._paid_for(transaction_key, purse, source, request)
+                return  # already sent, maybe before a crash
+        who = self._paid_for(transaction_key, budget, source, request)
         self._require_room(who, source, wei_per_day)
         try:
             call = await self._client.route_call(source, request, sender.address)
@@ -77,10 +77,10 @@ class OwnMessages:
         if not receipt.succeeded:
             raise TransientError(f"{key} was not sent: transaction 0x{receipt.transaction_hash.hex()} reverted")
 
-    def _paid_for(self, transaction_key: str, purse: str, source: int, request: RouteRequest) -> SpentFor:
-        """No message has an id before it is sent, so the ledger's name of the transaction stands for it."""
+    def _paid_for(self, transaction_key: str, budget: str, source: int, request: RouteRequest) -> SpentFor:
+        """The transaction key takes the place of the message id, which is not known before it is sent."""
         destination = self._deployment.chain(request.destination).chain_id
-        return SpentFor(keccak(text=transaction_key), keccak(text=f"own {purse}"), Lane(source, destination))
+        return SpentFor(keccak(text=transaction_key), keccak(text=f"own {budget}"), Lane(source, destination))
 
     def _require_room(self, who: SpentFor, source: int, wei_per_day: int) -> None:
         now = self._clock.now()

@@ -267,7 +267,7 @@ class Recovery:
             self._end(context, RetryState.SENT, f"attempt {request.attempt}", landed.transaction_hash)
         else:
             self._end(context, RetryState.NOT_NEEDED, why)
-        _log.info("retry not needed any more", message=f"0x{request.message_id.hex()}", reason=why)
+            _log.info("retry not needed any more", message=f"0x{request.message_id.hex()}", reason=why)
 
     def _refused(self, context: JobContext[RetryJob], error: CallRevertedError) -> None:
         found = ROUTER.error(error.data)

@@ -286,7 +286,7 @@ class IndexTable(Section):
     stall_after_by_kind: dict[str, int] = Field(default={}, description="the same, for some kinds of message")
     lanes: tuple[LaneStall, ...] = Field(
         default=(),
-        description="the same, for some lanes, before what is said of kinds; the last that fits a lane counts",
+        description="the same, for some lanes (source, destination, stall_after), before what is said of kinds; the last that fits a lane counts",
     )
     learn_deadlines: bool = Field(default=False, description="whether other lanes' is taken from their own latencies")
     max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")

@@ -23,7 +23,7 @@ import structlog
 from bridge.domain.failures import FailureKind
 from bridge.domain.observations import ObservedMessage
 from bridge.domain.ports import TransientError
-from bridge.domain.retry_policy import Spent, next_try
+from bridge.domain.retry_policy import GiveUpReason, next_try
 from bridge.domain.store import Store
 from bridge.domain.streams import StreamRecord, Streams, original_of, value_of
 from bridge.domain.supervision import retry_until_success, run_forever
@@ -239,7 +239,7 @@ class WebhookPublisher:
         except TargetError as error:
             wait = next_try(settings.policy, delivery.tries + 1, FailureKind.TRANSIENT, random=random.random)
             now = time.time()
-            again = None if isinstance(wait, Spent) else now + wait
+            again = None if isinstance(wait, GiveUpReason) else now + wait
             if again is None:
                 _log.error("webhook delivery is dead", delivery=delivery.id, error=str(error))
             await asyncio.to_thread(self._webhooks.failed, delivery, str(error), now, again)

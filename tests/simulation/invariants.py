@@ -11,7 +11,7 @@ from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
 from bridge.domain.finality_records import FOLLOWED, change_id_of
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.outbox import OutboxState, event_id_of
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy, Spent
+from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPolicy
 from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.protocol.message import Kind
@@ -146,7 +146,7 @@ def _letter_complaints(history: History) -> list[str]:
     dead = {
         entry.event_id
         for entry in store.outbox.listed(state=OutboxState.DEAD, limit=10_000)
-        if POLICIES[entry.kind].dead_letter and Spent.MESSAGE_TTL_EXPIRED not in (entry.last_error or "")
+        if POLICIES[entry.kind].dead_letter and GiveUpReason.MESSAGE_TTL_EXPIRED not in (entry.last_error or "")
     }
     dead_letters = history.dead_letters.dead_letters(limit=None)
     records = [record.event_id for record in history.dead_letters.records() if record.kind is RecordKind.ENTERED]

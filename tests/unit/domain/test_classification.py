@@ -76,7 +76,7 @@ def test_every_error_of_streamforge_has_a_row() -> None:
     [
         (TransientError("later"), "TransientError", FailureKind.TRANSIENT, Disposition.RETRY),
         (NotAttestedError("no proof"), "NotAttestedError", FailureKind.TRANSIENT, Disposition.RETRY),
-        (StoreBusyError("away"), "StoreBusyError", FailureKind.TRANSIENT, Disposition.RETRY),
+        (StoreBusyError("away"), "StoreBusyError", FailureKind.UNANSWERED, Disposition.RETRY),
         (DeliveryTimeoutError(Phase.ATTEST, 1), "DELIVERY_TIMEOUT", FailureKind.TRANSIENT, Disposition.RETRY),
         (UnansweredError("silence"), "UnansweredError", FailureKind.UNANSWERED, Disposition.RETRY),
         (AttestationUnansweredError("-"), "AttestationUnansweredError", FailureKind.UNANSWERED, Disposition.RETRY),

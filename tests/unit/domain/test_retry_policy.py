@@ -12,9 +12,9 @@ from bridge.domain.failures import FailureKind
 from bridge.domain.retry_policy import (
     DEFAULT_POLICIES,
     JITTER,
+    GiveUpReason,
     PolicyError,
     RetryPolicy,
-    Spent,
     next_try,
     proof_pause,
     validated,
@@ -64,7 +64,7 @@ def delay(
     draw: float = 0.5,
 ) -> float | None:
     found = next_try(policy, attempt, kind, random=lambda: draw)
-    return None if isinstance(found, Spent) else found
+    return None if isinstance(found, GiveUpReason) else found
 
 
 @pytest.mark.requirement(
@@ -154,7 +154,7 @@ def test_at_the_cap_senders_still_wait_differently_long() -> None:
     high = DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
     at_cap = [next_try(high, 90, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
     for many, cap in ((waits, policy.cap), (at_cap, high.cap)):
-        known = [waited for waited in many if not isinstance(waited, Spent)]
+        known = [waited for waited in many if not isinstance(waited, GiveUpReason)]
         assert len(set(known)) == 500
         assert max(known) <= cap
         assert max(known) - min(known) > 0.15 * min(cap, max(known))
@@ -169,8 +169,8 @@ def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     while delay(policy, tries) is not None:
         tries += 1
     assert tries == policy.max_tries == (policy.max_retries or 0) + 1
-    assert next_try(policy, tries, FailureKind.TRANSIENT, random=lambda: 0.5) is Spent.MAX_RETRIES_EXCEEDED
-    assert next_try(policy, 1, FailureKind.TERMINAL, random=lambda: 0.5) is Spent.PERMANENT_FAILURE
+    assert next_try(policy, tries, FailureKind.TRANSIENT, random=lambda: 0.5) is GiveUpReason.MAX_RETRIES_EXCEEDED
+    assert next_try(policy, 1, FailureKind.TERMINAL, random=lambda: 0.5) is GiveUpReason.PERMANENT_FAILURE
 
 
 @pytest.mark.requirement("OIP-61", "OIP-76", "OIP-160")

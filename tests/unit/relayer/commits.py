@@ -64,6 +64,7 @@ class Gate:
     seconds: float = 0.0  # that every proof takes
     refuse_calls: int = 0  # next calls to fail, transiently
     refused: Callable[[Dispatch], bool] = lambda _: True  # whose calls those are
+    error: TransientError = field(default_factory=lambda: TransientError("the endpoint does not answer"))
 
 
 def gated(bridge: SimulatedRelayer, gate: Gate) -> SimulatedRelayer:
@@ -78,7 +79,7 @@ def gated(bridge: SimulatedRelayer, gate: Gate) -> SimulatedRelayer:
         async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
             if gate.refuse_calls > 0 and gate.refused(dispatch):
                 gate.refuse_calls -= 1
-                raise TransientError("the endpoint does not answer")
+                raise gate.error
             return await super().next_call(dispatch, attestation)
 
     for deliveries in bridge.relayer.deliveries.values():

@@ -11,6 +11,7 @@ import asyncio
 
 import pytest
 
+from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
 from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
@@ -143,6 +144,19 @@ async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delive
         assert [one.failure.kind for one in store.outbox.failures(entry_of(store, sent).event_id)] == [
             FailureKind.INTERRUPTED
         ]
+
+
+@in_virtual_time
+async def test_a_store_that_is_busy_in_mid_delivery_costs_no_try() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        gate = Gate(refuse_calls=50, error=StoreBusyError("the database is restarting"))
+        async with running(gated(bridge_with(world, store), gate)):
+            sent = world.send(ALPHA, BETA)
+            await until(lambda: is_(OutboxState.DELIVERED, store, sent))
+        assert gate.refuse_calls == 0
+        entry = entry_of(store, sent)
+        assert (entry.failed_tries, entry.setbacks) == (0, 50)
 
 
 @pytest.mark.requirement("SF-94", "SF-95", "OBX-14", "OBXS-4")

@@ -44,7 +44,7 @@ def messages(account: Account, sender: Sender, *, slowness: float = 0) -> OwnMes
 
 
 async def send(own: OwnMessages) -> None:
-    await own.send("governance/dlq/1", CHAIN, REQUEST, purse="governance", wei_per_day=10**18)
+    await own.send("governance/dlq/1", CHAIN, REQUEST, budget="governance", wei_per_day=10**18)
 
 
 @pytest.mark.parametrize("slowness", [0, 0.3, 1, 3, 10])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import DEFAULT_POLICIES, Spent, becomes_dead_letter, next_try
+from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, becomes_dead_letter, next_try
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.settings import PROFILES, Settings, SettingsError
@@ -278,7 +278,7 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
     policy = Settings.load(policies={"plain": {"jitter": 0, "dead_letter": False}}).retry_policies()[Kind.PLAIN]
     waits = {next_try(policy, 2, FailureKind.TRANSIENT, random=draw) for draw in (lambda: 0.0, lambda: 0.9)}
     assert waits == {10}
-    assert not becomes_dead_letter(policy, Spent.MAX_RETRIES_EXCEEDED)
+    assert not becomes_dead_letter(policy, GiveUpReason.MAX_RETRIES_EXCEEDED)
     with pytest.raises(SettingsError, match="jitter"):
         Settings.load(policies={"plain": {"jitter": 1}})
     with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*never becomes a dead letter"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy, Spent, next_try
+from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPolicy, next_try
 from bridge.protocol.message import Kind
 from bridge.relayer.commits import CommitStrategy
 from bridge.settings import Settings
@@ -64,8 +64,8 @@ def test_its_schedule_is_kept_and_the_multiplier_counts() -> None:
     policy = plain(Settings.load(profile="production"))
     for attempt, (least, most) in enumerate(((0.09, 0.11), (0.18, 0.22), (0.36, 0.44)), 1):
         waits = [next_try(policy, attempt, FailureKind.TRANSIENT, random=dice.random) for _ in range(200)]
-        assert all(not isinstance(wait, Spent) and least <= wait <= most for wait in waits)
-    assert next_try(policy, 4, FailureKind.TRANSIENT, random=dice.random) is Spent.MAX_RETRIES_EXCEEDED
+        assert all(not isinstance(wait, GiveUpReason) and least <= wait <= most for wait in waits)
+    assert next_try(policy, 4, FailureKind.TRANSIENT, random=dice.random) is GiveUpReason.MAX_RETRIES_EXCEEDED
     tripled = Settings.load(policies={"plain": {"multiplier": 3, "jitter": 0, "base": 1}}).retry_policies()[Kind.PLAIN]
     waits = [next_try(tripled, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
     assert waits == [1, 3, 9]
