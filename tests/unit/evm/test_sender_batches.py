@@ -146,11 +146,11 @@ def test_what_became_of_each_call_is_told_by_the_contracts_own_last_event(
 
 @pytest.mark.parametrize(("many", "expected"), [(2, "p0, p1"), (20, ", ".join(f"p{n}" for n in range(20)))])
 def test_logs_name_all_that_shares_a_transaction(many: int, expected: str) -> None:
-    assert slot_for(many).named_purposes == expected
+    assert slot_for(many).named_keys == expected
 
 
 def test_logs_name_the_first_of_very_many_that_share_a_transaction_and_say_how_many_more_there_are() -> None:
-    assert slot_for(25).named_purposes == ", ".join(f"p{n}" for n in range(20)) + " and 5 more"
+    assert slot_for(25).named_keys == ", ".join(f"p{n}" for n in range(20)) + " and 5 more"
 
 
 def slot_for(many: int) -> Slot:
