@@ -22,7 +22,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         TOO_LITTLE_GAS
     }
 
-    /// @dev At most so much of a recipient's answer is copied, in bytes.
+    /// @dev The most that is copied of a recipient's answer, in bytes.
     uint256 private constant MAX_REASON = 256;
 
     /// @dev Kept back from the call frame, to unmark the message and emit the reason, in gas.
@@ -59,7 +59,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
 
     /// @inheritdoc IMessageReceiver
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces) {
-        // What the last execution left behind is none of the next caller's business.
+        // Outside an execution the slots still hold the last one's values.
         if (_receiving == 0) return (0, Kind.PLAIN, 0, 0);
         return (_executingId, Kind(_executingKind), uint64(_executingNonce), _executingReplaces);
     }
@@ -89,7 +89,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         return abi.encodeCall(this.callFrame, (message.recipient.toAddress(), message.gasLimit, recipientCall));
     }
 
-    /// @dev Gas with which the frame certainly gets as far as its own check, and passes it. Both calls on the way hand on
+    /// @dev The least gas with which the frame passes its own check. Both calls on the way hand on
     ///      63/64 of what is left.
     function _frameGas(Message memory message) private pure returns (uint256) {
         uint256 words = message.payload.length / 32;

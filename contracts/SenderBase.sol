@@ -146,8 +146,8 @@ abstract contract SenderBase is LanePolicy {
         return _sent[messageId];
     }
 
-    /// @dev Refuses what its destination would not execute any more, or what can't get there. The router that a message was created
-    ///      for was known then, so its lane is looked at only if one may be closed since. That saves a retry 2,100 gas.
+    /// @dev Refuses what its destination would not execute any more, or what can't get there. The message's router was checked when
+    ///      the message was created. Its lane is read again only if a lane may be closed now, which saves a retry 2,100 gas.
     function _requireAlive(Message memory message, bytes32 messageId, SentMessage sent, GmpTable table) internal view {
         if (message.sourceChain != block.chainid) {
             revert IMessageSender.WrongSource(message.sourceChain, message.sourceRouter);

@@ -36,10 +36,10 @@ class SendingSettings:
     """How patiently an account sends. Times are in seconds."""
 
     poll_interval: float = 1.0  # between two looks at the chain
-    reservation: float = 10.0  # after it, a nonce that was reserved but not signed for is closed by a no-op
-    rebroadcast: float = 20.0  # after it, a transaction that no block includes is sent again
-    fee_bump_after: float = 60.0  # after it, the first transaction in line offers higher fees
-    foreign: float = 15.0  # after it, a nonce that is used but not by us counts as taken by another signer
+    reservation: float = 10.0  # until a nonce that was reserved but not signed for is closed by a no-op
+    rebroadcast: float = 20.0  # until a transaction that no block includes is sent again
+    fee_bump_after: float = 60.0  # until the first transaction in line offers higher fees
+    foreign: float = 15.0  # until a nonce that is used but not by us counts as taken by another signer
     inclusion_timeout: float = 180.0  # how long one send waits for a block
     gas_margin: float = 1.2  # on top of an estimate
     max_gas: int = MOST_GAS  # gas that no transaction exceeds
@@ -251,7 +251,7 @@ class Account:
             _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
 
     async def can_pay(self) -> bool:
-        """Whether the chain's fees are within the limit, and it holds what the last transaction needs that it could not pay for.
+        """Whether fees are within the limit, and the balance covers the last transaction that could not be paid.
 
         Nobody is asked unless one of them was in the way before.
 

@@ -394,7 +394,7 @@ class ActionReader:
         return True
 
     async def _offer(self, quote: Any) -> Offer:
-        """What a quote says; the contracts refuse one for what can't be sent now."""
+        """The quote; None if the contracts refuse one, since it can't be sent now."""
         try:
             return Offer(fee=int(await quote))
         except CallRevertedError as error:

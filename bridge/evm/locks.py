@@ -13,7 +13,7 @@ LOCKED_RECIPIENT: Final = Contract(load_abi("ILockedRecipient"))
 
 
 class MessageLock(IntEnum):
-    """How a message stands to its lock; the numbers are the contract's."""
+    """The state of a message's lock; the numbers are the contract's."""
 
     NONE = 0
     HELD = 1

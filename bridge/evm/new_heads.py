@@ -26,7 +26,7 @@ class _UnusableError(Exception):
 
 
 class NewHeads:
-    """One endpoint's subscription. Whatever becomes of it, nobody depends on it."""
+    """One endpoint's subscription. It is optional: polling works without it."""
 
     def __init__(self, url: str, announced: Callable[[], None]) -> None:
         """Calls `announced` for each new block."""

@@ -29,7 +29,7 @@ _SECONDS: Final = 10.0  # that one signature may take
 
 
 class InvalidKeyError(ValueError):
-    """Text that is no private key. The text itself is never shown."""
+    """Not a valid private key. The text itself is never shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class LocalSigner:
         """The signer of a private key, 0x and 64 hex digits.
 
         Raises:
-            InvalidKeyError: the text is none.
+            InvalidKeyError: the text is not a private key.
         """
         try:
             return cls(Account.from_key(key))
@@ -138,7 +138,7 @@ def environment_signer(variable: str) -> LocalSigner:
     """
     key = os.environ.get(variable)
     if not key:
-        raise InvalidKeyError(f"variable {variable} is to hold a signer's private key, and is not set")
+        raise InvalidKeyError(f"variable {variable} is not set; it must hold a signer's private key")
     try:
         return LocalSigner.from_key(key)
     except InvalidKeyError as error:
@@ -233,7 +233,7 @@ class RemoteSigner:
 
 
 def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLContext | bool:
-    """How a client shows who it is, and checks who answers; True is httpx's own way, which shows nothing."""
+    """How a client shows who it is, and checks who answers; True is httpx's default, without a client certificate."""
     if certificate is None and authority is None:
         return True
     try:

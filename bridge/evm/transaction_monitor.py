@@ -153,7 +153,7 @@ class TransactionMonitor:
         return slot.broadcast_at <= self._looked_at and head != self._seen[0]
 
     async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
-        """Closes nonces below the first open one that nothing of ours will use: a foreign transaction held them, and fell."""
+        """Closes nonces below the first open one that nothing of ours will use: a transaction of another signer used them, and a reorg took it away."""
         now = self._account.clock.now()
         if not waiting or self._count is None or waiting[0].nonce == self._count:
             self._gap_since = None

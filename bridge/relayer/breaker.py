@@ -1,4 +1,4 @@
-"""The circuit breaker of each GMP and destination: while every delivery fails, none but a probe is tried.
+"""The circuit breaker of each GMP and destination: while every delivery fails, only one probe is tried.
 
 Its state is a function of the tries that the store remembers, so that it survives the process, and every process that reads
 the store sees the same one. Entries behind an open breaker wait in the outbox and use up no tries.

@@ -1,4 +1,4 @@
-"""Counts of a process that no row shows; every few seconds they are added to the store's."""
+"""Counters that no row shows: kept in memory, and added to the store's every few seconds."""
 
 from __future__ import annotations
 

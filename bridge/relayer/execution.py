@@ -41,7 +41,7 @@ _IN_FLIGHT: Final = 200  # messages looked at at once
 class Execution:
     """Looks at what waits for its execution, and executes it once a call without a transaction shows that it would succeed.
 
-    For each time that a message comes to that there is one transaction at most, whatever becomes of it: the nonce ledger knows.
+    At most one transaction is sent for each time that a message becomes ready: the nonce ledger remembers it.
     A recipient may accept every call and refuse every transaction. So those that failed in a block count, for their message and
     for its sender; looks get rarer with each, and at the bounds of the gate the message waits.
     """

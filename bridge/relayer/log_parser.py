@@ -40,8 +40,8 @@ class Findings:
         attempts: the router's own account.
         dispatches: the GMPs' account.
         vault_events: what was paid, earned and fetched.
-        transactions: those that it comes from, and those of logs that can't be read or matched: only a receipt tells whether a
-            node has altered them.
+        transactions: whose receipts must be checked: those of all that was found, and of logs that can't be read or matched.
+            Only a receipt tells whether a node has altered them.
         unmatched: where the two do not fit, in words: logs are missing, or a GMP's contract is not the one expected.
     """
 
@@ -136,7 +136,9 @@ def _routing(router: str, log: Log) -> _Routing | None:
     try:
         event = decode_event(log.topics, log.data)
     except EventDecodingError as error:
-        _log.error("event of the router left out", router=router, block=log.block_number, reason=str(error))
+        _log.error(
+            "event of the router ignored: it can't be decoded", router=router, block=log.block_number, reason=str(error)
+        )
         return None
     assert isinstance(event, MessageRouted | MessageUnfunded | MessageRetried)
     return _Routing(event, log)
@@ -148,7 +150,9 @@ def _vault_event(chain_id: int, vault: str, log: Log) -> VaultEvent | None:
     try:
         found = decode_payment_event(log.topics, log.data)
     except EventDecodingError as error:
-        _log.error("event of the vault left out", vault=vault, block=log.block_number, reason=str(error))
+        _log.error(
+            "event of the vault ignored: it can't be decoded", vault=vault, block=log.block_number, reason=str(error)
+        )
         return None
     if found is None:
         return None

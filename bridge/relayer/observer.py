@@ -34,7 +34,7 @@ _LONGEST_PAUSE: Final = 15.0  # seconds
 _LOOK_EVERY: Final = 5.0  # seconds; what one range of blocks holds meanwhile may exceed the capacity
 _FASTEST: Final = 1_000  # messages/s: no relayer takes in more, so a store with much room is rarely counted
 
-_LONGEST_WAIT = 64  # as many times as long as between two comparisons, when looking again does not help
+_LONGEST_WAIT = 64  # the longest wait between two comparisons that do not help, as a multiple of the interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Observer:
         self._block_time = BlockTime()
         self._is_caught_up = False
         self._doubted: dict[int, BlockRef] = {}  # the ends of ranges that did not fit together, by their first block
-        self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
+        self._receipt_logs = dict[bytes, frozenset[Log]]()  # by transaction of the range that is being read
         self.unrecognised = 0  # dispatches that the router and a GMP do not both tell of, since this process started
         self._told: Sequence[str] = ()  # contradictions that were logged last
         self._again_from: int | None = None  # the next block to read once more
@@ -137,7 +137,7 @@ class Observer:
     async def step(self) -> bool:
         """Reads one range, or takes one reorg back; says whether there is more to do at once.
 
-        All that a look at a chain on which nothing happens asks is asked at the same moment, so that it is one HTTP request.
+        An idle chain costs one HTTP request for each look: all questions are asked together.
         """
         self._look.set()
         self._look = asyncio.Event()
@@ -262,8 +262,8 @@ class Observer:
     ) -> bool:
         """Reads a range and records it; False if the node's answers were inconsistent.
 
-        The cursor goes to `position`, by default the end of the range. `early` is a block that follows the cursor's and was asked
-        for already: without logs there is nothing to compare, and whether it stands is the next look's question.
+        The cursor goes to `position`, by default the end of the range. `early` is the block after the cursor's, if it was asked
+        for already. A block without logs has nothing to compare. The next look finds out whether it still stands.
         """
         fetched = early or await self._fetched(first, last)
         if fetched is None:
@@ -287,7 +287,7 @@ class Observer:
             if position is None and new > first:
                 await self._read(cursor, first, new - 1)
             return False
-        self._borne_out.clear()
+        self._receipt_logs.clear()
         self._doubted.pop(first, None)
         try:
             self._record(cursor, position or BlockRef.of(before), findings)
@@ -311,7 +311,7 @@ class Observer:
         by_transaction: defaultdict[bytes, set[Log]] = defaultdict(set)
         for log in logs:
             by_transaction[log.transaction_hash].add(log)
-        asked = [one for one in transactions if not by_transaction[one] <= self._borne_out.get(one, frozenset())]
+        asked = [one for one in transactions if not by_transaction[one] <= self._receipt_logs.get(one, frozenset())]
         answers = await asyncio.gather(*map(self._chain.receipt, asked), return_exceptions=True)
         found = []
         for transaction, receipt in zip(asked, answers, strict=True):
@@ -320,7 +320,7 @@ class Observer:
                 if text is not None:
                     found.append(text)
                 elif receipt is not None:
-                    self._borne_out[transaction] = frozenset(receipt.logs)
+                    self._receipt_logs[transaction] = frozenset(receipt.logs)
         for receipt in answers:
             if isinstance(receipt, BaseException):
                 raise receipt

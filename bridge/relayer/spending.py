@@ -2,8 +2,8 @@
 
 It asks whether the filters allow the message, whether it is paid for, and whether the bounds have room. The sender asks the
 last two once more, with the exact cost, in the transaction of the store that reserves the nonce: so no restart and no second
-worker spends beyond them. What a delivery costs is its declared gas at the highest price: what a recipient does in a trial says
-nothing about what it does in a transaction.
+worker spends beyond them. A delivery costs its declared gas at the highest price. Simulated gas is not trusted: a recipient may
+behave differently in a simulation.
 What is refused waits, and is looked at again; nothing is lost.
 """
 
@@ -81,8 +81,8 @@ class SpendGate:
         Args:
             message: which one.
             chain_id: where it would be paid.
-            gmp: by which GMP it is delivered; or `EXECUTION`: then executions that failed count, as for deliveries of what
-                failed before; None: by the operator's decision.
+            gmp: the GMP that delivers it; or `EXECUTION`, for which executions that failed before count; or None, if an
+                operator decided it.
             wei: what it may cost; 0: not known yet.
             since: when a delivery was observed (Unix seconds).
         """

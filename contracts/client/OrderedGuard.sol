@@ -3,8 +3,8 @@ pragma solidity ^0.8.28;
 
 /// @notice Applies the messages about one subject in the order their sender numbered them, 1, 2, 3, …, whatever the order in which
 ///         they arrive.
-/// @dev A message that comes too early reverts and waits at the router: anyone may execute it when its turn has come. One that
-///      comes again, or a message that was issued again under the same number, is refused for ever.
+/// @dev A message that comes too early reverts and waits at the router: anyone may execute it when its turn has come. A
+///      number that was applied is refused for ever, also in a message that was issued again.
 abstract contract OrderedGuard {
     mapping(bytes32 subject => uint64 sequence) private _lastSequence;
 

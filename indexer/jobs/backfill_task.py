@@ -1,4 +1,4 @@
-"""What one Spark task of a backfill does. It has a module of its own since each of Spark's processes imports all of that."""
+"""What one Spark task of a backfill does. A module of its own with few imports: every process of Spark imports it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Rebuilt:
 
 
 def from_lake(engine: Engine, lake: Lake, by: TableEngine = DUCKDB) -> Rebuilt:
-    """From the lake's files alone: what of it is still to come, messages with events behind the lake, is left out.
+    """From the lake's files alone. Messages with events that are not yet in the lake are skipped.
 
     Args:
         engine: the store's, for reading.

@@ -49,8 +49,8 @@ def write_tables(
 ) -> list[Written]:
     """Brings the tables up to the lake's newest version, all of them to the same one, each by one commit.
 
-    Rows of messages are computed for those to which something happened since the last run; what all messages add up to is
-    computed of these rows. May be cut off anywhere, and repeated: what was not committed does not count, and is deleted after a
+    Rows of messages are computed for those to which something happened since the last run, and totals from these rows. It is
+    safe to interrupt and to repeat: what was not committed does not count, and is deleted after a
     week.
 
     Args:

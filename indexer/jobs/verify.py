@@ -24,7 +24,7 @@ from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, Lane, LaneIds,
 
 log = structlog.get_logger(__name__)
 
-_SMALL: Final = 200  # blocks that are rather read again than halved
+_SMALL: Final = 200  # blocks: a range this short is read again, not halved
 _GETTERS: Final = {Direction.SENT: "sentTo", Direction.EXECUTED: "executedFrom"}
 
 
@@ -232,12 +232,12 @@ class _ChainCheck:
             yield found
 
     def _check_read(self, lane: Lane, found: WrongRange, router: LaneTotal) -> None:
-        """Rejects logs that do not add up to the router's count: the endpoint that gave them hides some."""
+        """Rejects logs that contradict the router's count: the endpoint that gave them hides some."""
         read = lanes_of(found.events).get(lane, NOTHING).total(found.first, found.last)
         if read.kept(lane[0]) != router.kept(lane[0]):
             raise TransientRpcError(
-                f"the logs of blocks {found.first}…{found.last} that the endpoint gives hold {read.count} messages of the "
-                f"lane, where its router counts {router.count}, or others: ask another endpoint"
+                f"the logs of blocks {found.first}…{found.last} that the endpoint gives contain {read.count} messages of the "
+                f"lane. Its router counts {router.count}, or others: use another endpoint"
             )
 
     def _read_again(self, first: int, last: int) -> WrongRange:
@@ -309,7 +309,7 @@ def last_equal(engine: Engine) -> dict[tuple[int, Lane], Checked]:
 
 def _reason(wrong: Sequence[WrongRange]) -> str:
     if not wrong:
-        return "the chain's own logs are those of the index: the router counts otherwise than it emits"
+        return "the chain's own logs are those of the index: the router's count disagrees with its own events"
     parts = [
         f"blocks {range_.first}…{range_.last}: {range_.missing} logs missing, {range_.surplus} too many"
         for range_ in wrong

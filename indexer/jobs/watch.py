@@ -128,7 +128,7 @@ def _ranges(blocks: set[int]) -> list[tuple[int, int]]:
 
 
 class Watch:
-    """Checks every `verify_interval` seconds, from where the lanes were equal last: cheap."""
+    """Checks every `verify_interval` seconds, from where the lanes were equal last, so it is cheap."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Watch:
                 (range_.chain_id, range_.first): range_ for check in checks for range_ in check.wrong
             }.values():
                 correct(self._store, self._lake, wrong)
-            # The base of a lane found different stays where it was equal last, until the corrected index is compared again.
+            # A lane that differs keeps its starting point until the corrected index matches.
             kept = [check for check in checks if check.verdict is not Verdict.DIFFERENT or not check.wrong]
             keep(self._store.engine, kept, self._clock())
             for check in checks:

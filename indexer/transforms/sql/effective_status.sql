@@ -1,7 +1,7 @@
 -- Messages with what time adds to their status. A message is STALLED only if its destination was read to beyond the
 -- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. The clock stands still
 -- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane. Receipts count
--- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were; a message with fewer
+-- by the rules of the destination's router as they are now (`counts.sql`), for ended messages as they were then; a message with fewer
 -- receipts than any rule asks for is not looked up. A receipt or an end without a creation on a source that was read past it is
 -- DIVERGED, but for an end that honest routers let anybody make. So is an outcome reported to the source that a destination
 -- which was read past the report does not show. Until it was read so far, the report counts.

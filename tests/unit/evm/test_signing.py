@@ -48,7 +48,7 @@ async def test_a_key_in_a_variable_signs_as_the_key_itself(monkeypatch: pytest.M
 
 
 def test_a_variable_without_a_key_is_named_and_its_text_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidKeyError, match="SOME_KEY is to hold"):
+    with pytest.raises(InvalidKeyError, match="SOME_KEY is not set"):
         environment_signer("SOME_KEY")
     monkeypatch.setenv("SOME_KEY", "hidden")
     with pytest.raises(InvalidKeyError, match="SOME_KEY: not a private key") as caught:

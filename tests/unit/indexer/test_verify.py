@@ -196,7 +196,7 @@ def test_logs_that_do_not_add_up_to_what_the_router_counts_correct_nothing(world
         checks = verify([alpha, beta], History(world.store.engine, world.lake))
     (found,) = [check for check in checks if check.verdict is Verdict.DIFFERENT]
     assert found.wrong == ()
-    assert "hold 11 messages of the lane, where its router counts 12" in found.reason
+    assert "contain 11 messages of the lane. Its router counts 12" in found.reason
     assert "ask another endpoint" in found.reason
 
 
