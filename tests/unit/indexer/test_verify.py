@@ -197,7 +197,7 @@ def test_logs_that_do_not_add_up_to_what_the_router_counts_correct_nothing(world
     (found,) = [check for check in checks if check.verdict is Verdict.DIFFERENT]
     assert found.wrong == ()
     assert "contain 11 messages of the lane. Its router counts 12" in found.reason
-    assert "ask another endpoint" in found.reason
+    assert "use another endpoint" in found.reason
 
 
 def watch_of(world: World, monkeypatch: pytest.MonkeyPatch, *endpoints: WithRouter) -> Watch:
