@@ -8,6 +8,7 @@ import time
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
+import structlog
 import typer
 from rich.console import Console
 
@@ -21,6 +22,8 @@ from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.report import paid_of
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.queries.messages import divergence_value
+
+_log = structlog.get_logger(__name__)
 
 app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
 
@@ -65,7 +68,9 @@ def run(
 
     Example: waybill index run --stall-after 60
     """
-    # Spark takes a second to import, which no other command has to wait for.
+    configure_logging(as_json=as_json)
+    _log.info("loading Spark", network=network)
+    # It takes a second to import, which no other command has to wait for.
     from indexer.jobs.index import run_index
 
     workspace = Workspace.of(network)
@@ -74,7 +79,6 @@ def run(
         settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
     settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks or settings.backfill_blocks)
-    configure_logging(as_json=as_json)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

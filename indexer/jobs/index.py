@@ -195,10 +195,14 @@ def run_index(
     while not stop.is_set():
         try:
             with spark_session(master, log_file=settings.folder.path / "spark.log") as spark:
+                if stop.is_set():
+                    break
+                log.info("Spark has started")
                 index = Index(deployment, settings, spark, outage=outage)
                 with closing(index):
                     index.run_once() if once else index.run(stop)
-                return
+                break
         except SPARK_ERRORS as error:
             outage.failed(error)
             stop.wait(outage.wait)
+    log.info("stopped")

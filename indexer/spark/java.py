@@ -40,7 +40,10 @@ def _properties(java: Path) -> dict[str, str]:
     """Ask a Java for its system properties; empty if it does not run (macOS has a `java` that only offers an install)."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stderr
+        # In a session of its own: Ctrl-C would end it, and look like a Java that does not run.
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, check=True, start_new_session=True
+        ).stderr
     except (OSError, subprocess.SubprocessError):
         return {}
     return dict(re.findall(r"^\s+(java\.\S+) = (.*)$", answer, re.MULTILINE))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -101,7 +103,7 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
         JavaNotFound: there is no Java to run it.
     """
     here = {**_ON_THIS_MACHINE, **_SMALL_BATCHES_HERE, "spark.master": _LOCAL}
-    with _started(master, _COMMON | _SMALL_BATCHES, here, log_file) as session:
+    with _started(master, _COMMON | _SMALL_BATCHES, here, log_file, starting=_own_interrupts()) as session:
         session.dataSource.register(EvmDataSource)
         yield session
 
@@ -131,9 +133,26 @@ def batch_session(master: str | None = None) -> Iterator[SparkSession]:
 
 @contextmanager
 def _started(
-    master: str | None, settings: dict[str, str], here: dict[str, str], log_file: Path | None
+    master: str | None,
+    settings: dict[str, str],
+    here: dict[str, str],
+    log_file: Path | None,
+    starting: AbstractContextManager[None] | None = None,
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block; `here` are the settings on this machine alone."""
+    """A session that ends with the block; `here` are the settings on this machine alone, `starting` holds while it starts."""
+    with starting or nullcontext():
+        session = _start(master, settings, here, log_file)
+    is_lost = False
+    try:
+        yield session
+    except SPARK_ERRORS:
+        is_lost = True
+        raise
+    finally:
+        _forget(session) if is_lost else session.stop()
+
+
+def _start(master: str | None, settings: dict[str, str], here: dict[str, str], log_file: Path | None) -> SparkSession:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     is_local = master is None and not submitted
     if not submitted:
@@ -153,15 +172,26 @@ def _started(
     _silence_py4j()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        session = builder.getOrCreate()
-    is_lost = False
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Has Ctrl-C reach this process alone, and its own handler.
+
+    A terminal sends it to Java and its workers, too, which would fail in the middle of their work. They are started with it
+    blocked. PySpark's handler cancels all jobs, and what waits for one then raises a Java error.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield session
-    except SPARK_ERRORS:
-        is_lost = True
-        raise
+        yield
     finally:
-        _forget(session) if is_lost else session.stop()
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _silence_py4j() -> None:

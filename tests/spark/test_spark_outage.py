@@ -31,6 +31,7 @@ def running_index(home: Path, log: Path) -> Iterator[psutil.Process]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            start_new_session=True,
         )
     try:
         yield psutil.Process(process.pid)
@@ -84,6 +85,25 @@ def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, t
         assert "Traceback" not in told
         assert "Py4J" not in told
         children = index.children(recursive=True)
-        index.send_signal(signal.SIGINT)
-        index.wait(30)
+        world.send(world.new_message())  # perhaps it is at work
+        os.killpg(index.pid, signal.SIGINT)  # as a terminal does, to Java and its workers as well
+        assert index.wait(30) == 0
     assert not psutil.wait_procs(children, timeout=15)[1]
+    ended = log.read_text().removeprefix(told)
+    assert ended.rstrip().endswith("stopped"), ended
+    assert all(word not in ended for word in ("Traceback", "Exception", "java.", "Spark failed")), ended
+
+
+@pytest.mark.timeout(300)
+def test_ctrl_c_while_spark_starts_ends_without_a_word_of_java(world: World, tmp_path: Path) -> None:
+    home, log = tmp_path / "a home", tmp_path / "index.log"
+    (home / "deployments").mkdir(parents=True)
+    (home / "deployments" / "devnet.json").write_text(world.deployment.to_json())
+    with running_index(home, log) as index:
+        until(lambda: "starting Spark" in log.read_text(), "it starts Spark", log)
+        os.killpg(index.pid, signal.SIGINT)
+        assert index.wait(PATIENCE) == 0
+    lines = log.read_text().splitlines()
+    assert "loading Spark" in lines[0], "something is said before Spark is imported"
+    assert "stopped" in lines[-1]
+    assert all(word not in line for line in lines for word in ("Traceback", "Exception", "java.", "Spark has started"))
