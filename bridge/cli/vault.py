@@ -154,6 +154,9 @@ def price(
 ) -> None:
     """Update what deliveries to a chain cost, as the vault's oracle: by a factor of two at most, every five minutes at most.
 
+    A byte of a message costs 32 gas at that price, for calldata and copies, and a rollup's fee for data. The fee is that of
+    DESTINATION under [payments.data_fees] of the settings.
+
     Example: waybill vault price alpha beta --gas-price 2000000000
     """
     workspace = Workspace.of(network)
@@ -175,7 +178,10 @@ def price(
         deployed,
         key,
         act,
-        lambda value: f"{value['gasPrice']} wei per gas, {value['dataFee']} per byte, rate {value['rate']}",
+        lambda value: (
+            f"{value['gasPrice']} wei per gas; {value['dataFee']} wei per byte of a message, for {_BYTE_GAS} gas and a rollup's"
+            f" fee for data; rate {value['rate']}: wei here for 10^12 wei there"
+        ),
         as_json=as_json,
     )
 

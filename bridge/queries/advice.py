@@ -248,7 +248,7 @@ def _stalled(standing: Standing, acts: set[Act], name: str) -> str:
     if standing.circumstances.source_paused_until is not None:
         return _once_open(standing.circumstances.source_paused_until, "look again")
     if standing.circumstances.retriable is None:
-        return f"ask its source whether it can be retried: `waybill message explain {name}`"
+        return "see whether its source answers, which says whether it can be retried: `waybill doctor`"
     why = "its time is over on its source" if standing.circumstances.source_expired else "it was not sent as retriable"
     if Act.CANCEL in acts:
         return (
@@ -283,7 +283,7 @@ _TOO_FEW: Final = "wait: too few of its receipts still count, so more GMPs must 
 _WHEN_NOTHING_ELSE: Final = {
     Status.EXECUTION_FAILED: _TOO_FEW,
     Status.EXECUTION_DEFERRED: _TOO_FEW,
-    Status.ROUTED: "wait: no GMP has delivered yet; `waybill message explain {id}` says what each one does",
+    Status.ROUTED: "wait: no GMP has delivered yet",
     Status.RECEIVED: "wait: more GMPs must deliver before the quorum is reached",
     Status.EXECUTED: "nothing: the recipient has it",
     Status.CANCELLED: "nothing: its sender cancelled it",

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.store import open_store
@@ -80,6 +80,22 @@ async def test_what_is_paid_for_is_delivered_and_the_rest_waits_for_a_top_up(
     assert vault["earned"] > 0
     sent = waybill.json("vault", "withdraw", "alpha", "--to", DAPP.address, "--key", RELAYER_KEY)
     assert sent["wei"] == vault["earned"]
+
+
+def test_an_updated_price_says_what_a_byte_of_a_message_costs_and_why(devnet: Devnet, tmp_path: Path) -> None:
+    waybill, words = Waybill(new_home(devnet, tmp_path)), ("vault", "price", "alpha", "beta", "--key", DEPLOYER_KEY)
+    rpc(
+        devnet.deployment.chain("alpha").rpc_urls[0], "evm_increaseTime", hex(301)
+    )  # a price stays for five minutes at least
+    _mine(devnet)
+    (known,) = (one for one in waybill.json("vault", "show")["vaults"] if one["chain"] == "alpha")
+    gas_price = known["prices"]["beta"]["gasPrice"]
+    updated = waybill(*words, "--gas-price", str(gas_price))
+    assert updated.code == 0, updated.err
+    said = (
+        f"{gas_price} wei per gas; {32 * gas_price} wei per byte of a message, for 32 gas and a rollup's fee for data;"
+    )
+    assert said in " ".join(updated.out.split())
 
 
 def _mine(devnet: Devnet) -> None:
