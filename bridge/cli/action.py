@@ -21,7 +21,7 @@ from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
 from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, due_steps
 from bridge.evm.chain import EvmChain
-from bridge.queries.actions import NEWEST, FoundAction, action_value, is_there, summary_value
+from bridge.queries.actions import NEWEST, FoundAction, action_value, retriable, summary_value
 from bridge.service.connections import connected
 from bridge.settings import check_chains
 
@@ -95,6 +95,9 @@ def advance(
     """
 
     async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
+        for branch in found.branches:
+            if branch.problem:
+                progress(f"participant {branch.number} was not read, so what it could do is unknown: {branch.problem}")
         return [_done(step.text, await client.take(step)) for step in due_steps(found)]
 
     _act(action, network, key, act, as_json=as_json)
@@ -120,10 +123,10 @@ def retry(
     deployment = Workspace.of(network).deployment()
 
     async def act(client: ActionClient, found: Action, chains: Mapping[int, Chain]) -> dict[str, Any]:
-        waiting = [one for one in _branch(found, branch).messages if not is_there(one.status)]
+        waiting = retriable(found, _branch(found, branch))
         if not waiting:
             raise CliError(
-                f"no message of participant {branch} is under way", next_step=f"waybill action show {found.name}"
+                f"no message to or from participant {branch} is awaited", next_step=f"waybill action show {found.name}"
             )
         message = await Client(deployment, chains).find(waiting[-1].message_id)
         over = named or sorted(deployment.gmps_between(message.source_chain, message.destination_chain))

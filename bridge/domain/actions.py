@@ -223,24 +223,27 @@ class Action:
         waits = not self.state.is_over and not branch.state.is_settled and not any(sent)
         return branch.dispatch.refusal if waits else ""
 
+    def awaits(self, branch: Branch) -> bool:
+        """Whether the present phase needs an answer of a participant. Its contract refuses a retry without that."""
+        if self.state.is_over or branch.state.is_settled:
+            return False
+        return self.decision is not Decision.NONE or branch.state is BranchState.NONE
+
     def overdue(self, now: float) -> tuple[tuple[Branch, bytes], ...]:
         """Participants that did not answer the present phase's message within its backoff, while a retry is left, with its id.
 
         One whose record was not asked for is not among them: its message may have arrived, so that only its answer is missing.
         One whose chain gave no answer is. The decision's message is insisted on beyond that, like any other that stalls.
         """
-        if self.state.is_over or self.is_timed_out or self.level is Level.BEST_EFFORT:
+        if self.is_timed_out or self.level is Level.BEST_EFFORT:
             return ()
         found = []
         for branch in self.branches:
             sent = branch.prepare_id if self.decision is Decision.NONE else branch.decision_id
-            waits = branch.state is BranchState.NONE or (
-                self.decision is not Decision.NONE and not branch.state.is_settled
-            )
             is_late = branch.sent_at and now > branch.sent_at + self.window.max_backoff
             was_asked = branch.participation is not None or branch.problem
             if (
-                waits
+                self.awaits(branch)
                 and is_late
                 and was_asked
                 and branch.retries < self.window.max_retries

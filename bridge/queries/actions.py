@@ -10,7 +10,7 @@ from typing import Any, Final
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase
+from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
 from bridge.evm.actions import NOTHING_ELSE, OnSubject, due_steps
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
@@ -84,8 +84,7 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
             command=f"waybill action retry {action.name} --branch {branch.number}",
         )
         for branch in action.branches
-        for message in branch.messages
-        if message.phase in (action.phase, Phase.VOTE, Phase.FINALIZE) and not is_there(message.status)
+        for message in retriable(action, branch)
     ]
     found += [
         ActionAct(
@@ -148,6 +147,12 @@ def in_force(found: FoundAction) -> list[tuple[Branch, Action]]:
 
 def _not_there(status: Status | None) -> str:
     return "has not arrived" if status is not None else "is not known to have arrived, for its chain does not answer"
+
+
+def retriable(action: Action, branch: Branch) -> list[PhaseMessage]:
+    """A participant's messages that are awaited, and not known to have ended on their destination."""
+    phases = (action.phase, Phase.VOTE, Phase.FINALIZE) if action.awaits(branch) else ()
+    return [message for message in branch.messages if message.phase in phases and not is_there(message.status)]
 
 
 def is_there(status: Status | None) -> bool:

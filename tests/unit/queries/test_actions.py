@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer
+from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
 from bridge.evm.actions import OnSubject, due_steps
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.queries.actions import FoundAction, action_acts, action_value, by_state, change_text, findings, meaning
@@ -120,6 +120,27 @@ def test_a_best_effort_part_that_is_applied_and_not_reported_is_offered_a_report
         action(branch(0, 2, NONE, problem="silent"), level=Level.BEST_EFFORT),
     )
     assert [other.unreported for other in others] == [()] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("state", "decision", "knows", "offered"),
+    [
+        (ActionState.COMMITTING, Decision.COMMIT, PREPARED, True),
+        (ActionState.DIVERGED, Decision.COMMIT, PREPARED, True),
+        (ActionState.COMMITTING, Decision.COMMIT, APPLIED, False),
+        (ActionState.COMMITTED, Decision.COMMIT, APPLIED, False),
+        (ActionState.PREPARING, Decision.NONE, NONE, True),
+        (ActionState.PREPARING, Decision.NONE, PREPARED, False),
+    ],
+)
+def test_a_message_of_a_chain_that_is_down_is_retried_only_while_its_answer_is_awaited(
+    state: ActionState, decision: Decision, knows: BranchState, *, offered: bool
+) -> None:
+    phase = Phase.PREPARE if decision is Decision.NONE else Phase.COMMIT
+    unknown = PhaseMessage(phase=phase, message_id=bytes(32), source_chain=1, destination_chain=2, status=None)
+    down = branch(0, 2, knows, problem="silent", messages=(unknown,))
+    acts = action_acts(action(down, state=state, decision=decision))
+    assert ("retry" in [act.kind for act in acts]) is offered
 
 
 def test_actions_are_counted_by_state() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,12 +27,15 @@ HERE, AWAY = Coordinator(1, "0x" + "c0" * 20), Coordinator(2, "0x" + "c0" * 20)
 
 
 class ReadFromChains(ActionReader):
-    """One action that waits for votes. Its participant's record is known once it was asked for, as on chains."""
+    """One action that waits for votes. Its participant's record is known once it was asked for, as on chains.
 
-    def __init__(self, asked: Branch) -> None:
+    If it has another participant, that one's chain never answers.
+    """
+
+    def __init__(self, asked: Branch, silent: Sequence[Branch]) -> None:
         super().__init__(deployment(), {}, [AWAY, HERE])
         self._asked = asked
-        self._unread = action(SENT, state=ActionState.PREPARING, decision=Decision.NONE)
+        self._unread = action(SENT, *silent, state=ActionState.PREPARING, decision=Decision.NONE)
 
     async def count(self, coordinator: Coordinator) -> int:
         if coordinator == AWAY:
@@ -42,6 +46,8 @@ class ReadFromChains(ActionReader):
         return self._unread
 
     async def with_participants(self, action: Action, patience: float = 1.0) -> Action:
+        if action.branches != (SENT,):
+            await asyncio.Event().wait()
         return replace(action, branches=(self._asked,))
 
 
@@ -63,7 +69,7 @@ async def retries_of(asked: Branch) -> list[bytes]:
     return sent_again
 
 
-def follower(asked: Branch) -> tuple[Actions, list[bytes]]:
+def follower(asked: Branch, *silent: Branch) -> tuple[Actions, list[bytes]]:
     """Who follows the action, and the messages that it sends again."""
     sent_again: list[bytes] = []
 
@@ -82,7 +88,7 @@ def follower(asked: Branch) -> tuple[Actions, list[bytes]]:
     unused: Any = None
     queue: DeadLetterQueue = unused
     followed = Actions(
-        ReadFromChains(asked),
+        ReadFromChains(asked, silent),
         deployment=deployment(),
         chains={},
         observations=store.observations,
@@ -114,10 +120,19 @@ async def test_a_phase_that_has_not_arrived_is_sent_again_once_even_if_its_chain
 
 
 async def test_a_coordinator_whose_chain_is_down_holds_up_no_other() -> None:
-    followed, sent_again = follower(replace(SENT, participation=participation(BranchState.NONE)))
+    await is_sent_again(*follower(replace(SENT, participation=participation(BranchState.NONE))))
+
+
+async def test_a_participant_whose_chain_is_down_holds_up_no_other() -> None:
+    silent = branch(1, 3, BranchState.NONE)
+    await is_sent_again(*follower(replace(SENT, participation=participation(BranchState.NONE)), silent))
+
+
+async def is_sent_again(followed: Actions, sent_again: list[bytes]) -> None:
     running = asyncio.create_task(followed.run())
     async with asyncio.timeout(5):
         while not sent_again:
             await asyncio.sleep(0)
     running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert sent_again == [SENT.prepare_id]
