@@ -1,6 +1,7 @@
 /** Requeue, abandon and escalate a dead letter: an operator's wallet sends what is to be sent, and signs twice. */
 
 import type { Address, Hex } from "viem";
+import { signTypedData } from "viem/actions";
 
 import { type Deployment, type Gmp, type Kind, type Wallet, Waybill } from "@waybill/dapp";
 import { asking } from "../src/wallets.ts";
@@ -83,7 +84,7 @@ async function signed(deployment: Deployment, wallet: Wallet, data: TypedData, w
   // Wallets sign a domain with a chain on that chain only.
   const chain = typeof data.domain.chainId === "number" ? deployment.chain(data.domain.chainId) : deployment.chains[0]!;
   const client = await wallet.on(chain);
-  return asking(what, () => client.signTypedData(data as Parameters<typeof client.signTypedData>[0]));
+  return asking(what, () => signTypedData(client, data as unknown as Parameters<typeof signTypedData>[1]));
 }
 
 async function post(form: Readonly<Record<string, unknown>>): Promise<Answer> {

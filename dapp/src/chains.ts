@@ -3,19 +3,27 @@
 import {
   type Address,
   type Chain,
-  createPublicClient,
+  type Client,
+  type ContractFunctionArgs,
+  type ContractFunctionName,
+  type ContractFunctionReturnType,
+  createClient,
   custom,
+  decodeFunctionResult,
   defineChain,
+  encodeFunctionData,
   fallback,
   type Hex,
   http,
   numberToHex,
-  type PublicClient,
   type RpcLog,
   type Transport,
   webSocket,
 } from "viem";
+import { getBlock } from "viem/actions";
+import { getNodeError } from "viem/utils";
 
+import { routerAbi } from "./abi/Router.ts";
 import type { ChainDeployment, Deployment } from "./deployment.ts";
 import { reasonOf } from "./reverts.ts";
 
@@ -38,15 +46,40 @@ export interface LogFilter {
   readonly topics: readonly (Hex | readonly Hex[] | null)[];
 }
 
-/** One chain of a network, and a client that reads it. */
+/** A call as a node is asked about it. */
+export interface Call {
+  readonly to: Address;
+  readonly data: Hex;
+  /** In wei. */
+  readonly value: bigint;
+}
+
+type View = ContractFunctionName<typeof routerAbi, "view">;
+type ViewArgs<Name extends View> = ContractFunctionArgs<typeof routerAbi, "view", Name>;
+
+/**
+ * One chain of a network, and a client that reads it. Calls and estimates are made here, not by viem's actions: those bring
+ * signatures and proofs along, which would double what a browser has to load.
+ */
 export class ChainReader {
   readonly deployment: ChainDeployment;
-  readonly client: PublicClient<Transport, Chain>;
+  readonly client: Client<Transport, Chain>;
   #logRange = MOST_LOG_RANGE;
 
-  constructor(deployment: ChainDeployment, client: PublicClient<Transport, Chain>) {
+  constructor(deployment: ChainDeployment, client: Client<Transport, Chain>) {
     this.deployment = deployment;
     this.client = client;
+  }
+
+  /** The same, until the signal aborts: from then on it asks nothing more, and throws. */
+  until(signal: AbortSignal | undefined): ChainReader {
+    if (!signal) return this;
+    const { request }: Requester = this.client;
+    const guarded: Requester["request"] = async (asked, options) => {
+      signal.throwIfAborted();
+      return request(asked, options);
+    };
+    return new ChainReader(this.deployment, { ...this.client, request: guarded });
   }
 
   get name(): string {
@@ -59,8 +92,31 @@ export class ChainReader {
   }
 
   async block(at: bigint | "latest"): Promise<Block> {
-    const block = await this.client.getBlock(at === "latest" ? { blockTag: at } : { blockNumber: at });
+    const block = await getBlock(this.client, at === "latest" ? { blockTag: at } : { blockNumber: at });
     return { number: block.number!, hash: block.hash!, timestamp: block.timestamp };
+  }
+
+  /** What a view of the router returns, at that block or at the newest. */
+  async read<const Name extends View>(
+    functionName: Name,
+    args: ViewArgs<Name>,
+    at?: bigint,
+  ): Promise<ContractFunctionReturnType<typeof routerAbi, "view", Name>> {
+    // The compiler can't follow what depends on a name that it does not know yet; callers are checked by the types above.
+    const call = { to: this.deployment.router, data: encodeFunctionData({ abi: routerAbi, functionName, args } as never) };
+    const block = at === undefined ? "latest" : numberToHex(at);
+    const data = await this.client.request({ method: "eth_call", params: [call, block] });
+    return decodeFunctionResult({ abi: routerAbi, functionName, data } as never) as ContractFunctionReturnType<typeof routerAbi, "view", Name>;
+  }
+
+  /** The gas that a call needs now. What the node says against it is in viem's words. */
+  async estimateGas(from: Address, { to, data, value }: Call): Promise<bigint> {
+    try {
+      return BigInt(await this.client.request({ method: "eth_estimateGas", params: [{ from, to, data, value: numberToHex(value) }] }));
+    } catch (error) {
+      const known = getNodeError(error as Parameters<typeof getNodeError>[0], {});
+      throw known.name === "UnknownNodeError" ? error : known;
+    }
   }
 
   /** The logs of a range, both ends included, oldest first; the range is cut up as the node demands. */
@@ -141,7 +197,7 @@ export function openChains(
   return deployment.chains.map((chain) => {
     const given = clientOf(chain.chainId);
     const transport = given ? custom(given) : transportOf(chain);
-    return new ChainReader(chain, createPublicClient({ chain: viemChain(chain), transport, pollingInterval }));
+    return new ChainReader(chain, createClient({ chain: viemChain(chain), transport, pollingInterval }));
   });
 }
 

@@ -2,7 +2,7 @@
 
 import { encodeFunctionData } from "viem";
 
-import { inboxAbi, routerAbi } from "./abi/index.ts";
+import { inboxAbi } from "./abi/Inbox.ts";
 import { formatInteroperable, fromWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
 import { DeliveryGasError, NothingToRetryError } from "./errors.ts";
@@ -30,13 +30,13 @@ export async function checkDeliveryGas(destination: ChainReader, message: Messag
   const sender = formatInteroperable({ chainId: message.sourceChain, address: fromWord(message.sender) });
   const args = [messageId(message), sender, message.payload] as const;
   const call = {
-    account: destination.deployment.router,
     to: fromWord(message.recipient),
     data: encodeFunctionData({ abi: inboxAbi, functionName: "receiveMessage", args }),
+    value: 0n,
   };
   let recipient: bigint;
   try {
-    recipient = await destination.client.estimateGas(call);
+    recipient = await destination.estimateGas(destination.deployment.router, call);
   } catch (error) {
     const { details } = error as { readonly details?: unknown };
     if (TOO_MUCH_GAS.test(`${reasonOf(error)} ${String(details ?? "")}`)) throw new DeliveryGasError(undefined, limit);
@@ -56,7 +56,6 @@ export async function checkDeliveryGas(destination: ChainReader, message: Messag
  */
 export async function refuseEnded(destination: ChainReader, message: Message): Promise<void> {
   const id = messageId(message);
-  const request = { address: destination.deployment.router, abi: routerAbi, functionName: "receiptsOf", args: [id] } as const;
-  const found = await destination.client.readContract(request).catch(() => undefined);
+  const found = await destination.read("receiptsOf", [id]).catch(() => undefined);
   if (found && found[1] !== 0) throw new NothingToRetryError(id, destination.name, found[1] === 1);
 }

@@ -11,7 +11,8 @@ import {
 } from "viem";
 import { formatAbiItem } from "viem/utils";
 
-import { adapterAbi, routerAbi } from "./abi/index.ts";
+import { adapterAbi } from "./abi/IAdapter.ts";
+import { routerAbi } from "./abi/Router.ts";
 import type { ChainDeployment } from "./deployment.ts";
 import { type Gmp, gmpOfNumber, gmpsFromBits } from "./gmps.ts";
 import { decodeEnvelope, type Message } from "./message.ts";

@@ -1,6 +1,7 @@
 /** How a transaction that was handed to a chain ends: in a block, or with another in its place. */
 
 import { type Address, type Hex, type Transaction, TransactionNotFoundError, type TransactionReceipt, TransactionReceiptNotFoundError } from "viem";
+import { getBlock, getBlockNumber, getTransaction, getTransactionCount, getTransactionReceipt } from "viem/actions";
 
 import type { ChainReader } from "./chains.ts";
 import { NotIncludedError, WalletError } from "./errors.ts";
@@ -64,10 +65,10 @@ class Search {
     const { client } = this.#chain;
     const receipt = await this.#receipt(this.#hash);
     if (receipt) return receipt;
-    const head = await client.getBlockNumber({ cacheTime: 0 });
+    const head = await getBlockNumber(client, { cacheTime: 0 });
     if (!this.#waiting) {
-      this.#waiting = await unless(TransactionNotFoundError, client.getTransaction({ hash: this.#hash }));
-    } else if ((await client.getTransactionCount({ address: this.#waiting.from })) > this.#waiting.nonce) {
+      this.#waiting = await unless(TransactionNotFoundError, getTransaction(client, { hash: this.#hash }));
+    } else if ((await getTransactionCount(client, { address: this.#waiting.from })) > this.#waiting.nonce) {
       // The nonce is used: by this transaction since the look above, or by another.
       return (await this.#receipt(this.#hash)) ?? this.#replacement(this.#waiting);
     }
@@ -77,9 +78,9 @@ class Search {
 
   async #replacement(waiting: Transaction): Promise<TransactionReceipt | undefined> {
     const { client, name } = this.#chain;
-    const head = await client.getBlockNumber({ cacheTime: 0 });
+    const head = await getBlockNumber(client, { cacheTime: 0 });
     for (let blockNumber = this.#from; blockNumber <= head; blockNumber += 1n) {
-      const { transactions } = await client.getBlock({ blockNumber, includeTransactions: true });
+      const { transactions } = await getBlock(client, { blockNumber, includeTransactions: true });
       const other = transactions.find(({ from, nonce }) => isSame(from, waiting.from) && nonce === waiting.nonce);
       if (!other) continue;
       if (!isSame(other.to, waiting.to) || other.value !== waiting.value || other.input !== waiting.input) {
@@ -91,7 +92,7 @@ class Search {
   }
 
   #receipt(hash: Hex): Promise<TransactionReceipt | undefined> {
-    return unless(TransactionReceiptNotFoundError, this.#chain.client.getTransactionReceipt({ hash }));
+    return unless(TransactionReceiptNotFoundError, getTransactionReceipt(this.#chain.client, { hash }));
   }
 }
 

@@ -1,6 +1,7 @@
 /** Finds messages on the chains of a network. */
 
 import { type Hex, TransactionReceiptNotFoundError } from "viem";
+import { getTransactionReceipt } from "viem/actions";
 
 import type { ChainReader } from "./chains.ts";
 import { UnknownMessageError } from "./errors.ts";
@@ -19,8 +20,8 @@ export interface Found {
 }
 
 /** The message with that id, searched for on every chain; throws {@link UnknownMessageError} if none created it. */
-export async function find(chains: readonly ChainReader[], id: Hex): Promise<Found> {
-  const found = (await Promise.all(chains.map((chain) => findOn(chain, id)))).find((entry) => entry !== undefined);
+export async function find(chains: readonly ChainReader[], id: Hex, signal?: AbortSignal): Promise<Found> {
+  const found = (await Promise.all(chains.map((chain) => findOn(chain.until(signal), id)))).find((entry) => entry !== undefined);
   if (found) return found;
   throw new UnknownMessageError(`no chain has created a message ${id}; searched: ${namesOf(chains)}`);
 }
@@ -49,7 +50,7 @@ async function findOn(chain: ChainReader, id: Hex): Promise<Found | undefined> {
 
 async function factsIn(chain: ChainReader, hash: Hex): Promise<ReturnType<typeof factsOf> | undefined> {
   try {
-    return factsOf(chain.deployment, (await chain.client.getTransactionReceipt({ hash })).logs);
+    return factsOf(chain.deployment, (await getTransactionReceipt(chain.client, { hash })).logs);
   } catch (error) {
     if (error instanceof TransactionReceiptNotFoundError) return undefined;
     throw error;

@@ -1,9 +1,9 @@
 /** Route, retry, execute, and what they cost. */
 
-import { type Account, type Address, type Hex, isHex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
+import { type Address, encodeFunctionData, type Hex, isHex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
 
 import { cancellationOf, reportOf } from "./about.ts";
-import { routerAbi } from "./abi/index.ts";
+import { routerAbi } from "./abi/Router.ts";
 import { toWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
 import { adapterOf } from "./deployment.ts";
@@ -132,12 +132,7 @@ export async function quote(source: ChainReader, message: Message, gmps: readonl
 
 async function quoteTogether(source: ChainReader, message: Message, gmps: readonly Gmp[]) {
   const named = gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: 0n }));
-  return source.client.readContract({
-    address: source.deployment.router,
-    abi: routerAbi,
-    functionName: "quoteRetry",
-    args: [message, named],
-  });
+  return source.read("quoteRetry", [message, named]);
 }
 
 async function quoteOneByOne(source: ChainReader, message: Message, gmps: readonly Gmp[]): Promise<Quote> {
@@ -274,20 +269,20 @@ interface RouterCall {
 async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, value: bigint): Promise<TransactionReceipt> {
   const client = await wallet.on(chain.deployment);
   const what = `the router on ${chain.name} refuses ${call.functionName}`;
-  const { account } = client as { account: Account };
   // The functions differ in their types only; each caller above has checked its own.
-  const request = { address: chain.deployment.router, abi: routerAbi, value, account, ...call } as never;
+  const data = encodeFunctionData({ abi: routerAbi, ...call } as never);
+  const request = { to: chain.deployment.router, data, value };
   let gas: bigint;
   try {
-    gas = await chain.client.estimateContractGas(request);
+    gas = await chain.estimateGas(wallet.address, request);
   } catch (error) {
     const data = revertDataOf(error);
     if (data) throw new RefusedError(what, data, error);
     throw error;
   }
   // Another message in between can change what a slot costs.
-  const generous = { ...(request as object), gas: (gas * 6n) / 5n, chain: client.chain } as never;
-  const hash = await asking(call.functionName, () => client.writeContract(generous));
+  const generous = { ...request, gas: (gas * 6n) / 5n };
+  const hash = await asking(call.functionName, () => client.send(generous));
   const receipt = await inclusionOf(chain, hash);
   if (receipt.status === "reverted") {
     throw new RefusedError(what, undefined, `transaction ${receipt.transactionHash} reverted though its estimate did not: the state changed in between, try again`);

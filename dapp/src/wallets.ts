@@ -4,16 +4,18 @@ import {
   type Account,
   type Address,
   type Chain,
-  createWalletClient,
+  type Client,
+  createClient,
   custom,
   getAddress,
   type Hex,
+  numberToHex,
   type Transport,
   UserRejectedRequestError,
-  type WalletClient,
 } from "viem";
+import { addChain, getChainId, sendTransaction, switchChain } from "viem/actions";
 
-import { type Requester, transportOf, viemChain } from "./chains.ts";
+import { type Call, type Requester, transportOf, viemChain } from "./chains.ts";
 import type { ChainDeployment } from "./deployment.ts";
 import { WalletError } from "./errors.ts";
 import { reasonOf } from "./reverts.ts";
@@ -22,8 +24,15 @@ import { reasonOf } from "./reverts.ts";
 export interface Wallet {
   readonly address: Address;
   /** A client that sends to that chain; a browser's wallet is switched over first. */
-  on(chain: ChainDeployment): Promise<WalletClient<Transport, Chain, Account>>;
+  on(chain: ChainDeployment): Promise<SendingClient>;
 }
+
+/** A client of viem that sends for its account. */
+export type SendingClient = Client<Transport, Chain, Account> & {
+  send(transaction: Transaction): Promise<Hex>;
+};
+
+type Transaction = Call & { readonly gas: bigint };
 
 /** An account that signs in this process, such as viem's `privateKeyToAccount(key)`; of any version of viem. */
 export interface LocalAccount {
@@ -81,9 +90,15 @@ function remoteWallet(address: Address, provider: Requester): Wallet {
   return {
     address,
     on: async (chain) => {
-      const client = createWalletClient({ account: address, chain: viemChain(chain), transport: custom(provider) });
-      if ((await client.getChainId()) !== chain.chainId) await switchTo(client, chain);
-      return client;
+      const client = createClient({ account: address, chain: viemChain(chain), transport: custom(provider) });
+      if ((await getChainId(client)) !== chain.chainId) await switchTo(client, chain);
+      return client.extend(() => ({
+        send: ({ to, data, value, gas }: Transaction) => {
+          const transaction = { from: address, to, data, value: numberToHex(value), gas: numberToHex(gas) };
+          // Asked once: a wallet that failed may have sent it all the same.
+          return client.request({ method: "eth_sendTransaction", params: [transaction] }, { retryCount: 0 });
+        },
+      }));
     },
   };
 }
@@ -92,8 +107,9 @@ function isLocal(account: { readonly type: string }): account is LocalAccount {
   return account.type === "local";
 }
 
-function localClient(account: LocalAccount, chain: ChainDeployment, transport: Transport) {
-  return createWalletClient({ account: account as Account, chain: viemChain(chain), transport });
+function localClient(account: LocalAccount, chain: ChainDeployment, transport: Transport): SendingClient {
+  const client = createClient({ account: account as Account, chain: viemChain(chain), transport });
+  return client.extend(() => ({ send: (transaction: Transaction) => sendTransaction(client, transaction as never) }));
 }
 
 /** Runs a request to the wallet; throws {@link WalletError} if the person declines. */
@@ -106,18 +122,18 @@ export async function asking<T>(what: string, request: () => Promise<T>): Promis
   }
 }
 
-async function switchTo(client: WalletClient<Transport, Chain, Account>, chain: ChainDeployment): Promise<void> {
+async function switchTo(client: Client<Transport, Chain, Account>, chain: ChainDeployment): Promise<void> {
   const what = `switch to ${chain.name} (${chain.chainId})`;
   await asking(what, async () => {
     try {
-      await client.switchChain({ id: chain.chainId });
+      await switchChain(client, { id: chain.chainId });
     } catch (error) {
       if (isRejection(error)) throw error;
-      await client.addChain({ chain: viemChain(chain) });
-      await client.switchChain({ id: chain.chainId });
+      await addChain(client, { chain: viemChain(chain) });
+      await switchChain(client, { id: chain.chainId });
     }
   });
-  const now = await client.getChainId();
+  const now = await getChainId(client);
   if (now !== chain.chainId) throw new WalletError(`could not ${what}: the wallet stays on chain ${now}; switch it by hand`);
 }
 

@@ -1,8 +1,8 @@
 /** Follows a message to its end. */
 
 import type { Hex } from "viem";
+import { getTransactionReceipt } from "viem/actions";
 
-import { routerAbi } from "./abi/index.ts";
 import type { Block, ChainReader } from "./chains.ts";
 import { type Fact, factsOf, isCreation } from "./facts.ts";
 import { type Gmp, gmpsFromBits } from "./gmps.ts";
@@ -17,7 +17,7 @@ export interface WatchOptions {
   readonly pollingInterval?: number;
   /** Seconds after its last attempt from which a message without its quorum is stalled. */
   readonly stallAfter?: number;
-  /** Ends the watch. */
+  /** Ends the watch: nothing more is asked of a chain, and nothing more yielded. */
   readonly signal?: AbortSignal;
 }
 
@@ -44,10 +44,11 @@ export async function* watch(
   message: Message,
   options: WatchOptions = {},
 ): AsyncGenerator<Progress, void, void> {
-  const observer = new Observer(source, destination, message);
+  const observer = new Observer(source.until(options.signal), destination.until(options.signal), message);
   let shown = "";
   while (!options.signal?.aborted) {
     const seen = await observer.look();
+    if (options.signal?.aborted) return;
     const progress = seen && judge(seen, options.stallAfter ?? DEFAULT_STALL);
     if (progress && shown !== (shown = fingerprint(progress))) yield progress;
     if (progress?.final) return;
@@ -142,13 +143,7 @@ class Observer {
 
   async #lookAtDestination(): Promise<void> {
     const { head } = await this.#destinationHistory.read();
-    const [bits, execution] = await this.#destination.client.readContract({
-      address: this.#destination.deployment.router,
-      abi: routerAbi,
-      functionName: "receiptsOf",
-      args: [this.#id],
-      blockNumber: head.number,
-    });
+    const [bits, execution] = await this.#destination.read("receiptsOf", [this.#id], head.number);
     const expired = await this.#hasExpired(head);
     this.#view = { head, valid: gmpsFromBits(bits), validCount: bitCount(bits), execution, expired };
   }
@@ -158,18 +153,12 @@ class Observer {
     const { sourceChain, sentAt, ttl } = this.#message;
     const expiry = expiresAt(this.#message);
     if (expiry === null || head.timestamp <= expiry) return false;
-    return this.#destination.client.readContract({
-      address: this.#destination.deployment.router,
-      abi: routerAbi,
-      functionName: "isExpired",
-      args: [sourceChain, sentAt, ttl],
-      blockNumber: head.number,
-    });
+    return this.#destination.read("isExpired", [sourceChain, sentAt, ttl], head.number);
   }
 
   /** The id that the same transaction creates now: after a reorg its block's time, and with it the id, may differ. */
   async #successor(transaction: Hex): Promise<Hex | undefined> {
-    const receipt = await this.#source.client.getTransactionReceipt({ hash: transaction }).catch(() => undefined);
+    const receipt = await getTransactionReceipt(this.#source.client, { hash: transaction }).catch(() => undefined);
     const { nonce, destinationChain } = this.#message;
     const created = factsOf(this.#source.deployment, receipt?.logs ?? []).find(
       (fact) => isCreation(fact) && fact.message.nonce === nonce && fact.message.destinationChain === destinationChain,

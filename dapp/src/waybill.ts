@@ -120,9 +120,12 @@ export class Waybill {
     return sending.execute(this.#chain(message.destinationChain), this.#signer(), message);
   }
 
-  /** The message with that id, read from the chain that created it; throws UnknownMessageError if none did. */
-  async find(id: Hex): Promise<Found> {
-    return find(this.#chains, id);
+  /**
+   * The message with that id, read from the chain that created it; throws UnknownMessageError if none did, and the signal's
+   * reason once it aborts.
+   */
+  async find(id: Hex, options: { readonly signal?: AbortSignal } = {}): Promise<Found> {
+    return find(this.#chains, id, options.signal);
   }
 
   /** The messages that a transaction on any of the chains created, received or executed. */

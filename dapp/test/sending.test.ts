@@ -3,6 +3,7 @@ import { after, before, beforeEach, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 
 import { type Address, createPublicClient, createWalletClient, type Hex, http, parseEther, stringToHex, type Transaction } from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 
 import {
   DEFAULT_TTL,
@@ -344,4 +345,10 @@ test("a message of each kind is routed without a ttl, and lives as long as its k
     const sent = await waybill.route(request({ kind, gmps: ["hyperlane"] }));
     assert.equal(sent.message.ttl, DEFAULT_TTL[kind]);
   }
+});
+
+test("an account that can't pay is told so in words, before it signs", async () => {
+  await network.setFee("hyperlane", 5n);
+  const poor = new Waybill(network.deployment(), { wallet: localWallet(privateKeyToAccount(generatePrivateKey())), pollingInterval: 20 });
+  await assert.rejects(poor.route(request({ gmps: ["hyperlane"] })), /exceeds the balance of the account/);
 });

@@ -41,6 +41,7 @@ function wallet(behaviour: { declines?: string; knows?: readonly number[]; stays
       if (!behaviour.stays) chain = Number(params![0].chainId);
       return null;
     }
+    if (method === "eth_sendTransaction") throw new ProviderError(-32603, "no answer from the device");
     throw new ProviderError(4200, `not expected here: ${method}`);
   };
   return { asked, provider: { request } as unknown as EIP1193Provider };
@@ -80,4 +81,11 @@ test("a person who declines to switch, and a wallet that does not switch, are er
   await assert.rejects(declining.on(CHAIN), new WalletError("declined in the wallet: switch to beta (31338); nothing was sent"));
   const staying = await connectWallet(wallet({ knows: [31338], stays: true }).provider);
   await assert.rejects(staying.on(CHAIN), /could not switch to beta \(31338\): the wallet stays on chain 1; switch it by hand/);
+});
+
+test("a wallet that fails while it sends is not asked again: it may have sent", async () => {
+  const { provider, asked } = wallet({ knows: [31338] });
+  const client = await (await connectWallet(provider)).on(CHAIN);
+  await assert.rejects(client.send({ to: ADDRESS, data: "0x", value: 1n, gas: 21_000n }), /no answer from the device/);
+  assert.equal(asked.filter((method) => method === "eth_sendTransaction").length, 1);
 });
