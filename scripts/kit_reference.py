@@ -13,6 +13,9 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 KIT: Final = ROOT / "dapp"
 
+ENTRIES: Final = ("element", "react")
+"""What is imported as `@waybill/dapp/…`, beside the index."""
+
 _LONGEST: Final = 80
 """Lines of a declaration that are shown; the types of whole ABIs are longer, and help nobody."""
 
@@ -34,32 +37,35 @@ class Declaration:
 
 
 def page() -> str:
-    """Every export of the kit with its documentation, in the order in which the kit's index names them."""
+    """Every export of the kit with its documentation: those of its index, in its order, then those of its other entries."""
     with tempfile.TemporaryDirectory() as folder:
         command = [str(KIT / "node_modules/.bin/tsc"), "-p", "tsconfig.build.json", "--emitDeclarationOnly"]
         subprocess.run([*command, "--declarationMap", "false", "--outDir", folder], cwd=KIT, check=True)
         found = list(exports(Path(folder)))
+        for entry in ENTRIES:
+            found += [*declarations((Path(folder) / f"{entry}.d.ts").read_text()), *exports(Path(folder), entry)]
     parts = ["# TypeScript reference", _HEAD]
     parts += ["\n\n".join(filter(None, (f"## {one.name}", one.text, f"```ts\n{one.code}\n```"))) for one in found]
     return "\n\n".join(parts) + "\n"
 
 
 _HEAD: Final = (
-    "All that `@waybill/dapp` exports. [The TypeScript page](../typescript.md) shows how it is used; amounts are in wei, times in"
+    "All that `@waybill/dapp` exports, and at the end what `@waybill/dapp/element` and `@waybill/dapp/react` do. [The TypeScript page](../typescript.md) shows how it is used; amounts are in wei, times in"
     " Unix seconds, unless a name says otherwise."
 )
 
 
-def exports(folder: Path) -> Iterator[Declaration]:
-    """What index.d.ts exports.
+def exports(folder: Path, entry: str = "index") -> Iterator[Declaration]:
+    """What a module exports from others.
 
     Args:
         folder: the declarations, one file for each module.
+        entry: the module.
 
     Raises:
         ValueError: an export has no declaration.
     """
-    for names, module in _EXPORT.findall((folder / "index.d.ts").read_text()):
+    for names, module in _EXPORT.findall((folder / f"{entry}.d.ts").read_text()):
         if module == "abi/index":
             yield from abis(names)
             continue

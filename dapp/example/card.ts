@@ -81,17 +81,14 @@ export class Card {
     this.#gmps.replaceChildren(...progress.gmps.map(gmpRow));
     this.#timeline.replaceChildren(...timelineRows(progress.timeline));
     this.#act.show(progress);
-    if (progress.state === "STALLED" && this.root.dataset.offered !== "true") this.#offerRetry(progress.gmps);
+    if (progress.state === "STALLED" && this.root.dataset.offered !== "true") this.#offerRetry(progress);
     this.#retry.hidden = !canBeRetried;
   }
 
-  /** Chooses GMPs that have not been tried, and opens the choice once; what a person then changes stays. */
-  #offerRetry(gmps: readonly GmpProgress[]): void {
-    const offered = gmpsOf(this.#waybill().deployment.chain(this.#message.sourceChain));
-    const tried = gmps.filter(({ attempts, counts }) => attempts.length > 0 || counts).map(({ gmp }) => gmp);
-    const untried = offered.filter((gmp) => !tried.includes(gmp));
-    const silent = gmps.filter(({ counts }) => !counts).map(({ gmp }) => gmp);
-    this.#fees.offer(offered, untried.length > 0 ? untried.slice(0, 1) : silent);
+  /** Chooses the GMPs that the kit would retry over, and opens the choice once; what a person then changes stays. */
+  #offerRetry(progress: Progress): void {
+    const waybill = this.#waybill();
+    this.#fees.offer(gmpsOf(waybill.deployment.chain(this.#message.sourceChain)), waybill.gmpsToRetry(progress));
     this.root.dataset.offered = "true";
     this.#retry.open = true;
     this.#quote();

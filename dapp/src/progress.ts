@@ -139,6 +139,23 @@ export function judge(seen: Observation, stallAfter: number): Progress {
   };
 }
 
+/**
+ * The GMPs to retry a message over: as many as it lacks for its quorum. First come those that were not tried, then those
+ * that are silent, last those that refused it.
+ *
+ * @param usable the GMPs of its lane.
+ */
+export function gmpsToRetry({ gmps, receipts, quorum }: Progress, usable: readonly Gmp[]): readonly Gmp[] {
+  const known = new Map(gmps.map((entry) => [entry.gmp, entry]));
+  const rank = (gmp: Gmp): number => {
+    const entry = known.get(gmp);
+    if (!entry) return 0;
+    return entry.attempts.length > 0 ? 1 : 2;
+  };
+  const open = usable.filter((gmp) => !known.get(gmp)?.counts);
+  return open.toSorted((one, other) => rank(one) - rank(other)).slice(0, Math.max(1, quorum - receipts));
+}
+
 interface Measures {
   readonly quorum: number;
   readonly gmps: readonly GmpProgress[];

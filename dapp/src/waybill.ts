@@ -5,7 +5,7 @@ import type { Hex, TransactionReceipt } from "viem";
 import { cancellationOf, reportOf } from "./about.ts";
 import { type ChainReader, type ClientOf, openChains } from "./chains.ts";
 import type { ChainDeployment, Deployment } from "./deployment.ts";
-import { DeploymentError } from "./deployment.ts";
+import { DeploymentError, gmpsOf } from "./deployment.ts";
 import { WalletError } from "./errors.ts";
 import type { Gmp } from "./gmps.ts";
 import { find, findByTransaction, type Found } from "./lookup.ts";
@@ -13,7 +13,7 @@ import type { Message } from "./message.ts";
 import * as sending from "./sending.ts";
 import type { Wallet } from "./wallets.ts";
 import { watch, type WatchOptions } from "./watch.ts";
-import type { Progress } from "./progress.ts";
+import { gmpsToRetry, type Progress } from "./progress.ts";
 
 export interface WaybillOptions {
   /** Signs; without one everything can be read and nothing sent. */
@@ -74,6 +74,13 @@ export class Waybill {
   async retryRoute(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
     const [source, destination] = [this.#chain(message.sourceChain), this.#chain(message.destinationChain)];
     return sending.retryRoute(source, destination, this.#signer(), message, gmps, options);
+  }
+
+  /** The GMPs to retry a message over: as many as it lacks, first those that were not tried. */
+  gmpsToRetry(progress: Progress): readonly Gmp[] {
+    const { sourceChain, destinationChain } = progress.message;
+    const [source, destination] = [this.deployment.chain(sourceChain), this.deployment.chain(destinationChain)];
+    return gmpsToRetry(progress, gmpsOf(source).filter((gmp) => destination.adapters[gmp]));
   }
 
   /** Pays for a message that was created without its fee, over the GMPs that its sender chose. Throws as {@link route}. */

@@ -8,8 +8,9 @@ import { stringToHex } from "viem";
 
 import { Deployment, localWallet, Waybill } from "@waybill/dapp";
 import { serveExample } from "../example/server.ts";
-import { launchChromium, TestWallet } from "./browser.ts";
+import { launchChromium, observe, TestWallet } from "./browser.ts";
 import { type Devnet, startDevnet } from "./devnet.ts";
+import { embeddingPage, serveForeign } from "./foreign.ts";
 import { testAccount } from "./network.ts";
 
 const SCREENS = fileURLToPath(new URL("../../build/screens/", import.meta.url));
@@ -71,6 +72,41 @@ test("over real GMPs and the relayer, a person connects in the browser, sends, a
   } finally {
     await browser.close();
     await example.stop();
+  }
+});
+
+test("over real GMPs and the relayer, a stalled message in a foreign page is retried with the keyboard alone, and executed", async () => {
+  const waybill = new Waybill(deployment, { wallet: localWallet(PERSON), pollingInterval: 250 });
+  const recipient = deployment.chain("beta").examples.inbox!;
+  const request = { source: "alpha", destination: "beta", recipient, payload: stringToHex("embedded") } as const;
+  const { id } = await waybill.route({ ...request, gmps: ["hyperlane", "wormhole"], quorum: 2 });
+  const files = await embeddingPage(id, devnet.file);
+  const foreign = await serveForeign({ ...files, "/": files["/"]!.replace('stall-after="60"', 'stall-after="3"') }, deployment);
+  const browser = await launchChromium();
+  try {
+    const context = await browser.newContext();
+    context.setDefaultTimeout(PATIENCE);
+    await new TestWallet(PERSON, new Map(deployment.chains.map(({ chainId, rpcUrls }) => [chainId, rpcUrls[0]!]))).inject(context);
+    const page = await context.newPage();
+    const observed = observe(page);
+    await page.goto(foreign.url);
+    const element = page.locator("waybill-message");
+    await element.getByText(/nothing of wormhole/).waitFor();
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement!.shadowRoot!.activeElement!.textContent), "Retry over axelar");
+    await page.keyboard.press("Enter");
+    await element.locator('[part~="EXECUTED"]').waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement!.localName), "waybill-message", "the focus stays where the button was");
+    let asked = 0;
+    await element.evaluate((node) => node.remove());
+    await page.waitForTimeout(500); // what was on its way
+    page.on("request", () => (asked += 1));
+    await page.waitForTimeout(3_000);
+    assert.equal(asked, 0);
+    assert.deepEqual(observed.errors, []);
+  } finally {
+    await browser.close();
+    await foreign.stop();
   }
 });
 

@@ -14,6 +14,7 @@ import { build } from "esbuild";
 
 import { routerAbi } from "@waybill/dapp";
 import { factsOf } from "../src/facts.ts";
+import { readmeBlocks } from "./foreign.ts";
 import { TestNetwork } from "./network.ts";
 
 const run = promisify(execFile);
@@ -58,6 +59,7 @@ test("N1: the packed kit compiles and runs the README's code beside another viem
   assert.deepEqual([description.private, description.dependencies], [undefined, undefined]);
   const installed = await run("npm", ["ls", "viem", "--all", "--parseable"], { cwd: root });
   assert.equal(installed.stdout.trim().split("\n").length, 1, "viem is the dApp's own, and there is no other");
+  assert.ok(!(await readdir(join(root, "node_modules"))).includes("react"), "who does not use React does not get it");
   const readme = await readFile(join(root, "node_modules/@waybill/dapp/README.md"), "utf8");
   assert.match(readme, /^## Install$/m);
   const blocks = [...readme.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => match[1]!);
@@ -75,6 +77,39 @@ test("N1: the kit installs from its folder, which has been built by nobody", { t
     const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: root });
     assert.equal(stdout.trim(), "function", name);
   }
+});
+
+test("the element and the React hook of the packed kit load, and compile in a dApp of its own", { timeout: 240_000 }, async () => {
+  const react = ["react", "@types/react"].map((name) => join(PACKAGE, "node_modules", name));
+  const root = await project("embedding", tarball, "viem", ...react);
+  const script = `
+    import { WaybillMessageElement } from "@waybill/dapp/element";
+    import { useWaybillMessage } from "@waybill/dapp/react";
+    console.log(typeof WaybillMessageElement, typeof useWaybillMessage);`;
+  const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: root });
+  assert.equal(stdout.trim(), "function function", "on a server, where there are no elements");
+  await writeFile(join(root, "transfer.tsx"), readmeBlocks("tsx")[0]!);
+  const typed = `
+    import "@waybill/dapp/element";
+    import type { WaybillMessageEvents } from "@waybill/dapp/element";
+    const shown = document.querySelector("waybill-message")!;
+    shown.provider = { request: async () => undefined };
+    shown.addEventListener("waybill-error", (event) => (event as WaybillMessageEvents["waybill-error"]).detail.message);
+    // @ts-expect-error a wallet is no text
+    shown.wallet = "0x";`;
+  await writeFile(join(root, "page.ts"), typed);
+  await compile(root);
+});
+
+test("the element is at most 60 KB gzipped, with the kit and viem in it, and a bundler keeps it", async () => {
+  const element = await bundle('import "@waybill/dapp/element"');
+  assert.match(new TextDecoder().decode(element), /waybill-message/);
+  const size = gzipSync(element).length;
+  assert.ok(size < 60_000, `the element is ${size} bytes gzipped`);
+  const kit = gzipSync(await bundle('export { Waybill, Deployment, connectWallet } from "@waybill/dapp"')).length;
+  assert.ok(kit < 60_000 && kit > 30_000, `the kit with a browser's wallet is ${kit} bytes gzipped`);
+  const hook = gzipSync(await bundle('export * from "@waybill/dapp/react"', ["react"])).length;
+  assert.ok(hook < 60_000, `the hook is ${hook} bytes gzipped`);
 });
 
 test("E10: a bundler keeps of the kit what is imported, and viem only where it is used", async () => {
@@ -100,9 +135,9 @@ test("the kit loads where a project requires it, too", async () => {
 });
 
 async function compile(root: string): Promise<void> {
-  const options = { target: "es2022", lib: ["es2023", "dom"], module: "nodenext", strict: true, skipLibCheck: true };
+  const options = { target: "es2022", lib: ["es2023", "dom"], module: "nodenext", jsx: "react-jsx", strict: true, skipLibCheck: true };
   const types = { typeRoots: [join(PACKAGE, "node_modules/@types")], types: ["node"] };
-  await writeFile(join(root, "tsconfig.json"), JSON.stringify({ compilerOptions: { ...options, ...types }, include: ["*.ts"] }));
+  await writeFile(join(root, "tsconfig.json"), JSON.stringify({ compilerOptions: { ...options, ...types }, include: ["*.ts", "*.tsx"] }));
   await run(join(PACKAGE, "node_modules/.bin/tsc"), ["--project", root], { cwd: root }).catch((error: { stdout: string }) => {
     throw new Error(error.stdout);
   });

@@ -20,16 +20,16 @@ test("the built package is imported by plain Node, with types beside it", async 
   assert.equal(stdout.trim(), `function 0x00010000010114${"11".repeat(20)} true`);
 });
 
-test("every TypeScript block of the README passes the type checker", async () => {
+test("every TypeScript and React block of the README passes the type checker", async () => {
   const readme = await readFile(`${PACKAGE}README.md`, "utf8");
-  const blocks = [...readme.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => match[1]!);
-  assert.ok(blocks.length >= 5);
+  const blocks = [...readme.matchAll(/^```(tsx?)\n([\s\S]*?)^```$/gm)].map((match) => [match[1]!, match[2]!] as const);
+  assert.ok(blocks.length >= 6);
   // Below the package, so that its own name leads to it.
   const folder = `${PACKAGE}dist-readme/`;
   try {
     await mkdir(folder, { recursive: true });
-    await writeFile(`${folder}tsconfig.json`, JSON.stringify({ extends: "../tsconfig.json", include: ["*.ts"] }));
-    await Promise.all(blocks.map((block, index) => writeFile(`${folder}block-${index + 1}.ts`, block)));
+    await writeFile(`${folder}tsconfig.json`, JSON.stringify({ extends: "../tsconfig.json", compilerOptions: { jsx: "react-jsx" }, include: ["*"] }));
+    await Promise.all(blocks.map(([language, block], index) => writeFile(`${folder}block-${index + 1}.${language}`, block)));
     await run(`${PACKAGE}node_modules/.bin/tsc`, ["--project", folder]);
   } finally {
     await rm(folder, { recursive: true, force: true });

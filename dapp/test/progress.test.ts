@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { type Hex, zeroHash } from "viem";
 
 import { type Fact, type Gmp, Kind, type Message, messageId, type State, STATES } from "@waybill/dapp";
-import { judge, type Observation } from "../src/progress.ts";
+import { gmpsToRetry, judge, type Observation } from "../src/progress.ts";
 
 const MESSAGE: Message = {
   sourceChain: 1n,
@@ -110,4 +110,15 @@ test("the states are those of the rest of Waybill", () => {
   const python = readFileSync(new URL("../../bridge/protocol/status.py", import.meta.url), "utf8");
   const words = [...python.matchAll(/^ {4}([A-Z_]+) = "\1"$/gm)].map((match) => match[1]);
   assert.deepEqual([...STATES], words);
+});
+
+test("a retry goes over as many GMPs as the message lacks: untried ones first, then silent ones, then those that refused it", () => {
+  const failed = fact({ type: "dispatchFailed", attempt: 0, gmp: "ccip", reason: "no" });
+  const lane: readonly Gmp[] = ["ccip", "hyperlane", "axelar", "wormhole", "layerzero"];
+  const over = (changes: Partial<Observation>, usable = lane) => gmpsToRetry(judge(observe({ facts: [routed, failed], ...changes }), 60), usable);
+  assert.deepEqual(over({}), ["wormhole", "layerzero"]);
+  assert.deepEqual(over({ valid: new Set(["hyperlane"]), validCount: 1 }), ["wormhole"]);
+  assert.deepEqual(over({ valid: new Set(["hyperlane"]), validCount: 1 }, ["ccip", "hyperlane", "axelar"]), ["axelar"]);
+  assert.deepEqual(over({}, ["ccip", "hyperlane"]), ["hyperlane", "ccip"]);
+  assert.deepEqual(over({}, []), []);
 });

@@ -37,6 +37,9 @@ ELSEWHERE: Final = {
     ("docs/add-an-adapter.md", "solidity"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/indexing.md", "python"): "run by tests/unit/indexer/test_documentation.py",
     ("dapp/README.md", "ts"): "checked by dapp/test/package.test.ts; what the functions call is tested beside it",
+    ("dapp/README.md", "tsx"): "checked by dapp/test/package.test.ts, run by dapp/test/embedded.test.ts",
+    ("dapp/README.md", "html"): "served as it is by dapp/test/embedded.test.ts",
+    ("dapp/README.md", "js"): "run by dapp/test/embedded.test.ts",
     (
         "docs/operate/cluster.md",
         "",

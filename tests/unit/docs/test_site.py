@@ -73,6 +73,7 @@ def test_the_site_has_a_page_of_the_kit_and_its_whole_reference(site: Path) -> N
     exported = re.findall(r"\b(?:type )?(\w+),?\s", " ".join(re.findall(r"\{([^}]*)\}", index)) + " ")
     names = {name for name in exported if name != "type"}
     assert {"Waybill", "localWallet", "Progress", "decodeRevert", "routerAbi"} <= names
+    names |= {"WaybillMessageElement", "WaybillMessageEvents", "useWaybillMessage", "MessageStatus"}
     for name in names:
         assert f'<section id="{name.lower().replace("_", "-")}' in reference, name
     said = html.unescape(re.sub(r"<[^>]+>", "", reference))
