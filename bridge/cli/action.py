@@ -19,9 +19,10 @@ from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
 from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
-from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, due_steps
+from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
 from bridge.evm.chain import EvmChain
-from bridge.queries.actions import NEWEST, FoundAction, action_value, retriable, summary_value
+from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, retriable
+from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
 from bridge.settings import check_chains
 
@@ -42,24 +43,33 @@ def list_actions(
 ) -> None:
     """List the newest actions of the coordinators that the settings name, with each participant's state.
 
+    Ends with 1 if a coordinator's chain does not answer. The actions of the others are listed all the same.
+
     Example: waybill action list
     """
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
 
-    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> list[Action]:
+    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Answers[Action]:
         return await reader.newest(limit)
 
-    value = [summary_value(action, deployment) for action in asyncio.run(_ask(workspace, read))]
+    read_now = asyncio.run(_ask(workspace, read))
+    found = action_list(read_now, deployment)
     rows = [
         [
             *(one["actionId"], one["chain"], one["level"], one["state"]),
             ", ".join(f"{part['chain']} {part['state']}" for part in one["participants"]),
         ]
-        for one in value
+        for one in found.values
     ]
     drawn = table(None, ["action", "on", "level", "state", "participants, as the coordinator has them"], rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no actions yet"))
+    none = "no actions on the chains that answer" if found.silent else "no actions yet"
+    result(list(found.values), as_json=as_json, render=lambda console: console.print(drawn if rows else none))
+    for coordinator, problem in read_now.problems.items():
+        name = chain_name(deployment, coordinator.chain)
+        progress(f"the actions of coordinator {coordinator.address} on {name} are missing: {problem}")
+    if found.silent:
+        raise SystemExit(ExitCode.FAILED)
 
 
 @app.command()

@@ -24,7 +24,7 @@ from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
 from bridge.domain.spending import ether
 from bridge.evm.actions import ActionReader
-from bridge.queries.actions import by_state
+from bridge.queries.actions import by_state, silent_chains
 from bridge.queries.lanes import chain_name, gmp_name, lane_name
 from bridge.queries.messages import divergence_value
 from bridge.service.connections import connected
@@ -90,7 +90,11 @@ def report(
     if html:
         html.write_text(report_page(found, chain, time.time(), actions))
         progress(f"written: {html}")
-    value = {**_value(found, requested), "actions": actions}
+    value = {
+        **_value(found, requested),
+        "actions": None if actions is None else actions.by_state,
+        "actionsMissingOf": [] if actions is None else actions.silent,
+    }
     damaged = [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]
     failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
     fresh.answer(
@@ -195,17 +199,26 @@ class Section:
     bars: Sequence[tuple[str, float, float]] = ()
 
 
-def actions_of(workspace: Workspace) -> dict[str, int] | None:
-    """How many atomic actions are in each state, as the coordinators' chains say; None if they do not, or none is named."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionCounts:
+    """How many atomic actions are in each state."""
+
+    by_state: Mapping[str, int]
+    silent: Sequence[str] = ()  # chains that gave no answer: the actions of their coordinators are not counted
+
+
+def actions_of(workspace: Workspace) -> ActionCounts | None:
+    """Counts atomic actions, as far as the coordinators' chains answer; None if none does, or no coordinator is named."""
     deployment, settings = workspace.deployment(), workspace.settings()
     coordinators = settings.actions.named(deployment)
     if not coordinators:
         return None
 
-    async def read() -> dict[str, int]:
+    async def read() -> ActionCounts:
         chain_ids = {one.chain for one in coordinators}
         async with connected(deployment, settings, chain_ids, eager=False) as chains:
-            return by_state(await ActionReader(deployment, chains, coordinators).states(_ACTIONS))
+            states = await ActionReader(deployment, chains, coordinators).states(_ACTIONS)
+        return ActionCounts(by_state=by_state(states.given), silent=silent_chains(states, deployment))
 
     try:
         return asyncio.run(read())
@@ -214,7 +227,7 @@ def actions_of(workspace: Workspace) -> dict[str, int] | None:
         return None
 
 
-def report_facts(found: Report, actions: Mapping[str, int] | None) -> dict[str, str]:
+def report_facts(found: Report, actions: ActionCounts | None) -> dict[str, str]:
     """The report's single figures by their names."""
     retries = found.retries
     return {
@@ -233,8 +246,9 @@ def report_facts(found: Report, actions: Mapping[str, int] | None) -> dict[str, 
     }
 
 
-def _counted(actions: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {state}" for state, count in actions.items()) or "0"
+def _counted(actions: ActionCounts) -> str:
+    counted = ", ".join(f"{count} {state}" for state, count in actions.by_state.items()) or "0"
+    return f"{counted}; without {' and '.join(actions.silent)}, no answer" if actions.silent else counted
 
 
 def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
@@ -360,7 +374,7 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
     ]
 
 
-def _draw(console: Console, found: Report, chain: Callable[[int], str], actions: Mapping[str, int] | None) -> None:
+def _draw(console: Console, found: Report, chain: Callable[[int], str], actions: ActionCounts | None) -> None:
     console.print(facts(report_facts(found, actions)))
     if found.not_counted:
         console.print(
@@ -379,9 +393,7 @@ def _draw(console: Console, found: Report, chain: Callable[[int], str], actions:
         console.print(escaped(f"DIVERGED {item.kind} {about} {item.evidence}"))
 
 
-def report_page(
-    found: Report, chain: Callable[[int], str], now: float, actions: Mapping[str, int] | None = None
-) -> str:
+def report_page(found: Report, chain: Callable[[int], str], now: float, actions: ActionCounts | None = None) -> str:
     """The report as one page that needs nothing else: no script, no request, plots as SVG within it.
 
     Args:

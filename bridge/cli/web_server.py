@@ -30,7 +30,7 @@ from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment, Spending
-from bridge.queries.actions import NEWEST, FoundAction, summary_value
+from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
 from bridge.queries.incidents import incident_value
 from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
@@ -265,8 +265,8 @@ def _trust(workspace: Workspace) -> Callable[[str], dict[str, Any]]:
     return ask
 
 
-async def _newest_actions(reader: ActionReader, deployment: Deployment) -> list[dict[str, Any]]:
-    return [summary_value(action, deployment) for action in await reader.newest(NEWEST)]
+async def _newest_actions(reader: ActionReader, deployment: Deployment) -> ActionList:
+    return action_list(await reader.newest(NEWEST), deployment)
 
 
 async def _one_action(action_id: bytes, reader: ActionReader, _: Deployment) -> FoundAction | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from eth_abi.abi import decode, encode
 from eth_utils import keccak
@@ -61,6 +61,17 @@ class Coordinator:
 
     chain: int
     address: str
+
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers(Generic[_Answer]):
+    """What was read from the coordinators whose chains answer, and why nothing was from the others."""
+
+    given: Sequence[_Answer]
+    problems: Mapping[Coordinator, TransientError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +217,8 @@ def _window(values: Sequence[int]) -> Window:
 class ActionReader:
     """Reads the actions of some coordinators, and what their participants have on record.
 
-    Methods raise `UnansweredError` if a coordinator's chain gives no answer. A participant's chain that gives none is named in
-    its branch instead: an action is shown while one of its chains is down.
+    Methods raise `UnansweredError` if a coordinator's chain gives no answer; those about all coordinators, if none does.
+    A participant's chain that gives none is named in its branch instead: an action is shown while one of its chains is down.
     """
 
     def __init__(
@@ -225,24 +236,39 @@ class ActionReader:
         """The action with that number, without its participants' records; None if there is none (any more)."""
         return await self._action(coordinator, bytes(await self._ask(coordinator, "actionIdOf", number)))
 
-    async def newest(self, limit: int) -> list[Action]:
-        """The newest actions of each coordinator, without their participants' records."""
-        found: list[Action] = []
-        for coordinator in self.coordinators:
-            count = await self.count(coordinator)
-            numbers = range(count, max(0, count - limit), -1)
-            read = await asyncio.gather(*(self.at(coordinator, number) for number in numbers))
-            found += [action for action in read if action is not None]
-        return sorted(found, key=lambda action: action.begun_at, reverse=True)[:limit]
+    async def newest(self, limit: int) -> Answers[Action]:
+        """The newest actions of all coordinators together, without their participants' records."""
+        read = await self._of_each(limit, self.at)
+        found = sorted(filter(None, read.given), key=lambda action: action.begun_at, reverse=True)
+        return Answers(given=found[:limit], problems=read.problems)
 
-    async def states(self, limit: int) -> list[ActionState]:
+    async def states(self, limit: int) -> Answers[ActionState]:
         """The states of the newest actions of each coordinator: cheaper than the actions themselves."""
-        found: list[ActionState] = []
-        for coordinator in self.coordinators:
-            count = await self.count(coordinator)
-            numbers = range(count, max(0, count - limit), -1)
-            found += await asyncio.gather(*(self._state(coordinator, number) for number in numbers))
-        return [state for state in found if state is not ActionState.NONE]
+        read = await self._of_each(limit, self._state)
+        return Answers(given=[state for state in read.given if state is not ActionState.NONE], problems=read.problems)
+
+    async def _of_each(self, limit: int, read: Callable[[Coordinator, int], Awaitable[_Answer]]) -> Answers[_Answer]:
+        """What is read of each coordinator's newest actions. All coordinators are asked at once.
+
+        Raises:
+            UnansweredError: none of them answers.
+        """
+
+        async def read_newest(coordinator: Coordinator) -> Sequence[_Answer] | TransientError:
+            try:
+                count = await self.count(coordinator)
+                numbers = range(count, max(0, count - limit), -1)
+                return await asyncio.gather(*(read(coordinator, number) for number in numbers))
+            except TransientError as error:
+                return error
+
+        told = await asyncio.gather(*map(read_newest, self.coordinators))
+        pairs = list(zip(self.coordinators, told, strict=True))
+        problems = {coordinator: answer for coordinator, answer in pairs if isinstance(answer, TransientError)}
+        if problems and len(problems) == len(pairs):
+            raise next(iter(problems.values()))
+        given = [one for _, answer in pairs if not isinstance(answer, TransientError) for one in answer]
+        return Answers(given=given, problems=problems)
 
     async def _state(self, coordinator: Coordinator, number: int) -> ActionState:
         action_id = await self._ask(coordinator, "actionIdOf", number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
 from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
-from bridge.evm.actions import NOTHING_ELSE, OnSubject, due_steps
+from bridge.evm.actions import NOTHING_ELSE, Answers, OnSubject, due_steps
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.status import Status
@@ -45,6 +45,14 @@ class FoundAction:
 
     action: Action
     on_subject: OnSubject = NOTHING_ELSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionList:
+    """The newest actions, for JSON."""
+
+    values: Sequence[dict[str, Any]]
+    silent: Sequence[str] = ()  # chains that gave no answer: the actions of their coordinators are missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +207,18 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
         "begunAt": action.begun_at,
         "decidedAt": action.decided_at or None,
     }
+
+
+def action_list(read: Answers[Action], deployment: Deployment) -> ActionList:
+    """What coordinators said of their newest actions, and which chains gave no answer."""
+    return ActionList(
+        values=[summary_value(action, deployment) for action in read.given], silent=silent_chains(read, deployment)
+    )
+
+
+def silent_chains(read: Answers[Any], deployment: Deployment) -> tuple[str, ...]:
+    """The names of the coordinators' chains that gave no answer."""
+    return tuple(sorted({chain_name(deployment, coordinator.chain) for coordinator in read.problems}))
 
 
 def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:

@@ -580,7 +580,8 @@ class Explorer:
         found, problem = self._asked(self.actions)
         return self.page(
             "actions.html",
-            actions=found.value or [] if found else None,
+            actions=found.value.values if found and found.value else [] if found else None,
+            silent=found.value.silent if found and found.value else (),
             problem=problem,
             action_tones=ACTION_TONES,
             command=self.sources.command("waybill action list"),
@@ -762,7 +763,7 @@ class Explorer:
     def _action_ids(self) -> list[str]:
         """The ids of the newest actions, as far as the chains say them in time."""
         found, _ = self._asked(self.actions)
-        return [one["actionId"] for one in (found.value or [] if found else [])]
+        return [one["actionId"] for one in (found.value.values if found and found.value else ())]
 
     def network(self) -> Response:
         """The deployments file as a visitor's browser may have it: with the public RPC URLs only."""

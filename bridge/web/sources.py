@@ -14,7 +14,7 @@ from bridge.domain.webhooks import Webhooks
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
-from bridge.queries.actions import FoundAction
+from bridge.queries.actions import ActionList, FoundAction
 from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
 from bridge.web.payload import PayloadAbi
@@ -40,8 +40,8 @@ class Sources:
     trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None
     """Whom a lane such as ``alpha:beta`` trusts, as `bridge.queries.trust.lane_value`; asks the chains. Raises `TransientError`."""
 
-    actions: Callable[[], list[dict[str, Any]] | None] = lambda: None
-    """The newest atomic actions, as `bridge.queries.actions.summary_value`; asks the chains, and raises as `trust` does."""
+    actions: Callable[[], ActionList | None] = lambda: None
+    """The newest atomic actions; asks the chains, and raises as `trust` does."""
 
     action: Callable[[bytes], FoundAction | None] = lambda _id: None
     """One action with its participants, and those on the same subject; None if no coordinator knows it."""

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.cli.report import report_page
+from bridge.cli.report import ActionCounts, report_page
 from indexer.jobs import report as job
 from indexer.jobs.report import make_report
 from indexer.lake.lake_tables import latencies
@@ -322,6 +322,11 @@ def test_the_page_asks_for_nothing_from_anywhere_and_shows_what_the_report_says(
     assert page.count("<svg") == 2
     assert "EXECUTED_TWICE" in page
     assert "1970-01-12" in page
+
+
+def test_the_report_says_whose_actions_are_not_counted(reader: IndexReader) -> None:
+    counts = ActionCounts(by_state={"COMMITTED": 2, "ABORTED": 1}, silent=["beta"])
+    assert "2 COMMITTED, 1 ABORTED; without beta, no answer" in report_page(make_report(reader), str, START, counts)
 
 
 def test_the_names_of_bars_are_shown_whole_however_long_chains_are_called(reader: IndexReader) -> None:

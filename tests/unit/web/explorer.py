@@ -19,7 +19,7 @@ from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.protocol.message import Message
-from bridge.queries.actions import FoundAction
+from bridge.queries.actions import ActionList, FoundAction
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi
@@ -136,7 +136,7 @@ class World:
         dead_letters: Callable[[], DeadLetterLog | None] = lambda: None,
         incidents: Callable[[], list[dict[str, Any]]] = list,
         trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None,
-        actions: Callable[[], list[dict[str, Any]] | None] = lambda: None,
+        actions: Callable[[], ActionList | None] = lambda: None,
         action: Callable[[bytes], FoundAction | None] = lambda _id: None,
         coordinators: Collection[Coordinator] = (),
         payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys,

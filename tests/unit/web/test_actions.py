@@ -9,7 +9,7 @@ from bridge.domain.ports import UnansweredError
 from bridge.evm.actions import OnSubject
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.status import Status
-from bridge.queries.actions import FoundAction, summary_value
+from bridge.queries.actions import ActionList, FoundAction, summary_value
 from tests.support.actions import ACTION_ID, action, branch, participation
 from tests.support.phases import COORDINATOR, PARTICIPANTS, action_id_of, freeze, instruction, reply
 from tests.unit.indexer.logs import ALPHA, BETA
@@ -60,18 +60,27 @@ def test_commands_name_the_network(world: World) -> None:
 
 def test_the_list_has_each_action_with_its_participants(world: World) -> None:
     value = summary_value(stuck(), deployment())
-    page = world.explorer(actions=lambda: [value]).get("/actions")
+    page = world.explorer(actions=lambda: ActionList(values=[value])).get("/actions")
     assert f'href="{PAGE}"' in page.text
     said = text_of(page.text)
     assert "beta applied (nothing) , beta diverged (nothing)" in said
     assert "all or nothing" in said
-    explorer = world.explorer(actions=lambda: [value])
+    explorer = world.explorer(actions=lambda: ActionList(values=[value]))
     assert explorer.get("/search", params={"q": ACTION_ID.hex()}).headers["location"] == PAGE
     assert explorer.get("/search", params={"q": "ab" * 32}).status_code == 404
     aborted = summary_value(action(branch(0, BETA, BranchState.RELEASED), chain=ALPHA), deployment())
-    said = text_of(world.explorer(actions=lambda: [aborted]).get("/actions").text)
+    said = text_of(world.explorer(actions=lambda: ActionList(values=[aborted])).get("/actions").text)
     assert "beta unchanged, its lock is released" in said, "not that its subject is"
-    assert "begun an action yet" in text_of(world.explorer(actions=list).get("/actions").text)
+    assert "begun an action yet" in text_of(world.explorer(actions=lambda: ActionList(values=[])).get("/actions").text)
+
+
+def test_the_list_says_which_chain_is_missing_and_has_the_actions_of_the_others(world: World) -> None:
+    value = summary_value(stuck(), deployment())
+    said = text_of(world.explorer(actions=lambda: ActionList(values=[value], silent=["beta"])).get("/actions").text)
+    assert "beta does not answer: the actions of its coordinators are missing." in said
+    assert "beta applied" in said
+    said = text_of(world.explorer(actions=lambda: ActionList(values=[], silent=["beta"])).get("/actions").text)
+    assert "No coordinator that answers has begun an action yet." in said
 
 
 def test_chains_that_do_not_answer_and_ids_that_nobody_knows(world: World) -> None:
