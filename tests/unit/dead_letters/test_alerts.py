@@ -241,6 +241,8 @@ async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(ho
 class ParameterChain:
     """A chain with a Parameters contract and a router, as far as they are asked."""
 
+    chain_id = 1
+
     def __init__(self, values: dict[bytes, int], owner: str = STRANGER.address) -> None:
         self.values = values
         self.owner = owner

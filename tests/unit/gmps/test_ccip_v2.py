@@ -10,7 +10,7 @@ import structlog
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.domain.ports import Log
+from bridge.domain.ports import Log, TransientError
 from bridge.gmps.ccip.adapter import CcipContracts
 from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, CcipMessageV2
 from bridge.protocol.addresses import to_bytes32
@@ -76,6 +76,19 @@ def test_a_chain_with_lanes_of_both_versions_is_watched_at_both_on_ramps() -> No
     assert relayer.watch(ALPHA).addresses == (CcipContracts.of(SOURCE).on_ramp_v1, other)
     (found,) = relayer.dispatches(ALPHA, [replace(sent(packed()), address=other)])
     assert found.envelope == ENVELOPE
+
+
+def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message_of_it_comes() -> None:
+    other = address("on-ramp of 2.0")
+    without = {key: value for key, value in SOURCE.gmps["ccip"].items() if key not in ("onRamp", "offRamp")}
+    gmps = {**SOURCE.gmps, "ccip": {**without, "onRampV2": other}}
+    newer = DEPLOYMENT.model_copy(update={"chains": (SOURCE.model_copy(update={"gmps": gmps}), DESTINATION)})
+    relayer = adapter(Gmp.CCIP, newer)
+    assert relayer.watch(ALPHA).addresses == (other,)
+    (found,) = relayer.dispatches(ALPHA, [replace(sent(packed()), address=other)])
+    assert found.envelope == ENVELOPE
+    with pytest.raises(TransientError, match=r"has no gmps\.ccip\.offRamp, .* `waybill deploy` writes it"):
+        _ = CcipContracts.of(newer.chain(ALPHA)).off_ramp_v1
 
 
 @pytest.mark.parametrize(
