@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import orjson
+import pyarrow as pa
 import structlog
 from deltalake.exceptions import CommitFailedError
 from pyspark.errors import StreamingQueryException
@@ -49,6 +50,7 @@ from indexer.store.store import Store
 log = structlog.get_logger(__name__)
 
 _TICK: Final = 1  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
+_LANE: Final = ("chain_id", "source_chain", "destination_chain")  # columns of an event that say which lane it is of
 _LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
 _STEADY: Final = 20.0  # seconds for which a stream runs without a batch, after which Spark is taken to work
 _LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
@@ -81,6 +83,7 @@ class Stream:
         self._promoted_at = time.monotonic()
         self._maintained_at = time.monotonic()
         self._limits_at = float("-inf")
+        self._lanes: set[tuple[object, ...]] = set()
         self._failure: IndexerError | None = None
         self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
@@ -146,6 +149,7 @@ class Stream:
     def _start(self, *, once: bool = False) -> StreamingQuery:
         """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
         forget(self._settings.folder.checkpoint)
+        set_limits(self._store.engine, self._settings.stall)
         positions = options.encode_positions(where_to_begin(self._chains, self._store))
         rows = (
             self._spark.readStream.format(evm.FORMAT)
@@ -188,6 +192,7 @@ class Stream:
         try:
             batch = Batch.from_source(rows.toArrow())
             self._store.apply(batch.events, batch.ranges)
+            self._set_limits_of_new_lanes(batch.events)
             if batch.halted:
                 self._note_halts(batch.halted)
             request_retries(self._store.engine, self._settings.stall, self._clock())
@@ -214,6 +219,13 @@ class Stream:
                 continue
             if violation is not None:
                 mark(self._store, violation, self._clock())
+
+    def _set_limits_of_new_lanes(self, events: pa.Table) -> None:
+        """Before a lane's first messages are judged: limits are written for lanes that have messages."""
+        lanes = set(zip(*(events[name].to_pylist() for name in _LANE), strict=True))
+        if not lanes <= self._lanes:
+            set_limits(self._store.engine, self._settings.stall)
+            self._lanes |= lanes
 
     def _set_limits_now_and_then(self) -> None:
         if time.monotonic() - self._limits_at >= _LIMITS_EVERY:

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.rpc.answers import RpcError, WrongChainError
 from indexer.jobs.index import check_chains
@@ -165,6 +166,20 @@ def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_aga
             chain.let_pass(100)
         world.until(lambda: len(requested()) == 2, "a second request after the retry's own deadline")
     assert requested() == [(overdue.id, 1), (overdue.id, 2)]
+
+
+def test_the_first_messages_of_a_lane_have_the_time_that_their_kind_is_given(spark: SparkSession, world: World) -> None:
+    policy = StallPolicy(stall_after=60, max_lag=100_000, by_kind={Kind.STATE_SYNC: 10_000})
+    patient, usual = world.new_message(quorum=2, kind=Kind.STATE_SYNC), world.new_message(quorum=2)
+    world.send(patient, usual, gmps=0b11)
+    now = max(world.alpha.time(), world.beta.time())
+    for chain in (world.alpha, world.beta):
+        chain.rpc("evm_setNextBlockTimestamp", now + 61)
+        chain.mine()
+    world.index_once(spark, stall=policy)
+    requests = world.contents(tables.retry_requests)[tables.retry_requests.name]
+    place = [column.name for column in tables.retry_requests.c].index("message_id")
+    assert [row[place] for row in requests] == [usual.id]
 
 
 def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: SparkSession, world: World) -> None:
