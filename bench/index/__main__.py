@@ -26,12 +26,13 @@ from bench.index.idle import idle
 from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
 from bench.index.requests import request_latency
+from bench.index.stateful import stateful
 from bridge.cli.logs import configure_logging
 from indexer.spark.session import batch_session, spark_session
 
 RESULT: Final = Path("build/bench/index.json")
 _ENGINES: Final = {"Spark": "spark", "DuckDB": "duckdb"}
-PARTS: Final = ("cold", "ingest", "lifecycle", "gold", "requests", "idle")
+PARTS: Final = ("cold", "ingest", "lifecycle", "gold", "requests", "stateful", "idle")
 
 
 def main() -> None:
@@ -71,12 +72,12 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
     """The figures of one part."""
     if part == "cold":
         return {"cold_start_s": _cold_start()}
-    if part == "idle":
+    if part in ("idle", "stateful", "gold"):
         with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
-            return idle(Path(name))
-    if part == "gold":
-        with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
-            return gold(Path(name), sizes.messages)
+            folder = Path(name)
+            if part == "idle":
+                return idle(folder)
+            return gold(folder, sizes.messages) if part == "gold" else stateful(folder, sizes.events)
     if part == "lifecycle":
         with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, batch_session() as spark:
             return lifecycle(spark, Path(name), sizes.messages, sizes.rounds)

@@ -59,6 +59,10 @@ def run(
     ] = False,
     master: options.SparkMaster = None,
     backfill_blocks: BackfillBlocks = None,
+    stateful: Annotated[
+        bool,
+        typer.Option("--stateful", help="Let Spark's state say what is stalled, not the store: for a cluster."),
+    ] = False,
     network: options.Network = DEVNET,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -78,7 +82,8 @@ def run(
     stall = replace(
         settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
-    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks or settings.backfill_blocks)
+    backfill_blocks = backfill_blocks or settings.backfill_blocks
+    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, stateful=stateful)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
 from indexer.jobs.restore import restore
+from indexer.jobs.stateful import check_stateful
 from indexer.jobs.stream import Stream
 from indexer.lake.files import mend_last_commit
 from indexer.lake.lake import Lake
@@ -131,7 +132,8 @@ class Index:
 
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))
-        request_retries(self._store.engine, self._settings.stall, self._clock())
+        if not self._settings.stateful:
+            request_retries(self._store.engine, self._settings.stall, self._clock())
 
 
 class _Progress:
@@ -189,6 +191,8 @@ def run_index(
         IndexerError: the index can't start or go on.
     """
     stop = stop or threading.Event()
+    if settings.stateful:
+        check_stateful(settings, master)
     check_chains(deployment, settings)
     log.info("starting Spark", folder=str(settings.folder.path))
     outage = SparkOutage(most=_MOST_FAILURES_AT_ONCE if once else None)

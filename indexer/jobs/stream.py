@@ -25,6 +25,7 @@ from sqlalchemy.exc import OperationalError
 from bridge.rpc.answers import RpcError
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
+from indexer.jobs.stateful import with_overdue
 from indexer.jobs.table_builder import TablesAside
 from indexer.jobs.watch import Watch
 from indexer.lake.history import History
@@ -102,7 +103,8 @@ class Stream:
         try:
             while not stop.wait(_TICK):
                 try:
-                    request_retries(self._store.engine, self._settings.stall, self._clock())
+                    if not self._settings.stateful:
+                        request_retries(self._store.engine, self._settings.stall, self._clock())
                     watch.look_now_and_then()
                     self._promote_now_and_then()
                     self._maintain_now_and_then()
@@ -148,7 +150,8 @@ class Stream:
 
     def _start(self, *, once: bool = False) -> StreamingQuery:
         """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
-        forget(self._settings.folder.checkpoint)
+        checkpoint = self._settings.folder.state if self._settings.stateful else self._settings.folder.checkpoint
+        forget(checkpoint)
         set_limits(self._store.engine, self._settings.stall)
         positions = options.encode_positions(where_to_begin(self._chains, self._store))
         rows = (
@@ -158,8 +161,10 @@ class Stream:
             .option(options.POSITIONS, orjson.dumps(positions).decode())
             .load()
         )
+        if self._settings.stateful:
+            rows = with_overdue(rows, self._store.engine, self._settings.stall)
         writer: DataStreamWriter = rows.writeStream.foreachBatch(self._apply).option(
-            "checkpointLocation", str(self._settings.folder.checkpoint)
+            "checkpointLocation", str(checkpoint)
         )
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
         self._started_at = time.monotonic()
@@ -195,7 +200,8 @@ class Stream:
             self._set_limits_of_new_lanes(batch.events)
             if batch.halted:
                 self._note_halts(batch.halted)
-            request_retries(self._store.engine, self._settings.stall, self._clock())
+            among = batch.overdue if self._settings.stateful else None
+            request_retries(self._store.engine, self._settings.stall, self._clock(), among)
         except IndexerError as error:
             self._failure = error
             raise

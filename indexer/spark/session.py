@@ -153,9 +153,8 @@ def _started(
 
 
 def _start(master: str | None, settings: dict[str, str], here: dict[str, str], log_file: Path | None) -> SparkSession:
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    is_local = master is None and not submitted
-    if not submitted:
+    is_local = is_here(master)
+    if not _is_submitted():
         os.environ["JAVA_HOME"] = str(java_home())
     if is_local:
         os.environ["LOG4J_CONFIGURATION_FILE"] = str(_LOG_CONFIGURATION)
@@ -192,6 +191,15 @@ def _own_interrupts() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def is_here(master: str | None) -> bool:
+    """Whether Spark runs on this machine alone; `master` as for `spark_session`."""
+    return master is None and not _is_submitted()
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _silence_py4j() -> None:

@@ -40,10 +40,15 @@ def set_limits(engine: Engine, policy: StallPolicy) -> None:
         policy: what is told.
     """
     with engine.begin() as connection:
-        rows = [row for lane in connection.execute(_LANES).all() for row in _of_lane(connection, policy, tuple(lane))]
-        connection.execute(delete(tables.stall_limits))
-        if rows:
-            connection.execute(insert(tables.stall_limits), rows)
+        write_limits(connection, policy)
+
+
+def write_limits(connection: Connection, policy: StallPolicy) -> None:
+    """See `set_limits`, within a transaction."""
+    rows = [row for lane in connection.execute(_LANES).all() for row in _of_lane(connection, policy, tuple(lane))]
+    connection.execute(delete(tables.stall_limits))
+    if rows:
+        connection.execute(insert(tables.stall_limits), rows)
 
 
 def _of_lane(connection: Connection, policy: StallPolicy, lane: tuple[int, int]) -> list[dict[str, Any]]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
-from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, text
+from sqlalchemy import Connection, Engine, RowMapping, bindparam, func, insert, select, text
 
 from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.message import Kind
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
-from indexer.store.effective_status import EFFECTIVE_STATUS, effective_status
+from indexer.store.effective_status import effective_status
 from indexer.store.ranking import Ranking
+from indexer.store.store import parts
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 500  # requests written in one transaction
+_IDS_AT_ONCE: Final = 30_000  # that a statement takes, on every database
 
 _WITHOUT_END: Final = 2**31 - 1  # attempts that no message ever has
 
@@ -25,11 +27,18 @@ _RETRIES: Final = (
     f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_retries end"
 )
 
+
 # A request stands as long as its cause is still the message's last attempt and nothing has ever answered it: then no other
 # is written. If it was answered and the message is overdue at the same attempt all the same, a reorg took the answer back.
-_OVERDUE: Final = f"""
+def overdue(messages: str = "messages") -> str:
+    """Messages of which a retry is to be requested; takes what `effective_status` takes, and how many retries there may be.
+
+    Args:
+        messages: the table, or a selection of its rows in parentheses.
+    """
+    return f"""
     select o.*
-    from ({EFFECTIVE_STATUS}) o
+    from ({effective_status(messages)}) o
     where o.status in ('ROUTED', 'RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED') and o.effective_status = 'STALLED'
       and o.retriable and o.attempts < {_RETRIES}
       and not exists (
@@ -39,18 +48,28 @@ _OVERDUE: Final = f"""
           and r.sequence not in (select sequence from retry_closures)
       )
 """
-_ANY_OVERDUE: Final = text(f"select 1 from ({_OVERDUE}) o limit 1")
 
-# Every lane has its own turn and its own ceiling, so that none waits for another. The first of each lane comes along even
-# where the lane may have no more, for the warning.
+
+_AMONG: Final = "(select * from messages where message_id in :ids)"
+_ANY_OVERDUE: Final = text(f"select 1 from ({overdue()}) o limit 1")
+_OVERDUE_AMONG: Final = text(f"select o.message_id from ({overdue(_AMONG)}) o").bindparams(
+    bindparam("ids", expanding=True)
+)
+
 _CHOSEN: Final = "(select w.* from chosen k join messages w on w.message_id = k.message_id)"
-_BY_LANE: Final = text(
-    f"""
+
+
+def _by_lane(messages: str = "messages") -> str:
+    """Every lane has its own turn and its own ceiling, so that none waits for another.
+
+    The first of each lane comes along even where the lane may have no more, for the warning.
+    """
+    return f"""
     with waiting as (
       select o.message_id, o.deadline, coalesce(l.lately, 0) as lately,
         row_number() over (partition by o.source_chain, o.destination_chain order by o.deadline, o.message_id) as turn,
         count(*) over (partition by o.source_chain, o.destination_chain) as lane_overdue
-      from ({_OVERDUE}) o
+      from ({overdue(messages)}) o
       left join (
         select source_chain, destination_chain, count(*) as lately from retry_requests
         where requested_at > :minute_ago group by source_chain, destination_chain
@@ -63,51 +82,77 @@ _BY_LANE: Final = text(
     from ({effective_status(_CHOSEN)}) o join chosen c on c.message_id = o.message_id
     order by c.turn, c.deadline, c.message_id
     """
-)
 
 
-def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
+_BY_LANE: Final = text(_by_lane())
+_BY_LANE_AMONG: Final = text(_by_lane(_AMONG)).bindparams(bindparam("ids", expanding=True))
+
+
+def request_retries(engine: Engine, policy: StallPolicy, now: float, among: Sequence[bytes] | None = None) -> int:
     """Writes a request for every message that is overdue, may be retried and has none that still stands.
 
     Args:
         engine: the store, for its writer.
         policy: what overdue means, and how many requests a lane may get in a minute.
         now: Unix seconds.
+        among: the messages to look at, by id; all that wait if not given.
 
     Returns:
         How many requests were written.
     """
-    arguments = {
+    arguments = arguments_of(policy, now)
+    of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
+    statement = _BY_LANE
+    with engine.connect() as connection:
+        if among is None:
+            found = connection.execute(_ANY_OVERDUE, arguments).first() is not None
+        else:
+            ids = [one for part in parts(among) for one in _overdue_among(connection, part, arguments)]
+            found, statement = bool(ids), _BY_LANE_AMONG
+            arguments |= {"ids": ids[:_IDS_AT_ONCE]}
+    if not found:
+        return 0
+    with engine.begin() as connection:
+        return _write(connection, connection.execute(statement, arguments | of_lanes).mappings().all(), policy, now)
+
+
+def _overdue_among(connection: Connection, ids: Sequence[bytes], arguments: Mapping[str, object]) -> Sequence[bytes]:
+    return connection.scalars(_OVERDUE_AMONG, {**arguments, "ids": ids}).all()
+
+
+def arguments_of(policy: StallPolicy, now: float) -> dict[str, object]:
+    """What `overdue` takes.
+
+    Args:
+        policy: what overdue means.
+        now: Unix seconds.
+    """
+    return {
         "stall_after": policy.stall_after,
         "max_lag": policy.max_lag,
         "max_retries": policy.max_retries,
         "now": int(now),
-    } | {f"retries_{kind:d}": _most(policy.retries_of(kind)) for kind in Kind}
-    of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
-    with engine.connect() as connection:
-        if connection.execute(_ANY_OVERDUE, arguments).first() is None:
-            return 0
-    with engine.begin() as connection:
-        overdue = connection.execute(_BY_LANE, arguments | of_lanes).mappings().all()
-        return _write(connection, overdue, policy, now)
+        **{f"retries_{kind:d}": _most(policy.retries_of(kind)) for kind in Kind},
+    }
 
 
 def _most(retries: int | None) -> int:
     return _WITHOUT_END if retries is None else retries
 
 
-def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
+def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
     requests = tables.retry_requests
     sequence = _next_sequence(connection, now)
     ranking = Ranking(connection, policy.stall_after)
     written = 0
-    for message in overdue:
+    for message in waiting:
         left = policy.requests_per_lane_minute - message["lately"]
         if message["turn"] == 1 and message["lane_overdue"] > left:
             lane = message["source_chain"], message["destination_chain"]
-            waiting = message["lane_overdue"] - max(0, left)
             log.warning(
-                "retry requests of this lane have reached their ceiling for the minute", lane=lane, waiting=waiting
+                "retry requests of this lane have reached their ceiling for the minute",
+                lane=lane,
+                waiting=message["lane_overdue"] - max(0, left),
             )
         if left <= 0:
             continue

@@ -207,14 +207,14 @@ class Store:
             ids = set(connection.scalars(of_events.union(select(tables.messages.c.message_id))))
             chains = list(connection.scalars(select(tables.chains.c.chain_id)))
         done = 0
-        for part in _parts(ids):
+        for part in parts(ids):
             with self.engine.begin() as connection:
                 _recompute(connection, part)
             done += len(part)
             progress(done, len(ids))
         for chain in chains:
             with self.engine.begin() as connection:
-                _recompute_pauses(connection, chain)
+                recompute_pauses(connection, chain)
         with self.engine.begin() as connection:
             _note_rules(connection)
         return len(ids)
@@ -370,7 +370,7 @@ def _replace_events(
         connection.execute(insert(tables.events), rows)
     touched |= {row["message_id"] for row in rows}
     if None in touched:
-        _recompute_pauses(connection, chain)
+        recompute_pauses(connection, chain)
         touched.discard(None)
     if archive is not None and has_pruned(connection):
         _bring_back(connection, touched, archive)
@@ -380,7 +380,7 @@ def _replace_events(
 
 def _bring_back(connection: Connection, ids: Iterable[bytes], archive: Archive) -> None:
     """Takes the events of messages that the store had pruned from the lake: something has happened to them again."""
-    for part in _parts(ids):
+    for part in parts(ids):
         unknown = sorted(set(part) - described(connection, part))
         if not unknown:
             continue
@@ -423,16 +423,24 @@ def _check_follows(connection: Connection, chain: int, position: ChainPosition, 
 
 def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
     """Makes messages and receipts again from all events of these messages."""
-    for part in _parts(ids):
+    for part in parts(ids):
         take_out(connection, part)
         connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
         connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
-        for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS, _SHOW_MARKS, _CLOSE_REQUESTS):
+        derive(connection, part)
+        for statement in (_SHOW_MARKS, _CLOSE_REQUESTS):
             connection.execute(statement, {"ids": part})
         put_in(connection, part)
 
 
-def _recompute_pauses(connection: Connection, chain: int) -> None:
+def derive(connection: Connection, ids: Sequence[bytes]) -> None:
+    """Makes messages and receipts, of which there are none yet, from all events of these messages; see `parts`."""
+    for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS):
+        connection.execute(statement, {"ids": ids})
+
+
+def recompute_pauses(connection: Connection, chain: int) -> None:
+    """Makes a chain's pauses again from all events about its router."""
     place = tables.events.c
     chosen = (
         select(tables.events)
@@ -451,7 +459,7 @@ def _note_rules(connection: Connection) -> None:
     connection.execute(insert(tables.facts).values(name=_RULES, value=rules_version()))
 
 
-def _parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
+def parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Ids, as many at a time as a statement takes."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), _IDS_IN_A_STATEMENT):
@@ -464,7 +472,7 @@ def _note_orphans(
     back = {row["message_id"] for row in rows if row["event"] in _CREATIONS and row["error"] is None}
     kept = set(connection.scalars(_CREATED, {"ids": list(gone_routes)})) if gone_routes else set()
     orphaned = [row for message_id, row in gone_routes.items() if message_id not in back | kept]
-    for part in _parts(back | gone_routes.keys()):
+    for part in parts(back | gone_routes.keys()):
         connection.execute(delete(tables.orphans).where(tables.orphans.c.message_id.in_(part)))
     if orphaned:
         names = [column.name for column in tables.orphans.c]
