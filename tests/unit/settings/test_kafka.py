@@ -27,18 +27,22 @@ def test_nothing_is_published_by_default() -> None:
 
 @pytest.mark.requirement("SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71")
 def test_what_is_set_reaches_the_publisher() -> None:
-    queue = {"topic": "dead", "brokers": "other:9092", "compression": "zstd", "max_dlq_retries": 5}
-    streams = loaded(delivery="exactly-once", topics={"messages": "m"}, dead_letter_queue=queue).streams()
+    queue: dict[str, Any] = {
+        "enabled": False,
+        "topic": "dead",
+        "brokers": "other:9092",
+        "include_original_headers": False,
+        "include_stack_trace": True,
+        "compression": "zstd",
+        "pause": 2.5,
+    }
+    streams = loaded(
+        delivery="exactly-once", topics={"messages": "m"}, dead_letter_queue={**queue, "max_dlq_retries": 5}
+    ).streams()
     assert streams is not None
     assert (streams.semantics, streams.positions_topic) == (Semantics.EXACTLY_ONCE, "waybill.positions")
     assert (streams.topics[Stream.MESSAGES], streams.topics[Stream.RETRIES]) == ("m", "waybill.retries")
-    dead_letters = streams.dead_letters
-    assert (dead_letters.topic, dead_letters.brokers, dead_letters.compression, dead_letters.tries) == (
-        "dead",
-        "other:9092",
-        "zstd",
-        5,
-    )
+    assert streams.dead_letters == DeadLetterTopicSettings(**queue, tries=5)
 
 
 @pytest.mark.requirement("SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72")
