@@ -75,10 +75,11 @@ def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> No
 
 @pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40")
 def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"base": 0.5, "cap": 4}}')
+    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"base": 0.5, "cap": 4, "multiplier": 3, "jitter": 0.25}}')
     policies = Settings.load().retry_policies()
     plain, default = policies[Kind.PLAIN], DEFAULT_POLICIES[Kind.PLAIN]
     assert (plain.base, plain.cap, plain.max_retries) == (0.5, 4, default.max_retries)
+    assert (plain.multiplier, plain.jitter) == (3, 0.25)
     assert policies[Kind.QUERY] == DEFAULT_POLICIES[Kind.QUERY]
 
 
