@@ -133,6 +133,8 @@ contract ExecuteTest is RouterFixture {
         (uint64 count, uint192 sum) = destination.executedFrom(HERE);
         assertEq(count, 1);
         assertEq(sum, uint192(uint256(refusedId)));
+        (GmpSet receipts,) = destination.receiptsOf(refusedId);
+        assertEq(GmpSet.unwrap(receipts), 3, "an execution is no receipt");
     }
 
     function test_ALateReceiptOfAnotherGmpExecutesWhatFailedBefore() public {

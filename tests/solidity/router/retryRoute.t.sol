@@ -44,6 +44,7 @@ contract RetryRouteTest is RouterFixture {
         assertEq(adapter.answer(), abi.encodeWithSelector(IMessageSender.SendingReentered.selector));
     }
 
+    /// @custom:requirement GLA-13, GLA-19
     function testFuzz_Revert_When_AnyFieldDiffersFromTheOriginal(uint8 field, uint64 change) public {
         vm.assume(change != 0);
         Message memory altered = alter(sent, field, change);
@@ -55,7 +56,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLA-4, GLAS-1
+    /// @custom:requirement GLA-4, GLA-13, GLA-19, GLAS-1
     function testFuzz_Revert_When_AnyPayloadByteDiffersFromTheOriginal(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         Message memory altered = sent;
