@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bridge.cli.output import CliError, ExitCode, UsageError, result, table
+from bridge.cli.output import CliError, ExitCode, UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
 from bridge.deploy.safe import Batch, make_batches, save
@@ -23,7 +23,7 @@ from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.service.connections import connected
+from bridge.service.connections import connected, newest_blocks
 from bridge.tripwire.pauser import RefusedPauseError, send
 
 _GAS: Final = 600_000
@@ -191,8 +191,12 @@ def carry_out(
 
     async def write(account: str) -> list[Batch]:
         batches = []
-        async with connected(deployment, settings, ids) as opened:
+        async with connected(deployment, settings, ids, eager=False) as opened:
+            answering = await newest_blocks(opened)
             for here in chains:
+                if here.chain_id not in answering:
+                    progress(f"{_silent(here)}, so there is no batch for it")
+                    continue
                 chain = opened[here.chain_id]
                 calls = await steps(here, chain, account)
                 batches += await make_batches(here.name, calls, chain, account, folder)
@@ -200,9 +204,13 @@ def carry_out(
         return batches
 
     async def make(signer: Signer) -> list[dict[str, Any]]:
-        async with connected(deployment, settings, ids) as opened:
+        async with connected(deployment, settings, ids, eager=False) as opened:
+            answering = await newest_blocks(opened)
             return await asyncio.gather(
-                *(_made_on(opened[here.chain_id], here, signer, steps, after) for here in chains)
+                *(
+                    _made_on(opened[here.chain_id] if here.chain_id in answering else None, here, signer, steps, after)
+                    for here in chains
+                )
             )
 
     try:
@@ -217,8 +225,12 @@ def carry_out(
     return asyncio.run(make(decider.signer(workspace.network)))
 
 
+def _silent(here: ChainDeployment) -> str:
+    return f"{here.name} does not answer"
+
+
 async def _made_on(
-    chain: EvmChain,
+    chain: EvmChain | None,
     here: ChainDeployment,
     signer: Signer,
     steps: Steps,
@@ -226,6 +238,10 @@ async def _made_on(
 ) -> dict[str, Any]:
     done: dict[str, str] = {}
     row: dict[str, Any] = {"chain": here.name, "transactions": done, "error": None}
+    if chain is None:
+        return row | {
+            "error": f"{_silent(here)}: nothing was sent there, so repeat this with --chains {here.name} later"
+        }
     try:
         for one in await steps(here, chain, signer.address):
             done[one.name] = await _sent(chain, here.name, signer, one)

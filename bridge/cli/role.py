@@ -22,7 +22,7 @@ from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.vault import VAULT
 from bridge.queries.trust_plan import TrustPlan
-from bridge.service.connections import connected
+from bridge.service.connections import connected, newest_blocks
 from bridge.settings import ANY, Settings
 
 app = typer.Typer(help="See who may decide about a network, and hand that over.", no_args_is_help=True)
@@ -105,8 +105,14 @@ def show(
     wanted, shown = named_chains(deployment, chains), _senders(senders, settings)
 
     async def read() -> list[dict[str, Any]]:
-        async with connected(deployment, settings, {one.chain_id for one in wanted}) as opened:
-            return await asyncio.gather(*(_roles(here, opened[here.chain_id], shown) for here in wanted))
+        async with connected(deployment, settings, {one.chain_id for one in wanted}, eager=False) as opened:
+            answering = await newest_blocks(opened)
+            for here in wanted:
+                if here.chain_id not in answering:
+                    progress(f"{here.name} does not answer: its roles are unknown")
+            return await asyncio.gather(
+                *(_roles(here, opened[here.chain_id], shown) for here in wanted if here.chain_id in answering)
+            )
 
     value = asyncio.run(read())
     rows = [

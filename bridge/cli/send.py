@@ -110,6 +110,11 @@ async def _route(
                     f"{target.name} asks for {floor} GMPs, unless the recipient has a policy of its own, and the message names"
                     f" {len(request.gmps)}: until the message is retried over others, nothing executes it"
                 )
+            if not await connections[target.chain_id].code(request.recipient):
+                progress(
+                    f"no contract is at {request.recipient} on {target.name}: the message will be delivered, and can't"
+                    " be executed until one is there that takes messages (IERC7786Recipient)"
+                )
         chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}
         client = Client(deployment, chains, account, workspace.settings().classes(deployment))
         sent = await client.route(origin.chain_id, request)

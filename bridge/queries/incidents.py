@@ -74,7 +74,7 @@ def incident_details(
                 for source in sources
             ),
             f"waybill gmp pause {gmp} --for 168 as the guardian, if six hours do not suffice",
-            "waybill message retry ID --gmp OTHER for each message that lacks a receipt",
+            "waybill message retry ID --gmps OTHER for each message that lacks a receipt",
             f"waybill gmp resume {gmp} --chains {here} once it is sound, or if this was a mistake",
         ],
     }

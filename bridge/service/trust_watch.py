@@ -23,7 +23,7 @@ _RANGE: Final = 2_000  # blocks whose logs are asked for at once
 
 
 class TrustWatch:
-    """Reads the lanes of a plan at the start, once a day, and when a contract that they rest on logs a change."""
+    """Reads a plan's lanes at the start, once a day, when the plan changes, and when a contract that they rest on logs a change."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class TrustWatch:
         self._plan = plan
         self._interval = interval
         self._read_at: float | None = None
+        self._plan_read: int | None = None  # when the plan that was read had been written, Unix nanoseconds
         self._watches: dict[int, Watch] = {}
         self._seen: dict[int, int] = {}  # by chain, the newest block whose logs are known
         self._untold: list[tuple[Channel, Notice]] = []
@@ -71,7 +72,7 @@ class TrustWatch:
         """
         changes = await self._changes()
         is_due = self._read_at is None or self._clock.now() - self._read_at >= self._interval
-        if changes or is_due:
+        if changes or is_due or self._plan_written() != self._plan_read:
             await self._read(changes)
         await self._tell()
         return False
@@ -90,7 +91,7 @@ class TrustWatch:
 
     async def _read(self, changes: Sequence[tuple[int, str]]) -> None:
         """Compares every lane of the plan, as it is after those changes."""
-        now, drift = self._clock.now(), dict[str, list[Difference]]()
+        now, written, drift = self._clock.now(), self._plan_written(), dict[str, list[Difference]]()
         watches: dict[int, list[Watch]] = defaultdict(list)
         heads = {chain_id: (await chain.head()).number for chain_id, chain in self._chains.items()}
         try:
@@ -106,8 +107,11 @@ class TrustWatch:
         for lane, found in drift.items():
             if found != self.drift.get(lane, []):
                 self._notice(lane, found, self.drift.get(lane, []), changes)
-        self.drift, self._read_at, self._seen = drift, now, heads
+        self.drift, self._read_at, self._seen, self._plan_read = drift, now, heads, written
         self._watches = {chain_id: _joined(found) for chain_id, found in watches.items()}
+
+    def _plan_written(self) -> int | None:
+        return self._plan.stat().st_mtime_ns if self._plan.exists() else None
 
     def _notice(
         self,

@@ -76,6 +76,31 @@ def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination
     assert after["next"].startswith("wait for its cancellation")
 
 
+def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devnet, tmp_path: Path) -> None:
+    waybill = Waybill(new_home(devnet, tmp_path))
+    with without(devnet, "beta"):
+        paused = waybill("gmp", "pause", "ccip", "--json")
+        roles = waybill("role", "show", "--json")
+        resumed = waybill("gmp", "resume", "ccip", "--json")
+    assert (paused.code, roles.code, resumed.code) == (FAILED, 0, FAILED)
+    alpha, beta = paused.value["chains"]
+    assert alpha["transaction"], "what can be stopped is stopped"
+    assert alpha["pausedUntil"]
+    assert (beta["transaction"], beta["pausedUntil"]) == (None, None)
+    assert "beta does not answer: nothing was sent there, so repeat this with --chains beta later" in beta["error"]
+    assert [one["chain"] for one in roles.value["chains"]] == ["alpha"]
+    assert "beta does not answer: its roles are unknown" in roles.err
+    assert resumed.value["chains"][0]["pausedUntil"] is None
+
+
+def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devnet, tmp_path: Path) -> None:
+    waybill = Waybill(new_home(devnet, tmp_path))
+    sent = waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--recipient", "0x" + "11" * 20, "--json")
+    assert sent.code == 0, sent.err
+    assert "no contract is at 0x1111111111111111111111111111111111111111 on beta" in sent.err
+    assert "no contract" not in waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json").err
+
+
 async def test_a_message_is_explained_and_reported_while_its_source_is_down(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

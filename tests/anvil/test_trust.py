@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,15 @@ def test_the_running_relayer_tells_what_changed_and_by_which_transaction(
             assert watch is not None
             await watch.step()
             assert (watch.counts, heard.notices) == ({"alpha:beta": 0}, [])
+
+            noted = plan.read_text()
+            plan.write_text(json.dumps({**json.loads(noted), "trust": {}}))  # as before `--write-plan`
+            os.utime(plan, ns=(1, 1))
+            await watch.step()
+            assert watch.counts == {}
+            plan.write_text(noted)
+            await watch.step()
+            assert watch.counts == {"alpha:beta": 0}, "a lane that is noted later is watched without a restart"
 
             heard.is_away = True
             owner = network.beta

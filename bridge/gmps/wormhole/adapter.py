@@ -29,7 +29,9 @@ class WormholeContracts(GmpContracts):
     HAS_EXECUTOR = False
     NUMBER_OF = ("wormholeIdOf", "uint16")
     ASKED_FOR_NUMBER = ("core", "chainId")
-    VERIFIED_BY = "13 of Wormhole's 19 guardians, whom no application chooses"
+    VERIFIED_BY = (
+        "Wormhole's guardians (13 of 19 on mainnets, a set of its own on testnets), whom no application chooses"
+    )
 
     chain_id: int
     core: Address
