@@ -114,9 +114,11 @@ def test_the_other_actions_on_the_subject_and_what_holds_there_are_linked(world:
     assert shown.text.count(f'href="/actions/{first.name}"') == 2
     assert f"beta: 0x{freeze().hex()}" in said
     assert "Its change was not made" in said
+    assert "It holds without an end, until another action on the subject changes it." in said
     alone = text_of(world.explorer(action=lambda _: FoundAction(action=second)).get(PAGE).text)
     assert "No action on the subject has changed anything." in alone
     assert "looked at" not in alone
+    assert "without an end" not in alone
 
 
 def test_a_page_that_does_not_know_all_actions_of_the_coordinator_says_which_it_knows(world: World) -> None:
