@@ -40,6 +40,9 @@ STATE_STORE: Final = {
 }
 """Spark's settings for a stateful stream."""
 
+_MANY: Final = 1 << 16
+"""Rows: more than any cluster has cores."""
+
 _PACKAGES: Final = {"protobuf": "google.protobuf", "pandas": "pandas"}
 """What PySpark's stateful operators need beside PySpark, and the module of each."""
 
@@ -131,8 +134,10 @@ def with_overdue(rows: DataFrame, engine: Engine, policy: StallPolicy) -> DataFr
 
 def _buckets(spark: SparkSession) -> int:
     """One for each core of a cluster. On one machine one: a second worker only takes time to start and memory."""
-    context = spark.sparkContext
-    return 1 if str(context.master).startswith("local") else context.defaultParallelism
+    if str(spark.conf.get("spark.master")).startswith("local"):
+        return 1
+    # Spark splits a range by its cores; nothing else that a DataFrame tells says how many there are.
+    return spark.range(_MANY).select(sql.spark_partition_id()).distinct().count()
 
 
 def known_state(engine: Engine, buckets: int) -> pa.Table:
