@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.output import CliError, ExitCode, UsageError, escaped, result, table
+from bridge.cli.output import CliError, ExitCode, UsageError, escaped, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.trust import NotReadableError
 from bridge.protocol.addresses import AddressError, checksummed
@@ -83,6 +83,7 @@ def show(
     if write_plan is not None:
         into = _plan(write_plan, workspace, must_exist=False)
         into.expecting(_name(ends), directions).write(write_plan)
+        progress(f"{write_plan} expects {_name(ends)} to be as it is now")
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
 
 

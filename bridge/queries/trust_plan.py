@@ -72,7 +72,9 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text())
     except FileNotFoundError:
-        raise TrustPlanError(f"there is no plan file {path}; write it with `waybill trust LANE --write-plan`") from None
+        raise TrustPlanError(
+            f"there is no plan file {path}; write it with `waybill trust LANE --write-plan {path}`"
+        ) from None
     except json.JSONDecodeError as error:
         raise TrustPlanError(f"{path} is not JSON (line {error.lineno}: {error.msg})") from error
     if not isinstance(document, dict):

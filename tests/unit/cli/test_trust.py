@@ -44,7 +44,7 @@ def test_what_is_no_lane_or_recipient_is_named(
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (None, "there is no plan file"),
+        (None, "--write-plan "),
         ("{", "is not JSON"),
         ("[]", "no JSON object"),
         ('{"trust": {"lane": {}}}', "trust can't be used: lane"),
