@@ -99,7 +99,7 @@ def _lacking(incident: Incident, memory: Memory, deployment: Deployment) -> list
 def incident_seed(incident: Incident, memory: Memory, deployment: Deployment) -> dict[str, Any]:
     """An incident as a seed for the simulator: who lied where, in which way, and when after the first lie, in seconds.
 
-    `tests/simulation/test_incidents.py` plays it.
+    `tests/simulation/test_tripwire.py` plays it.
     """
     evidence = [record.document for record in memory.records(incident.id) if record.deed is Deed.EVIDENCE]
     first = min((one["block"]["time"] for one in evidence), default=0)
