@@ -97,13 +97,13 @@ TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
 """Tables of the settings file, in the order of the page."""
 
 _NEXT_TRY: Final = {
-    FailureKind.TRANSIENT: "TRANSIENT: tried again, costs a try",
-    FailureKind.TERMINAL: "TERMINAL: not tried again",
-    FailureKind.REFUSED: "REFUSED: tried again, costs a try",
-    FailureKind.UNKNOWN: "UNKNOWN: tried again, costs a try",
-    FailureKind.INTERRUPTED: "INTERRUPTED: tried again, costs a try",
-    FailureKind.UNANSWERED: "UNANSWERED: tried again, costs no try",
-    FailureKind.UNDONE: "UNDONE: made again, costs no try",
+    FailureKind.TRANSIENT: "tried again, costs a try",
+    FailureKind.TERMINAL: "not tried again",
+    FailureKind.REFUSED: "tried again, costs a try",
+    FailureKind.UNKNOWN: "tried again, costs a try",
+    FailureKind.INTERRUPTED: "tried again, costs a try",
+    FailureKind.UNANSWERED: "tried again, costs no try",
+    FailureKind.UNDONE: "made again, costs no try",
 }
 
 _DISPOSITIONS: Final = {
@@ -190,7 +190,7 @@ def _failures() -> str:
         _row(
             ", ".join(f"`{name}`" for name in ((one.code, *one.errors) if one.code else one.errors)),
             one.disposition,
-            _NEXT_TRY[one.kind] if one.kind else "",
+            one.kind or "",
             ", ".join(f"`{name}`" for name in one.reverts),
             ", ".join(f"`{name}`" for name in one.theirs),
             one.handling,
@@ -213,10 +213,16 @@ def _failures() -> str:
             "| --- | --- |",
             *(_row(f"`{name}`", meaning) for name, meaning in _DISPOSITIONS.items()),
             "",
+            "The kind says what a failed delivery costs. The last column of the table below names the exceptions.",
+            "",
+            "| kind of failure | next try |",
+            "| --- | --- |",
+            *(_row(f"`{kind}`", meaning) for kind, meaning in _NEXT_TRY.items()),
+            "",
             _row(
                 "code",
                 "disposition",
-                "kind of failure, and next try",
+                "kind of failure",
                 "contracts' errors",
                 "StreamForge",
                 "what is done",

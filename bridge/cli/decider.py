@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -192,11 +192,7 @@ def carry_out(
     async def write(account: str) -> list[Batch]:
         batches = []
         async with connected(deployment, settings, ids, eager=False) as opened:
-            answering = await newest_blocks(opened)
-            for here in chains:
-                if here.chain_id not in answering:
-                    progress(f"{_silent(here)}, so there is no batch for it")
-                    continue
+            for here in await _answering(opened, chains):
                 chain = opened[here.chain_id]
                 calls = await steps(here, chain, account)
                 batches += await make_batches(here.name, calls, chain, account, folder)
@@ -227,6 +223,17 @@ def carry_out(
 
 def _silent(here: ChainDeployment) -> str:
     return f"{here.name} does not answer"
+
+
+async def _answering(opened: Mapping[int, EvmChain], chains: Sequence[ChainDeployment]) -> list[ChainDeployment]:
+    """Those of the chains that answer. The others are named, and wait."""
+    found = await newest_blocks(opened)
+    if not found:
+        raise DeployError(f"no chain answers ({', '.join(one.name for one in chains)}): there is no batch")
+    for here in chains:
+        if here.chain_id not in found:
+            progress(f"{_silent(here)}, so there is no batch for it")
+    return [here for here in chains if here.chain_id in found]
 
 
 async def _made_on(

@@ -227,7 +227,7 @@ class SpendingTable(Section):
 class PaymentsTable(Section):
     """Whether senders must pay for deliveries, and whom."""
 
-    required: bool = Field(default=True, description="whether somebody must have paid (devnet: no)")
+    required: bool = Field(default=True, description="whether a delivery must have been paid for (devnet: no)")
     plays_executor: bool = Field(
         default=False, description="whether this relayer is the GMPs' own executor, whom senders pay (devnet: yes)"
     )

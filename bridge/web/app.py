@@ -740,13 +740,15 @@ class Explorer:
     def live_faults(self) -> dict[str, str]:
         """The parts of that page that are live, as they are now."""
         index, as_of = self.sources.index(), self.as_of()
+        until = time.monotonic() + self.settings.patience
+        self.counts.look(0)  # both begin at once, so that the page waits for them together
         found = self.divergences.look(self.settings.patience) if index else None
-        counts = self._by_status(self.settings.patience)
+        counts = self.counts.look(max(0.0, until - time.monotonic()))
         faults = self.render(
             "_faults.html",
             has_index=index is not None,
             divergences=found.value if found else None,
-            executed=counts.get(Status.EXECUTED, 0) if index and counts is not None else None,
+            executed=counts.value.get(Status.EXECUTED, 0) if index and counts else None,
             duplicates=index.duplicates(limit=_ROWS) if index else [],
         )
         return {"faults": faults, "compared": self.render("_compared.html", divergences=found), "as_of": as_of}

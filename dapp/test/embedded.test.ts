@@ -1,4 +1,4 @@
-/** The element and the React hook in a page of somebody else's, whose policy allows nothing but its own files. */
+/** The element and the React hook in another site's page, whose policy allows nothing but its own files. */
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, test } from "node:test";

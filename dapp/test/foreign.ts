@@ -1,4 +1,4 @@
-/** A page of somebody else's, which embeds Waybill under a strict content security policy. */
+/** Another site's page, which embeds Waybill under a strict content security policy. */
 
 import { createServer } from "node:http";
 import { readFileSync } from "node:fs";

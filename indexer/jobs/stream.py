@@ -51,7 +51,7 @@ from indexer.store.store import Store
 log = structlog.get_logger(__name__)
 
 _TICK: Final = 1  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
-_LANE: Final = ("chain_id", "source_chain", "destination_chain")  # columns of an event that say which lane it is of
+_LANE: Final = ["chain_id", "source_chain", "destination_chain"]  # columns of an event that say which lane it is of
 _LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
 _STEADY: Final = 20.0  # seconds for which a stream runs without a batch, after which Spark is taken to work
 _LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
@@ -228,7 +228,7 @@ class Stream:
 
     def _set_limits_of_new_lanes(self, events: pa.Table) -> None:
         """Before a lane's first messages are judged: limits are written for lanes that have messages."""
-        lanes = set(zip(*(events[name].to_pylist() for name in _LANE), strict=True))
+        lanes = {tuple(lane.values()) for lane in events.group_by(_LANE).aggregate([]).to_pylist()}
         if not lanes <= self._lanes:
             set_limits(self._store.engine, self._settings.stall)
             self._lanes |= lanes

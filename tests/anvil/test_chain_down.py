@@ -82,7 +82,11 @@ def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devne
         paused = waybill("gmp", "pause", "ccip", "--json")
         roles = waybill("role", "show", "--json")
         resumed = waybill("gmp", "resume", "ccip", "--json")
+        with without(devnet, "alpha"):
+            none = waybill("gmp", "pause", "ccip", "--safe", "0x" + "11" * 20, "--json")
     assert (paused.code, roles.code, resumed.code) == (FAILED, 0, FAILED)
+    assert none.code == FAILED
+    assert "no chain answers (alpha, beta): there is no batch" in none.err
     alpha, beta = paused.value["chains"]
     assert alpha["transaction"], "what can be stopped is stopped"
     assert alpha["pausedUntil"]

@@ -155,7 +155,7 @@ def test_every_status_has_a_next_action(status: Status) -> None:
             standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=has_quorum, circumstances=circumstances)
             step = next_action(standing, bytes(32))
             assert step
-            assert f"explain 0x{bytes(32).hex()}" not in step, "whoever reads it has just typed that"
+            assert f"explain 0x{bytes(32).hex()}" not in step, "it is the command that was just typed"
 
 
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
