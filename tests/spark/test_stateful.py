@@ -100,7 +100,7 @@ def test_a_kill_between_two_batches_loses_no_request_and_makes_none_twice(spark:
         [*command, "stateful"], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
     )
     assert killed.returncode == -9, killed.stderr[-2000:]
-    assert world.places(world.alpha)
+    assert world.places(world.alpha) | world.places(world.beta)  # the first batch has what answered first
     assert requests_of(world) == []
     world.index_once(spark, stateful=True)
 

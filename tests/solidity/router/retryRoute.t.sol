@@ -253,6 +253,11 @@ contract RetryRouteTest is RouterFixture {
         source.setPeer(THERE, newRouter, 1);
         retry(usualRetry(sent, AXELAR));
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(sent));
+        // A retry looks at its lane only while some lane may be closed.
+        vm.prank(owner);
+        source.pauseLane(THERE + 1, uint48(block.timestamp + 1 hours));
+        retry(usualRetry(sent, WORMHOLE));
+        assertEq(outbound[WORMHOLE].lastEnvelope(), envelopeOf(sent));
         (Message memory next,) = send(usualRoute(1, 1));
         assertEq(next.destinationRouter, newRouter);
     }
