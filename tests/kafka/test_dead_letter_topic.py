@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -23,6 +26,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.life import History, new_history, publish_all, publisher
 
 BIG = random.Random(1).randbytes(4_000)  # which no compression makes smaller
+ORIGINAL = frozenset({"content-type", "waybill-stream", "waybill-event", "waybill-version"})
 BOTH = pytest.mark.parametrize("semantics", list(Semantics))
 
 
@@ -51,7 +55,10 @@ def die(history: History) -> None:
 
 @BOTH
 @pytest.mark.parametrize("keeps_headers", [True, False])
-@pytest.mark.requirement("SF-4", "SF-55", "SF-57", "SF-65", "SF-66", "SF-67", "SF-68", "SF-69", "SF-71", "SF-82")
+@pytest.mark.requirement(
+    "SF-4", "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65", "SF-66",
+    "SF-67", "SF-68", "SF-69", "SF-71", "SF-82",
+)  # fmt: skip
 def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_others_arrive(
     broker: Broker, tmp_path: Path, semantics: Semantics, *, keeps_headers: bool
 ) -> None:
@@ -72,11 +79,24 @@ def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_o
     (refused,) = broker.records(queue)
     assert (refused.key, refused.document["key"], refused.document["event"]) == (big, big, "ROUTED")
     assert BIG.hex() in refused.document["data"]["envelope"]
-    assert refused.headers["waybill-error-type"] == "MSG_SIZE_TOO_LARGE"
-    assert refused.headers["waybill-source-topic"] == topic
-    assert refused.headers["waybill-source-offset"] == str(refused.document["version"])
+    said = {name: value for name, value in refused.headers.items() if name not in ORIGINAL}
+    stack, at = said.pop("waybill-stack-trace", ""), datetime.fromisoformat(said.pop("waybill-timestamp"))
+    assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
+    assert "large" in said.pop("waybill-error")
+    assert said == {
+        "waybill-error-type": "MSG_SIZE_TOO_LARGE",
+        "waybill-reason": "REFUSED",
+        "waybill-source-topic": topic,
+        "waybill-source-partition": big,
+        "waybill-source-offset": str(refused.document["version"]),
+        "waybill-pipeline": "store>kafka",
+        "waybill-destination": broker.servers,
+        "waybill-filter": "messages",
+        "waybill-transform": "JSON",
+    }
+    assert (refused.headers.keys() >= ORIGINAL) is keeps_headers
     assert (refused.headers.get("waybill-event") == "ROUTED") is keeps_headers
-    assert ("waybill-stack-trace" in refused.headers) is not keeps_headers
+    assert ("File" in stack) is not keeps_headers
     assert (broker.compressions(queue), broker.compressions(topic)) == ({"gzip"}, {"lz4"})
 
 
@@ -105,6 +125,8 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge.streams.kafka._PATIENCE", 1.0)
+    pauses: list[float] = []
+    monkeypatch.setattr("bridge.streams.kafka.time", SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append))
     (nobody,) = free_ports(1)
     history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     away = with_queue(history, brokers=f"127.0.0.1:{nobody}")
@@ -113,6 +135,7 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
         publish_all(made, streams)
         waiting = streams.status().waiting
         assert "in none of 3 tries" in streams.status().halted
+        assert pauses == [away.settings.dead_letters.pause] * 2
         assert [one["number"] for one in logs if one["event"] == "dead-letter topic does not answer"] == [1, 2, 3]
         (critical,) = [one for one in logs if one["log_level"] == "critical"]
         assert "no answer" in critical["original_error"]

@@ -200,7 +200,7 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(DirtyAddress.selector, word));
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22, GLAS-1, OBX-27
+    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22, GLAS-1, OBX-27, SF-91
     function testFuzz_Revert_When_TheSameGmpDeliversAgain(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         deliver(HYPERLANE, message);

@@ -44,6 +44,21 @@ def test_it_shows_each_setting_with_its_origin_and_no_secret(
     assert KEY not in waybill("config", "show").out
 
 
+@pytest.mark.requirement("SF-51", "SF-79", "SF-80")
+@pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run")])
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("retention = 700\n", "dedup window is 700"), ("retention = ", "is not TOML")]
+)
+def test_a_relayer_does_not_start_with_settings_that_check_refuses(
+    waybill: Command, tmp_path: Path, command: tuple[str, ...], text: str, complaint: str
+) -> None:
+    write_network(tmp_path)
+    (tmp_path / "waybill.toml").write_text(text)
+    ended = waybill(*command, "--json")
+    assert ended.code == 2
+    assert complaint in ended.error["message"]
+
+
 def test_check_ends_with_a_usage_error_that_lists_everything(waybill: Command, tmp_path: Path) -> None:
     (tmp_path / "waybill.toml").write_text("poll_interval = 0\nspeed = 1\n")
     ended = waybill("config", "check", "--json")

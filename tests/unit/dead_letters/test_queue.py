@@ -27,7 +27,7 @@ from tests.virtual_time import crash, in_virtual_time, running, until
 
 @pytest.mark.requirement(
     "OIP-91", "OIP-92", "OIP-93", "OIP-94", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151",
-    "SF-54", "SF-65", "SF-87", "SF-113",
+    "SF-53", "SF-54", "SF-65", "SF-87", "SF-113",
 )  # fmt: skip
 async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     review = DeadLetterService()
@@ -139,7 +139,7 @@ async def test_scenario_6_once_the_letters_can_be_written_and_the_lane_is_resume
     assert len(record.document["failureHistory"]) == 2
 
 
-@pytest.mark.requirement("OIP-90", "SF-9", "SF-117")
+@pytest.mark.requirement("OIP-90", "SF-9", "SF-23", "SF-117")
 async def test_a_letter_written_before_a_crash_is_not_written_again() -> None:
     review = DeadLetterService()
     review.observe(message())
@@ -249,6 +249,9 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
         assert record.document["messageId"] == f"0x{dead.message.id.hex()}"
         assert [one["attemptNumber"] for one in record.document["failureHistory"]] == [1, 2, 3, 4, 5, 6]
         await until(lambda: store.outbox.entries(dead.message.id)[0].state is OutboxState.DEAD)
+        behind = world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,))
+        await until(lambda: behind.created != [] and world.executions(behind.message) == 1)
+        assert store.lanes.held() == []
     assert bridge.dead_letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
     await world.stop()
 

@@ -24,11 +24,22 @@ def rows(page: str, heading: str) -> dict[str, list[str]]:
     return {named.group(1): rest for first, *rest in cells if (named := re.match(r"`([\w-]+)`", first))}
 
 
-@pytest.mark.requirement("SF-34", "SF-35", "SF-36", "SF-37")
+WHEN = {
+    CommitStrategy.BATCH: "always, unless another row applies",
+    CommitStrategy.MESSAGE: "latency counts, below 1,000 messages/s, or a repeated call is dear",
+    CommitStrategy.TIME: "throughput counts, and a repeated call costs little",
+    CommitStrategy.AT_MOST_ONCE: "another relayer delivers what this one loses",
+    CommitStrategy.AUTO: "never",
+}
+"""StreamForge's recommendations."""
+
+
+@pytest.mark.requirement("SF-15", "SF-29", "SF-31", "SF-33", "SF-34", "SF-35", "SF-36", "SF-37")
 @pytest.mark.parametrize("strategy", list(CommitStrategy))
 def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_loses(strategy: CommitStrategy) -> None:
     promises, committed, crash = rows(_STORES, "When deliveries are committed")[strategy]
-    _, repeats, loses = rows(_STREAMFORGE, "When to use what")[strategy]
+    use, repeats, loses = rows(_STREAMFORGE, "When to use what")[strategy]
+    assert use == WHEN[strategy]
     promise = GUARANTEES[strategy].partition(":")[0]
     assert promises == ("nothing" if promise == "none" else promise)
     assert (loses == "nothing") is ("lose" not in crash) is (strategy not in IS_LOST)
@@ -41,7 +52,14 @@ def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_lose
     assert size.get(strategy, "") in repeats
 
 
-@pytest.mark.requirement("OBX-22", "OBX-23", "OBX-25")
+@pytest.mark.requirement("SF-89")
+def test_operators_are_told_how_many_refused_commits_end_the_relayer() -> None:
+    tries = Settings().relay().commits.tries
+    assert f"`commit_tries` | {tries}, then the relayer stops |" in _STREAMFORGE
+    assert tries == 12
+
+
+@pytest.mark.requirement("OBX-22", "OBX-23", "OBX-25", "SF-1")
 def test_exactly_once_is_off_and_says_what_it_needs_and_where_it_ends() -> None:
     section = " ".join(_STREAMS.partition("\n## Guarantees\n")[2].partition("\n## ")[0].split())
     needs = ("`isolation.level=read_committed`", "Each store needs a `transactional_id` of its own")

@@ -68,6 +68,7 @@ def test_every_error_of_streamforge_has_a_row() -> None:
     assert {name for name, row in theirs.items() if row.kind is None} == {
         "RetryExhausted", "Config", "DslParse", "DeadLetterQueue"
     }  # fmt: skip
+    assert [name for name, row in theirs.items() if not row.handling] == []
 
 
 @pytest.mark.requirement("OBX-44")

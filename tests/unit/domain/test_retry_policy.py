@@ -92,7 +92,7 @@ def test_every_kind_of_message_has_a_policy() -> None:
     assert validated(DEFAULT_POLICIES) is DEFAULT_POLICIES
 
 
-@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "X-4")
+@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "SF-42", "SF-43", "X-4")
 @given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
 def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
     policy: RetryPolicy, attempt: int, draw: float
@@ -109,7 +109,7 @@ def test_a_proof_is_asked_for_after_a_tenth_of_its_age_and_critical_ones_at_thei
     assert [proof_pause(critical, age) for age in (0, 30, 100_000)] == [1, 3, 5]
 
 
-@pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158")
+@pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158", "SF-40", "SF-52")
 @given(policy=policies, attempt=st.integers(1, 2000), draw=st.floats(0, 1, exclude_max=True))
 def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: RetryPolicy, attempt: int, draw: float) -> None:
     unlimited = RetryPolicy(None, policy.base, policy.cap, dead_letter=False)

@@ -135,6 +135,7 @@ def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _tables_in(part)
 
 
+@pytest.mark.requirement("SF-115")
 @pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
 def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
     assert page.read_text() == pages()[page], "write them again: python -m scripts.generate_operate"

@@ -246,7 +246,9 @@ def monitor(
     )
 
 
-@pytest.mark.requirement("OBXS-13", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108")
+@pytest.mark.requirement(
+    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108"
+)
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -320,6 +322,21 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
                 store.outbox.finish([Retry(entry.claim_held, silent, now)], now)
             found = exposed(await monitor(store, chains, tmp_path).exposition())
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
+
+
+@pytest.mark.requirement("SF-108")
+async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    now = time.time()
+    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
+        store.observations.record(observed_range(*map(message, (1, 2, 3)), gmps=(Gmp.AXELAR,), now=now))
+        delivered, _ = store.outbox.claim(
+            worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=2, now=now, lease=30
+        )
+        store.outbox.finish([Delivered(delivered.claim_held, Delivery(block(9), word("delivery")))], now)
+        found = exposed(await monitor(store, chains, tmp_path, MemoryDeadLetterLog()).exposition())
+    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
 
 
 async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(

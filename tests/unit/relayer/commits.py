@@ -35,6 +35,7 @@ class CountingStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.commits: list[tuple[float, int]] = []
+        self.refusals: list[float] = []
         self.refuse_commits = 0
         self.refuse_renewals = False
         self._finish, self._renew = self.outbox.finish, self.outbox.renew
@@ -44,6 +45,7 @@ class CountingStore(MemoryStore):
     def _counted_finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         if self.refuse_commits > 0:
             self.refuse_commits -= 1
+            self.refusals.append(second())
             raise StoreBusyError("the database is restarting")
         lost = self._finish(outcomes, now)
         self.commits.append((second(), len(outcomes)))

@@ -140,6 +140,7 @@ async def _never() -> bool:
     return False
 
 
+@pytest.mark.requirement("SF-95")
 @in_virtual_time
 async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
     world, store = World(), MemoryStore()

@@ -8,8 +8,10 @@ A duplicate is a repeated delivery that the chain refuses, or that the relayer f
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
+import structlog
 
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import FailureKind
@@ -39,7 +41,7 @@ from tests.virtual_time import in_virtual_time, running, until
 THREE_RETRIES = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)}
 
 
-@pytest.mark.requirement("SF-86", "SF-3", "SF-112", "OBX-13", "OBX-32")
+@pytest.mark.requirement("SF-86", "SF-3", "SF-52", "SF-112", "OBX-13", "OBX-32")
 @in_virtual_time
 async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
     store = CountingStore()
@@ -47,12 +49,17 @@ async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no
         world_with_blocks() as world,
         running(gated(bridge_with(world, store, policies=THREE_RETRIES), Gate(refuse_calls=2))),
     ):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
+        with structlog.testing.capture_logs() as logs:
+            sent = world.send(ALPHA, BETA)
+            await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
         await until(lambda: is_(OutboxState.DELIVERED, store, sent))
         entry = entry_of(store, sent)
         first, second = store.outbox.failures(entry.event_id)
         assert 0.09 <= second.failure.at - first.failure.at <= 0.12
+        assert entry.delivered_at is not None
+        assert entry.delivered_at - second.failure.at >= 0.18
+        warned = [one["again_in"] for one in logs if (one["event"], one["log_level"]) == ("delivery failed", "warning")]
+        assert warned == pytest.approx([0.1, 0.2], rel=0.1)
         assert entry.failed_tries + 1 == 3
         assert world.chains[BETA].broadcasts == 1
 
@@ -63,13 +70,14 @@ async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_oth
     store = CountingStore()
     async with (
         world_with_blocks() as world,
-        running(gated(bridge_with(world, store, policies=THREE_RETRIES), Gate(refuse_calls=4))),
+        running(gated(bridge_with(world, store, policies=THREE_RETRIES), Gate(refuse_calls=4))) as bridge,
     ):
         dead = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.listed(state=OutboxState.DEAD) != [])
         alive = world.send(ALPHA, BETA)
         await until(lambda: is_(OutboxState.DELIVERED, store, alive))
         assert entry_of(store, dead).state is OutboxState.DEAD
+        assert [record.event_id for record in bridge.dead_letters.records()] == [entry_of(store, dead).event_id]
         assert len(store.outbox.failures(entry_of(store, dead).event_id)) == 4
         assert (world.executions(dead.message), world.executions(alive.message)) == (0, 1)
 
@@ -83,6 +91,9 @@ async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes
         sent = world.send(ALPHA, BETA)
         await until(lambda: store.commits != [])
         assert store.refuse_commits == 0
+        tries = [*store.refusals, store.commits[0][0]]
+        waits = [later - earlier for earlier, later in itertools.pairwise(tries)]
+        assert waits == pytest.approx([0.1, 0.2, 0.4], abs=0.05)
         assert entry_of(store, sent).state is OutboxState.DELIVERED
         assert repeated(store) == 0
         assert world.chains[BETA].broadcasts == 1
@@ -146,6 +157,7 @@ async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delive
         ]
 
 
+@pytest.mark.requirement("SF-46", "SF-47")
 @in_virtual_time
 async def test_a_store_that_is_busy_in_mid_delivery_costs_no_try() -> None:
     store = CountingStore()

@@ -183,6 +183,7 @@ def test_all_errors_of_all_sources_are_listed_with_where_they_were_said(
         assert any(expected in line for line in lines), expected
 
 
+@pytest.mark.requirement("SF-80")
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [("poll_interval = ", "is not TOML"), ('profile = "fast"', r"'fast'.*default, production, low-latency")],

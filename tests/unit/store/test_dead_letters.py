@@ -263,6 +263,6 @@ class LetterMachine(RuleBasedStateMachine):
         assert verify(first, trusted=TRUSTED).violations == ()
 
 
-@pytest.mark.requirement("OIP-95", "OIP-126", "OIP-129")
+@pytest.mark.requirement("OIP-95", "OIP-126", "OIP-129", "SF-107")
 class TestLetters(LetterMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
     settings = settings(max_examples=10, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))

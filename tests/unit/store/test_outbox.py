@@ -143,7 +143,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
 
 
-@pytest.mark.requirement("OBX-14", "OBXS-5", "SF-94")
+@pytest.mark.requirement("OBX-14", "OBXS-5", "SF-26", "SF-94")
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")
     taken = claim(store, "second", limit=9, now=NOW + LEASE)
@@ -153,7 +153,7 @@ def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: 
     assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
 
 
-@pytest.mark.requirement("OBXS-4")
+@pytest.mark.requirement("OBXS-4", "SF-94")
 @pytest.mark.parametrize("how", ["delivered", "retry", "dead"])
 def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) -> None:
     (entry,) = claim(store, "first")
@@ -190,7 +190,7 @@ def test_renewing_says_which_claims_are_lost(store: Store) -> None:
     assert store.outbox.renew([entry.claim_held, unheard_of], NOW + LEASE, LEASE) == {entry.claim_held, unheard_of}
 
 
-@pytest.mark.requirement("OBX-54", "OBXS-12", "OBX-53", "OBX-56", "OBX-59")
+@pytest.mark.requirement("OBX-54", "OBXS-12", "OBX-53", "OBX-56", "OBX-59", "SF-54")
 @pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
 def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     store: Store, ended: OutboxState
@@ -283,7 +283,7 @@ def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Re
     assert len(claim(store, limit=9)) == 3 - taken
 
 
-@pytest.mark.requirement("OBX-18", "OBXS-11")
+@pytest.mark.requirement("OBX-18", "OBXS-11", "SF-2", "SF-7")
 def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_its_end(store: Store) -> None:
     def claim_in_order(now: float = NOW) -> list[bytes]:
         claimed = store.outbox.claim(
