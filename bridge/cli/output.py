@@ -110,6 +110,8 @@ def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table
 def facts(pairs: Mapping[str, str]) -> Table:
     """Names and values, one a line."""
     drawn = Table.grid(padding=(0, 2))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
     for name, value in pairs.items():
         drawn.add_row(f"[bold]{name}[/bold]", escaped(value))
     return drawn

@@ -10,6 +10,7 @@
  *     ├── FeeCapError           the quoted fee is above the caller's limit; nothing was sent
  *     ├── DeliveryGasError      the delivery needs more gas than relayers spend; nothing was sent
  *     ├── NothingToRetryError   the message has ended on its destination; nothing was sent
+ *     ├── ProofError            a message's proof that does not hold
  *     ├── WalletError           the wallet declined, took a transaction back, or is not there
  *     ├── NotIncludedError      a transaction was sent and no block includes it yet
  *     └── UnknownMessageError   no chain of the network knows that id or transaction

@@ -19,6 +19,8 @@ export interface Devnet {
   readonly file: string;
   /** Starts another `waybill` command that runs until the devnet stops, and waits for what it says. */
   start(options: readonly string[], said: RegExp): Promise<RegExpExecArray>;
+  /** Runs a `waybill` command to its end; what it prints. */
+  run(...options: string[]): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -54,7 +56,12 @@ export async function startDevnet(pausedGmp: string): Promise<Devnet> {
   try {
     await waybill("devnet", "up", "--port", String(await twoFreePorts()), "--block-time", "1");
     launch(["relayer", "run", "--pause-gmp", pausedGmp]);
-    return { file: readFileSync(join(home, "deployments", "devnet.json"), "utf8"), start: (options, said) => hasSaid(launch(options), said), stop };
+    return {
+      file: readFileSync(join(home, "deployments", "devnet.json"), "utf8"),
+      start: (options, said) => hasSaid(launch(options), said),
+      run: async (...options) => (await waybill(...options)).stdout,
+      stop,
+    };
   } catch (error) {
     await stop().catch(() => undefined);
     throw error;

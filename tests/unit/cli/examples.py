@@ -21,7 +21,7 @@ def read_line(line: str) -> None:
         Exception: it would be refused.
     """
     filled = re.sub(r"0x…|\bID\b", _MESSAGE_ID, line)
-    program, *words = shlex.split(filled, comments=True)
+    program, *words = shlex.split(filled.partition(" > ")[0], comments=True)
     assert program == "waybill"
     command: Command | None = typer.main.get_command(app)
     while isinstance(command, TyperGroup):
