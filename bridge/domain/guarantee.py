@@ -163,7 +163,6 @@ def guarantee_of(
     chosen: Mapping[bytes, RetryChoice] | None = None,
     *,
     atomicity: Mapping[Kind, Atomicity] = DEFAULT_ATOMICITY,
-    asset_minimum: int | None = None,
     attested_origin: bool = False,
     guards: Collection[IdempotencyStrategy] = (),
 ) -> DeliveryGuarantee:
@@ -175,7 +174,6 @@ def guarantee_of(
         chosen: what senders chose instead, by message id or by sender (32 bytes); the id goes first. A critical regulatory
             action is retried without end and never a dead letter, whatever anybody chose.
         atomicity: the level of each kind.
-        asset_minimum: least TTL of the asset's class, in seconds; None if no policy applies.
         attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
         guards: those that the recipient is known to have; the router checks the id for every recipient.
     """
@@ -185,7 +183,7 @@ def guarantee_of(
         policy = choice.applied_to(policy) if choice else policy
     return DeliveryGuarantee(
         semantics=Semantics.AT_LEAST_ONCE,
-        ttl_seconds=resolve_ttl(message.ttl, asset_minimum),
+        ttl_seconds=message.ttl,
         idempotency_strategy=_strategy(message.kind, guards, choice.idempotency if choice else None),
         require_attestation_check=attested_origin,
         max_retries=policy.max_retries,

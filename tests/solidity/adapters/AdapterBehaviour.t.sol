@@ -223,7 +223,7 @@ abstract contract AdapterBehaviour is AdapterConnections {
 
     // ---------------------------------------------------------------- the receive table, towards the GMP
 
-    /// @custom:requirement OIP-8, OIP-48, OIP-147, OBX-11, OBX-67
+    /// @custom:requirement OIP-8, OIP-11, OIP-48, OIP-147, OBX-11, OBX-67
     function test_Consumes_WhenTheSameGmpDeliversAgain() external {
         (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
         assertTrue(network.deliver(parcel), "first");

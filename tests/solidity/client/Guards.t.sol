@@ -56,6 +56,7 @@ contract GuardsTest is Test {
         assertEq(guard.lastSequence(subject), expected);
     }
 
+    /// @custom:requirement OIP-13
     function testFuzz_CountsEachSubjectApart(bytes32 a, bytes32 b) external {
         vm.assume(a != b);
         guard.takeInOrder(a, 1);
@@ -86,6 +87,7 @@ contract GuardsTest is Test {
     }
 
     /// @dev Ledgers number their transactions as they like.
+    /// @custom:requirement OIP-14
     function testFuzz_TransactionsOfTwoLedgersWithOneIdBothCount(bytes32 a, bytes32 b, bytes32 id) external {
         vm.assume(a != 0 && b != 0 && a != b && id != 0);
         guard.useAttestation(a, id, "first");

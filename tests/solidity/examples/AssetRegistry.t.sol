@@ -108,7 +108,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
         _assertRefused(_make(Action.SYNC, address(0), 5), abi.encodeWithSelector(AssetRegistry.ZeroOwner.selector));
     }
 
-    /// @custom:requirement OIP-12, OIP-155
+    /// @custom:requirement OIP-12, OIP-16, OIP-155
     function test_AnOvertakenSyncChangesNothing() external {
         assertEq(_overtake(), bob);
     }
@@ -127,6 +127,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
     }
 
     /// @dev The same owner and amount as before are not the same state.
+    /// @custom:requirement OIP-12
     function test_ASyncMadeForAnEarlierEqualStateChangesNothing() external {
         Message memory old = _instruct(_make(Action.SYNC, eve, 1));
         assertTrue(_apply(_make(Action.SYNC, bob, 5)));
@@ -162,6 +163,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- regulatory actions
 
+    /// @custom:requirement OIP-12, OIP-16
     function testFuzz_RegulatoryActionsAreForOneState(uint8 index, bytes32 stateHash) external {
         Instruction memory made = _make(Action(bound(index, 1, 3)), bob, 1);
         vm.assume(stateHash != made.stateHash);
@@ -184,7 +186,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- locks
 
-    /// @custom:requirement OIP-13
+    /// @custom:requirement OIP-13, OIP-16
     function test_LocksAreAppliedInTheSendersOrder() external {
         (Message[3] memory messages) = _locksBackwards();
         assertFalse(_isExecuted(messages[2]), "the last came first");
@@ -339,7 +341,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- ATTEST
 
-    /// @custom:requirement OIP-15, OIP-16, OIP-155
+    /// @custom:requirement OIP-14, OIP-15, OIP-16, OIP-155
     function test_ATransactionRewrappedInAnotherMessageChangesNothing() external {
         assertEq(_rewrap(), bob);
     }

@@ -58,7 +58,7 @@ contract ExpireTest is RouterFixture {
         source.retryRoute(usualRetry(message, AXELAR));
     }
 
-    /// @custom:requirement OIP-27, OIP-146, OIP-156
+    /// @custom:requirement OIP-27, OIP-28, OIP-146, OIP-156
     function testFuzz_AnExpiredArrivalIsMarkedAndConsumed(uint32 ttl, uint32 late, uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         message.ttl = uint32(bound(ttl, 1, 365 days));

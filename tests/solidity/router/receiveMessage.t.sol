@@ -240,7 +240,7 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
-    /// @custom:requirement GLA-24
+    /// @custom:requirement OIP-3, OIP-9, OIP-10, OIP-11, GLA-24
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -13,6 +14,7 @@ from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, Re
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import Delivered, Delivery, OutboxState, Retry, snapshot_of
+from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -211,25 +213,47 @@ async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> 
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-24", "OIP-65", "OIP-66", "OIP-79")
-@pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK, Kind.HEARTBEAT])
+def state_of(store: MemoryStore, event_id: str) -> OutboxState | None:
+    entry = store.outbox.entry(event_id)
+    return entry.state if entry else None
+
+
+LATE = 1.1  # seconds: the worker looks once in half a second
+KINDS = [kind for kind in Kind if Kind.PLAIN < kind < Kind.CANCELLATION]
+
+
+@pytest.mark.requirement(
+    "OIP-24", "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69", "OIP-70",
+    "OIP-71", "OIP-72", "OIP-73", "OIP-77", "OIP-79", "OIP-90",
+)  # fmt: skip
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @in_virtual_time
-async def test_kinds_without_dead_letters_leave_none(kind: Kind) -> None:
-    world, store = World(), MemoryStore()
+async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_letter_or_none(kind: Kind) -> None:
+    """What it does follows the row: how many tries, how long each wait, and whether an operator hears of the end."""
+    policy, world, store = DEFAULT_POLICIES[kind], World(block_time=30), MemoryStore()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
     async with running(bridge):
         sent = world.send(ALPHA, BETA, kind=kind)
-        await until(
-            lambda: (
-                [one.state for one in store.outbox.entries(sent.message.id)] == [OutboxState.DEAD]
-                if sent.created
-                else False
-            )
-        )
-    assert bridge.dead_letters.records() == []
+        await until(lambda: sent.created != [] and store.outbox.entries(sent.message.id) != [])
+        event_id = store.outbox.entries(sent.message.id)[0].event_id
+        if policy.max_retries is None:
+            await until(lambda: len(store.outbox.failures(event_id)) > 50, seconds=600)
+        else:
+            await until(lambda: state_of(store, event_id) is OutboxState.DEAD, seconds=700)
+        state, failed = state_of(store, event_id), [one.failure.at for one in store.outbox.failures(event_id)]
+        dead_letters = [record.event_id for record in bridge.dead_letters.records()]
     await world.stop()
+    assert policy.max_retries is None or len(failed) == policy.max_retries + 1
+    assert (state is OutboxState.DEAD) == (policy.max_retries is not None)
+    assert dead_letters == ([event_id] if policy.dead_letter else [])
+    waits = [later - earlier for earlier, later in itertools.pairwise(failed)]
+    nominal = [min(policy.base * 2**number, policy.cap / 1.1) for number in range(len(waits))]
+    shares = [waited / wanted for waited, wanted in zip(waits, nominal, strict=True)]
+    assert all(0.9 <= share <= 1.1 + LATE / wanted for share, wanted in zip(shares, nominal, strict=True)), waits
+    assert all(waited <= policy.cap + LATE for waited in waits)
+    assert len(waits) < 2 or max(shares) - min(shares) > 0.001, "no jitter"
 
 
 @pytest.mark.requirement("OIP-90", "OIP-151", "OIP-161", "SF-4", "SF-54", "SF-78", "SF-82", "SF-87")

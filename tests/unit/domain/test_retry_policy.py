@@ -174,9 +174,9 @@ def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
 
 
 @pytest.mark.requirement("OIP-61", "OIP-76", "OIP-160")
-@given(attempt=st.integers(1, 10**6))
-def test_a_critical_action_is_tried_without_end(attempt: int) -> None:
-    assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt) is not None
+@given(attempt=st.integers(1, 10**6), failed=st.sampled_from(FailureKind))
+def test_a_critical_action_is_tried_without_end(attempt: int, failed: FailureKind) -> None:
+    assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt, kind=failed) is not None
 
 
 @pytest.mark.requirement("OBX-49", "OBX-47", "OBX-48")

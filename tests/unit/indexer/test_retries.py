@@ -282,17 +282,19 @@ def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_las
     assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 0)
 
 
+@pytest.mark.requirement("OIP-79", "OIP-80")
 def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_none(world: World) -> None:
     query, heartbeat = sent_message(1, kind=Kind.QUERY), sent_message(2, kind=Kind.HEARTBEAT)
-    for sent in (query, heartbeat):
+    lost = sent_message(3, kind=Kind.ACK)
+    for sent in (query, heartbeat, lost):
         world.send(sent)
     policy = replace(POLICY, retries_by_kind={Kind.HEARTBEAT: 0, Kind.QUERY: 1})
     world.let_pass(100)
-    assert (world.status(heartbeat), world.ask(policy)) == (Status.STALLED, 1)
-    world.happens(world.alpha, retried(query, 1))
+    assert (world.status(heartbeat), world.ask(policy)) == (Status.STALLED, 2)
+    world.happens(world.alpha, retried(query, 1), executed(lost))
     world.let_pass(200)
     assert (world.status(query), world.ask(policy)) == (Status.STALLED, 0)
-    assert {request.message_id for request in world.requests()} == {query.id}
+    assert {request.message_id for request in world.requests()} == {query.id, lost.id}
     assert POLICY.retries_of(Kind.HEARTBEAT) == 0
 
 

@@ -301,9 +301,11 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-27", "OIP-30", "OIP-28")
+@pytest.mark.requirement("OIP-27", "OIP-28", "OIP-29", "OIP-30", "OIP-32")
+@pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.STATE_SYNC, Kind.QUERY], ids=lambda kind: kind.name)
 @in_virtual_time
-async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter() -> None:
+async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter(kind: Kind) -> None:
+    """Its TTL alone ends it: no phase has a timeout here, and best effort or not makes no difference."""
     world, store = World(), MemoryStore()
     world.start()
 
@@ -312,7 +314,7 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
             raise ProofPendingError("not yet")
 
     async with running(with_adapter(SimulatedRelayer(world, store), world, Silent)):
-        sent = world.send(ALPHA, BETA, ttl=300)
+        sent = world.send(ALPHA, BETA, ttl=300, kind=kind)
         await until(
             lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD, seconds=900
         )

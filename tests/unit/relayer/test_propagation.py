@@ -235,7 +235,7 @@ class Blank:
         return None
 
 
-@pytest.mark.requirement("OIP-136", "OIP-143")
+@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
 @in_virtual_time
 async def test_what_its_source_does_not_show_is_forced_on_no_destination() -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
@@ -337,7 +337,7 @@ async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-135")
+@pytest.mark.requirement("OIP-4", "OIP-135")
 @in_virtual_time
 async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_source() -> None:
     world, store, sent = World(), MemoryStore(), message(kind=Kind.STATE_SYNC)
@@ -354,6 +354,7 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
     assert record.final_at > 100, "it became final once more"
 
 
+@pytest.mark.requirement("OIP-4")
 @in_virtual_time
 async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
     world, store = World(), MemoryStore()

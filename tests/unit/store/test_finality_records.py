@@ -118,6 +118,7 @@ def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_
     assert [one.record.lane for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)] == [Lane(ALPHA, BETA + 1)]
 
 
+@pytest.mark.requirement("OIP-80")
 def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: Store) -> None:
     def beat(at: float) -> Heartbeat:
         return Heartbeat(lane=LANE, at=at, progress=SyncProgress(primary_final=1, applied=0, lag_seconds=at))

@@ -11,6 +11,7 @@ from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 
@@ -49,6 +50,23 @@ def test_a_range_seen_again_adds_nothing(store: Store) -> None:
     store.observations.reread(ALPHA)
     assert store.observations.record(observed_range(sent)) == set()
     assert len(store.outbox.entries(sent.id)) == 1
+
+
+@pytest.mark.requirement("OIP-55", "X-3")
+@pytest.mark.parametrize(("short_by", "duplicates"), [(0, 0), (1, 1)])
+def test_a_window_one_second_too_small_lets_a_duplicate_in(store: Store, short_by: int, duplicates: int) -> None:
+    """A message lives 600 s, clocks differ by 5 s each way: what is forgotten after 609 s is taken for new after 610 s."""
+    ttl, skew, start = 600, 5, 1_000.0
+    window = ttl + 2 * skew - short_by
+    sent = message(ttl=ttl, kind=Kind.GOVERNANCE_EXECUTE)
+    assert len(store.observations.record(observed_range(sent, now=start))) == 1
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=start, lease=15)
+    store.outbox.finish([Delivered(entry.claim_held, Delivery(block(7, "beta"), word("tx")))], start)
+    store.outbox.confirm([entry.event_id], start)
+    now = start + ttl + 2 * skew - 0.5  # the last moment at which some clock still calls it alive
+    store.outbox.forget(now - window, 10)
+    again = observed_range(sent, previous=block(10), position=block(11), now=now)
+    assert len(store.observations.record(again)) == duplicates
 
 
 def test_reading_again_gives_up_nothing_that_was_seen(store: Store) -> None:
