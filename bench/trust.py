@@ -6,21 +6,25 @@ final block covers it. `p99_blocks` counts the destination's blocks from then on
 The destination's blocks come half a block after the source's, so that the next one is 1 s away. How long the pause takes to
 reach the destination's pool is printed too: with any other distance, that decides whether it is in the next block.
 Configurations are weakened by hand on another devnet, as in `tests/anvil/weakened.py`: one counts as found if its findings are
-all that is wrong. Honest messages are sent in the simulated world of `tests/support/simulation/tripwire.py`.
+all that is wrong. Honest messages are sent in the simulated world of `tests/support/simulation/tripwire.py`. What
+`waybill quote` promises is tried on the held-out half of histories of `tests/support/simulation/lane_history.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import logging
 import math
 import multiprocessing
 import os
+import random
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -33,6 +37,7 @@ from eth_utils import keccak
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
+from bridge.domain.reliability import Goal, choices
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from tests.anvil.devnets import new_devnet
@@ -40,6 +45,7 @@ from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.forgery import forgery, message_from
 from tests.anvil.running_tripwire import watching
 from tests.anvil.weakened import WEAKENED, Network
+from tests.support.simulation.lane_history import GMPS, history
 from tests.support.simulation.time import run_in_virtual_time
 from tests.support.simulation.tripwire import FAULTS, honest_history
 
@@ -55,6 +61,7 @@ PAUSE: Final = 60  # seconds: the shortest, so that the router's allowance lasts
 PATIENCE: Final = 60.0  # seconds for one forgery
 MESSAGES_OF_A_WORLD: Final = 1_000
 HONEST: Final = ROOT / "build" / "bench" / "trust-honest.jsonl"
+HISTORY: Final = 20_000  # messages of a lane, for the backtest
 MEMORY: Final = Path("/dev/shm")  # noqa: S108  # a thousand histories write much that nobody keeps
 SHARES: Final = (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0))
 
@@ -310,11 +317,37 @@ def weaken() -> tuple[int, int]:
     return len(WEAKENED), found
 
 
+def backtest(seeds: Iterable[int], messages: int) -> tuple[int, int]:
+    """How many promises the first halves of made-up histories give, and how many of them the other halves keep.
+
+    For each goal the cheapest choice is taken that meets it, at prices that are drawn. A promise is kept if the goal's share of
+    the other half's messages is in time.
+    """
+    promised = kept = 0
+    for seed in seeds:
+        dice, seen = random.Random(seed), history(seed, messages)
+        prices = {gmp: dice.randrange(1, 100) for gmp in GMPS}
+        first, second = seen[: messages // 2], seen[messages // 2 :]
+        for within, share, max_corrupt in itertools.product((120, 300, 900), (0.95, 0.99, 0.999), (0, 1)):
+            goal = Goal(within, share, max_corrupt)
+            compared = choices(first, GMPS, goal, least_quorum=1, now=first[-1].at + within)
+            shown = [one for one in compared if one.meets]
+            if not shown:
+                continue
+            chosen = min(shown, key=lambda one: sum(prices[gmp] for gmp in one.gmps))
+            held_out = choices(second, chosen.gmps, goal, least_quorum=chosen.quorum, now=second[-1].at + within)
+            fared = next(one for one in held_out if (one.gmps, one.quorum) == (chosen.gmps, chosen.quorum))
+            promised += 1
+            kept += fared.kept >= share * fared.messages
+    return promised, kept
+
+
 def main() -> None:
-    """Measures, prints and writes the figures; what has no measure yet is null."""
+    """Measures, prints and writes the figures; what was not measured is null."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--forgeries", type=int, default=200, help="on real chains (default: %(default)s)")
     parser.add_argument("--no-weakened", action="store_true", help="weaken no configuration")
+    parser.add_argument("--histories", type=int, default=100, help="for the backtest (default: %(default)s)")
     parser.add_argument("--messages", type=int, default=100_000, help="honest ones (default: %(default)s)")
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="for honest messages (default: %(default)s)"
@@ -365,6 +398,7 @@ def main() -> None:
         for name in FAULTS:
             print(f"{name:34} {faults[name]}")
         assert all(faults[name] for name in FAULTS), "a fault never happened: send more messages"
+    figures["backtest_promised"], figures["backtest_kept"] = backtest(range(chosen.histories), HISTORY)
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(figures, indent=2) + "\n")
     for name, value in figures.items():

@@ -20,6 +20,7 @@ _COMMANDS: Final = (
     "network",
     "deploy",
     "rehearse",
+    "quote",
     "send",
     "message",
     "action",

@@ -55,7 +55,7 @@ def send(
     """
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
-    origin, target = _lane(deployment, source, destination)
+    origin, target = lane_of(deployment, source, destination)
     usable = deployment.gmps_between(origin.chain_id, target.chain_id)
     named = _checked(options.gmps(gmps, usable, f"{origin.name} → {target.name}"), quorum)
     receiver = recipient or _inbox(target)
@@ -135,7 +135,12 @@ async def _executed(client: Client, message: Message, patience: float) -> Progre
                 return None
 
 
-def _lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
+def lane_of(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
+    """The chains that two options name.
+
+    Raises:
+        UsageError: the network has no such chain, or both are the same.
+    """
     try:
         origin, target = deployment.chain(source), deployment.chain(destination)
     except DeploymentError as error:

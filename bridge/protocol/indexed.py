@@ -249,6 +249,14 @@ class GmpDelivery:
     duplicates: int
 
 
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the GMPs did that a message was sent over at once."""
+
+    at: int  # Unix seconds, of the source's block
+    seconds: Mapping[int, int | None]  # by GMP, from then to its receipt; None while there is none
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """The messages that were created in a stretch of time, on one lane or over one GMP; the other of the two is None.
@@ -409,6 +417,9 @@ class Index(Protocol):
         self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
     ) -> list[GmpDelivery]:
         """What GMPs did for the newest messages of a lane (source and destination chain), or of all, seen since a time."""
+
+    def observations(self, source_chain: int, destination_chain: int, limit: int) -> list[Observation]:
+        """How long the GMPs took that a lane's newest messages were sent over at once; the oldest first."""
 
     def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
         """What happened on each lane, or on one, and over each GMP in so many stretches of `step` seconds from `since` on.
