@@ -34,7 +34,7 @@ async def prove_message(
         deployment: of the network.
         chains: the message's two.
         message: the message.
-        known: its events as the index has them: their blocks need not be searched for. Empty without an index.
+        known: its events as the index has them: a chain of which it has some is not searched. Empty without an index.
 
     Raises:
         TransientError: a chain does not answer, or its answers do not give its blocks' hashes.
@@ -59,7 +59,7 @@ async def _logs(
     """Proofs of a message's events on a chain, the oldest first."""
     names, topics = {event.__name__ for event in events}, [topic_of(event) for event in events]
     blocks = {one.block_number for one in known if one.chain_id == deployed.chain_id and one.event in names}
-    if not known:
+    if not blocks:  # an index may be behind on one of the chains
         head = (await chain.head()).number
         for start in range(deployed.start_block, head + 1, _LOG_RANGE):
             found = await chain.logs(start, min(start + _LOG_RANGE - 1, head), [deployed.router], topics)
