@@ -476,6 +476,7 @@ def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None
                     "letter": letter.event_id,
                     "state": letter.status.value,
                     "entered": iso(letter.entered_at),
+                    "kept until": iso(letter.retention_until),
                     "reason": document["reason"],
                     "lane": f"{lane} over {letter.gmp}",
                     "kind": letter.kind,

@@ -11,6 +11,8 @@ import pytest
 
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import RecordKind
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import Retry, snapshot_of
 from bridge.rpc.policy import EndpointPolicy
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
@@ -38,6 +40,68 @@ def test_a_letter_is_shown_while_no_chain_answers(
     assert letter["analysis"]["wouldRetrySucceed"].startswith("not known")
 
 
+@pytest.mark.requirement(
+    "OIP-91", "OIP-92", "OIP-93", "OIP-94", "OIP-95", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100",
+    "OIP-107", "OIP-111", "OIP-112", "OIP-113", "OIP-114",
+)  # fmt: skip
+def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "250")
+    url, sent = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db", message(payload=b"\x00\xff{not text}")
+
+    async def dies(service: DeadLetterService) -> str:
+        service.observe(sent)
+        (entry,) = service.claim()
+        for code in ("FirstError", "SecondError"):
+            snapshot = snapshot_of(service.store.outbox.entries(sent.id))
+            failure = Failure(
+                at=service.clock.now(),
+                kind=FailureKind.TRANSIENT,
+                code=code,
+                message=f"{code} was said",
+                delivery_snapshot=snapshot,
+            )
+            service.store.outbox.finish([Retry(entry.claim_held, failure, failure.at)], failure.at)
+            service.clock.time += 1
+            (entry,) = service.claim()
+        await service.mark_dead(entry, code="LastError", error="LastError was said")
+        return entry.event_id
+
+    with closing(open_store(url)) as store, closing(open_dead_letters(url)) as log:
+        event_id = asyncio.run(dies(DeadLetterService(store, log)))
+    waybill = Command(monkeypatch, capsys)
+    shown, (value,) = waybill("dlq", "show", event_id).out, json.loads(waybill("dlq", "show", event_id, "--json").out)
+    document = value["document"]
+    assert document["originalMessage"] == f"0x{sent.encode().hex()}"
+    entered, kept = "2023-11-14T22:13:22.000Z", "2023-12-14T22:13:22.000Z"
+    assert (document["enteredDLQAt"], document["retentionUntil"]) == (entered, kept)
+    assert (value["enteredAt"], value["retentionUntil"], value["status"]) == (entered, kept, "PENDING_REVIEW")
+    lines = [" ".join(line.replace("│", " ").split()) for line in shown.splitlines()]
+    assert {f"entered {entered}", f"kept until {kept}", "state PENDING_REVIEW"} <= set(lines)
+    for number, (code, one) in enumerate(
+        zip(("FirstError", "SecondError", "LastError"), document["failureHistory"], strict=True), 1
+    ):
+        at = f"2023-11-14T22:13:{19 + number}.000Z"
+        assert (one["attemptNumber"], one["failedAt"], one["errorCode"]) == (number, at, code)
+        assert one["errorMessage"] == f"{code} was said"
+        assert [line["state"] for line in one["routingSlipSnapshot"]] == (["CLAIMED"] if number < 3 else [])
+        assert any(line.startswith(f"{number} {at} {code} ") and line.endswith(f"{code} was said") for line in lines)
+    answers = {
+        "permanent?": ("permanentOrTransient", "transient: "),
+        "systemic?": ("systemicOrIsolated", "isolated: "),
+        "would it work?": ("wouldRetrySucceed", "not known: "),
+        "governance?": ("governanceWarranted", "no: "),
+    }
+    for question, (name, verdict) in answers.items():
+        assert value["analysis"][name].startswith(verdict)
+        assert f"{question} {value['analysis'][name]}" in lines
+    assert [one["kind"] for one in value["history"]] == ["ENTERED"]
+
+
+@pytest.mark.requirement("OIP-95")
 def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -54,4 +118,5 @@ def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     assert "alpha → beta over hyperlane" in open_one.out
     assert "nothing: it is RECOVERED" not in open_one.out
     assert "nothing: it is RECOVERED" in closed.out
+    assert ("RECOVERED" in open_one.out, value["status"]) == (False, "RECOVERED")
     assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from eth_account import Account
+from eth_typing import Hash32
 
-from bridge.domain.finality_records import Heartbeat
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import canonical
+from bridge.domain.finality_records import Heartbeat, Segment
 from bridge.domain.jobs import SyncJob, SyncState
+from bridge.domain.merkle import Proof, root_of, verifies
 from bridge.protocol.message import Kind
 from bridge.store import open_store
-from tests.builders import ALPHA, BETA, message, observed_range
+from tests.builders import ALPHA, BETA, block, message, observed_range
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
+from tests.unit.dead_letters.world import SEALER
 
 
-@pytest.mark.requirement("OIP-133", "OIP-135")
+@pytest.mark.requirement("OIP-131", "OIP-132", "OIP-133", "OIP-135")
 def test_what_was_applied_where_is_told_for_each_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -46,3 +55,43 @@ def test_what_was_applied_where_is_told_for_each_message(
     assert f"0x{lost.id.hex()}" in shown, "an id is copied, so it is not broken into lines"
     refused = waybill("sync", "prove", f"0x{unknown.id.hex()}", "--json")
     assert "is not followed: only state changes are" in refused.error["message"]
+
+
+@pytest.mark.requirement("OIP-133", "OIP-135")
+def test_a_record_is_proven_from_the_archive_and_a_changed_one_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    waybill, sent = Command(monkeypatch, capsys), [message(nonce, kind=Kind.STATE_SYNC) for nonce in (1, 2, 3)]
+    store = open_store(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")
+    store.observations.record(observed_range(*sent))
+    store.finality_records.collect(frozenset({Kind.STATE_SYNC}), 0)
+    for job in store.jobs.due(SyncJob, 1e12, 10):
+        store.jobs.save(job.settled(SyncState.APPLIED, "", 1_000), fence=job.fence)
+    records = store.finality_records.resolved(2_000, 10)
+    root, signer = root_of([record.leaf for record in records]), KeySealer(SEALER)
+    segment = Segment(
+        number=1, root=root, count=3, archived_at=2_000, signer=signer.address, signature=signer.sign(root)
+    )
+    store.finality_records.archive(records, segment)
+    store.close()
+
+    def proven(number: int) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(waybill("sync", "prove", f"0x{sent[number].id.hex()}", "--json").out)
+        assert told["state"] == "ARCHIVED"
+        return told
+
+    for number, one in enumerate(sent):
+        told = proven(number)
+        assert told["record"] == next(record.document for record in records if record.message_id == one.id)
+        named = (told["record"]["block"], told["record"]["blockHash"], told["record"]["finalAt"])
+        assert named == (10, f"0x{block(10).hash.hex()}", records[0].final_at)
+        assert (told["verifies"], told["root"], told["signer"]) == (True, f"0x{root.hex()}", SEALER.address)
+        proof = Proof(told["position"], told["count"], tuple(bytes.fromhex(node[2:]) for node in told["path"]))
+        assert verifies(canonical(told["record"]), proof, root), "by what is printed alone"
+        assert Account._recover_hash(Hash32(root), signature=bytes.fromhex(told["signature"][2:])) == SEALER.address
+    with closing(sqlite3.connect(tmp_path / ".waybill" / "devnet" / "bridge.db")) as tampered, tampered:
+        changed = canonical(records[0].document | {"block": 11})
+        tampered.execute("UPDATE archived_records SET leaf = ? WHERE position = 0", (changed,))
+    assert [proven(number)["verifies"] for number in range(3)].count(False) >= 1

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 from eth_abi.abi import decode, encode
+from eth_utils.abi import function_signature_to_4byte_selector
 from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
@@ -28,6 +29,9 @@ from bridge.dead_letters.parameters import (
     operator_parameter,
 )
 from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import RecordKind
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import Retry
 from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
@@ -40,7 +44,7 @@ from tests.builders import ALPHA, BETA, message
 from tests.support.memory_store import MemoryStore
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
 from tests.unit.dead_letters.test_review import deployed
-from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, StillClock, entered
+from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, StillClock, entered, happened
 
 
 @dataclass
@@ -68,7 +72,13 @@ def hook() -> Iterator[WebhookServer]:
 async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None:
     review = DeadLetterService()
     sent = message()
-    event_id = await review.die(sent)
+    review.observe(sent)
+    (entry,) = review.claim()
+    first = Failure(at=review.clock.now(), kind=FailureKind.TRANSIENT, code="FirstError", message="no answer")
+    review.store.outbox.finish([Retry(entry.claim_held, first, review.clock.now())], review.clock.now())
+    (entry,) = review.claim()
+    await review.mark_dead(entry)
+    event_id = entry.event_id
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(), review.clock)
     await alerts.step()
     (posted,) = hook.posted
@@ -77,7 +87,8 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     assert details["eventId"] == event_id
     assert details["messageId"] == f"0x{sent.id.hex()}"
     assert (details["messageType"], details["sourceChainId"]) == ("PLAIN", sent.source_chain)
-    assert [one["errorMessage"] for one in details["failureHistory"]] == ["no proof"]
+    history = [(one["errorCode"], one["errorMessage"]) for one in details["failureHistory"]]
+    assert history == [("FirstError", "no answer"), ("TransientError", "no proof")]
     assert (details["lastErrorCode"], details["lastErrorMessage"]) == ("TransientError", "no proof")
     assert details["routingSlip"]["deliveries"][0]["eventId"] == event_id
     await alerts.step()
@@ -155,6 +166,19 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     assert "failureHistory" in mail.get_content()
 
 
+@pytest.mark.requirement("OIP-107", "OIP-116")
+async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    decided = {"decisionType": "ABANDON", "decisionMaker": OPERATOR.address, "rationale": "the recipient is retired"}
+    review.dead_letters.append(happened(event_id, RecordKind.DECIDED, 1, **decided), KeySealer(OPERATOR))
+    with webhook_server() as other:
+        both: list[Channel] = [Slack(hook.url, timeout=5), Webhook(other.url, timeout=5)]
+        await Alerts(review.dead_letters, both, Fixed(), review.clock).step()
+        assert "ABANDON was decided by" in hook.posted[1]["text"]
+        assert (other.posted[1]["severity"], other.posted[1]["details"]) == ("info", decided)
+
+
 @pytest.mark.requirement("OIP-109")
 async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(hook: WebhookServer) -> None:
     review = DeadLetterService()
@@ -172,7 +196,7 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
         assert (len(hook.posted), len(other.posted)) == (2, 2)
 
 
-@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-164")
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-109", "OIP-164")
 async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
     review = DeadLetterService()
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(Thresholds(2, 3)), review.clock)
@@ -187,6 +211,7 @@ async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: We
     assert hook.posted[-1]["severity"] == "warning", "the hour is over"
 
 
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-164")
 @pytest.mark.parametrize(
     ("count", "severity"), [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")]
 )
@@ -201,6 +226,7 @@ async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServ
     assert len(hook.posted) == 1
 
 
+@pytest.mark.requirement("OIP-106")
 async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold_while_the_chain_is_away(
     hook: WebhookServer,
 ) -> None:
@@ -243,19 +269,19 @@ class ParameterChain:
 
     chain_id = 1
 
-    def __init__(self, values: dict[bytes, int], owner: str = STRANGER.address) -> None:
+    def __init__(self, values: dict[bytes, int]) -> None:
         self.values = values
-        self.owner = owner
 
     async def call(self, call: Call, **_: object) -> bytes:
         if len(call.data) == 4:
-            return encode(["address"], [self.owner])
+            is_owner = call.data == function_signature_to_4byte_selector("owner()")
+            return encode(["address"], [STRANGER.address if is_owner else SEALER.address])
         if call.data[4:] not in self.values:
             raise CallRevertedError(b"")
         return encode(["uint256"], [self.values[call.data[4:]]])
 
 
-@pytest.mark.requirement("OIP-106", "OIP-127")
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-127")
 async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
     chain = ParameterChain({ALERT_THRESHOLD: 5, operator_parameter(OPERATOR.address): 1, CRITICAL_THRESHOLD: 0})
     parameters = OnChainParameters(cast(Chain, chain), "0x" + "01" * 20, "0x" + "02" * 20)
@@ -266,9 +292,11 @@ async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
     assert not await parameters.is_operator(OPERATOR.address), "a role that was taken back is gone"
 
 
+@pytest.mark.requirement("OIP-127")
 async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> None:
     parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
     assert await parameters.is_operator(STRANGER.address)
+    assert await parameters.is_operator(SEALER.address)
     assert not await parameters.is_operator(OPERATOR.address)
     assert await parameters.thresholds() == Thresholds()
 

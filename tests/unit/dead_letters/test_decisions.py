@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from eth_account.messages import encode_typed_data
 from bridge.dead_letters.analysis import Analysis, Situation, analyse
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
-from bridge.dead_letters.signing import KeySealer, decision_typed_data
+from bridge.dead_letters.signing import KeySealer, decision_signer, decision_typed_data
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
 from bridge.domain.failures import FailureKind
 from bridge.protocol.gmps import Gmp
@@ -126,6 +127,31 @@ async def test_a_decision_changed_after_its_signature_is_refused(field: str, val
     assert len(review.dead_letters.records()) == 1
 
 
+@pytest.mark.requirement(
+    "OIP-118", "OIP-119", "OIP-120", "OIP-121", "OIP-122", "OIP-123", "OIP-124", "OIP-125"
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dlqEntryId", "another"),
+        ("letterHash", "0x" + "ee" * 32),
+        ("decisionAt", "2024-01-01T00:00:00.000Z"),
+        ("decisionMaker", GOVERNANCE),
+        ("decisionAccount", STRANGER.address),
+        ("decisionType", "ABANDON"),
+        ("newMessageId", "0x" + "ee" * 32),
+        ("rationale", "another"),
+        ("chainId", 5),
+        ("verifyingContract", STRANGER.address),
+    ],
+)
+async def test_every_field_of_a_decision_is_under_its_signature(field: str, value: object) -> None:
+    review = DeadLetterService()
+    document = decide(review.dead_letters, await review.die(), Decision.RETRY, newMessageId="0x" + "cd" * 32)
+    assert decision_signer(document) == OPERATOR.address
+    assert decision_signer(document | {field: value}) != OPERATOR.address
+
+
 @pytest.mark.requirement("OIP-125")
 async def test_a_decision_about_one_letter_decides_no_other() -> None:
     review = DeadLetterService()
@@ -205,6 +231,33 @@ async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() ->
     assert (await analysis(review, await review.die(later), later)).systemic.startswith("isolated")
 
 
+@pytest.mark.requirement("OIP-112")
+@pytest.mark.parametrize(
+    ("shared", "counted"),
+    [
+        ({"gmp": "axelar", "error_code": "Other"}, "3 on its lane, 0 over hyperlane, 0 with TransientError"),
+        ({"source_chain": 1, "error_code": "Other"}, "0 on its lane, 3 over hyperlane, 0 with TransientError"),
+        ({"source_chain": 1, "gmp": "axelar"}, "0 on its lane, 0 over hyperlane, 3 with TransientError"),
+    ],
+    ids=["lane", "GMP", "error"],
+)
+async def test_a_lane_a_gmp_or_an_error_in_common_makes_a_failure_systemic(
+    shared: dict[str, Any], counted: str
+) -> None:
+    review, sent = DeadLetterService(), message()
+    letter = review.dead_letters.letter(await review.die(sent))
+    document = review.dead_letters.records()[0].document
+    assert letter is not None
+    assert document is not None
+    others = [replace(letter, event_id=f"{number}", **shared) for number in range(3)]
+    for near, verdict in ((others, "systemic"), (others[:2], "isolated")):
+        found = analyse(letter, document, sent, others=near, deliveries=[], situation=Situation(), now=0).systemic
+        assert found.startswith(f"{verdict}: ")
+    assert (
+        counted in analyse(letter, document, sent, others=others, deliveries=[], situation=Situation(), now=0).systemic
+    )
+
+
 @pytest.mark.requirement("OIP-113")
 @pytest.mark.parametrize(
     ("situation", "said"),
@@ -220,23 +273,56 @@ async def test_the_destinations_word_comes_first(situation: dict[str, bool], sai
 
 
 @pytest.mark.requirement("OIP-114")
-async def test_a_governance_decision_that_cannot_be_carried_out_needs_a_new_vote() -> None:
-    review, sent = DeadLetterService(), message(kind=Kind.GOVERNANCE_EXECUTE)
-    assert "new vote" in (await analysis(review, await review.die(sent), sent)).governance
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (Kind.GOVERNANCE_EXECUTE, "yes: a governance decision that can't be carried out needs a new vote"),
+        (Kind.REGULATORY_ACTION, "yes, unless it is delivered soon: a regulatory action"),
+        (Kind.STATE_SYNC, "no: "),
+    ],
+)
+async def test_governance_is_asked_about_what_it_decided_and_about_regulatory_actions(kind: Kind, why: str) -> None:
+    sent = message(kind=kind)
+    answers = await failed_for_good(sent)
+    assert answers.governance.startswith(why)
+    assert answers.suggestion == (
+        "abandon or escalate, or requeue after a fix" if kind is Kind.STATE_SYNC else "escalate"
+    )
 
 
-@pytest.mark.requirement("OIP-111")
+@pytest.mark.requirement("OIP-111", "OIP-113")
 async def test_an_error_that_says_never_is_permanent() -> None:
-    review, sent = DeadLetterService(), message()
+    answers = await failed_for_good(message())
+    assert answers.permanent.startswith("permanent")
+    assert answers.would_succeed.startswith("only after the cause is put right")
+
+
+@pytest.mark.requirement("OIP-111", "OIP-113")
+@pytest.mark.parametrize(
+    ("texts", "permanent", "would_succeed"),
+    [
+        (("no", "no", "no"), "likely permanent: all 3 tries ended with the same refusal (no)", "only after"),
+        (("no", "never", "no"), "not known: the tries ended in 2 different ways", "yes, once"),
+    ],
+)
+async def test_one_refusal_at_each_try_is_likely_permanent(
+    texts: tuple[str, ...], permanent: str, would_succeed: str
+) -> None:
+    answers = await failed_for_good(message(), *texts, kind=FailureKind.REFUSED)
+    assert answers.permanent.startswith(permanent)
+    assert answers.would_succeed.startswith(would_succeed)
+
+
+async def failed_for_good(sent: Message, *texts: str, kind: FailureKind = FailureKind.TERMINAL) -> Analysis:
+    """The analysis of a letter whose tries ended with those texts, or once with any."""
+    review = DeadLetterService()
     event_id = await review.die(sent)
     letter, record = review.dead_letters.letter(event_id), review.dead_letters.history(event_id)[0]
     assert letter is not None
     assert record.document is not None
-    failure = {**record.document["failureHistory"][0], "kind": FailureKind.TERMINAL.value}
-    document = {**record.document, "failureHistory": [failure]}
-    answers = analyse(letter, document, sent, others=[], deliveries=[], situation=Situation(), now=0)
-    assert answers.permanent.startswith("permanent")
-    assert answers.would_succeed.startswith("only after the cause is put right")
+    failure = {**record.document["failureHistory"][0], "kind": kind.value}
+    document = {**record.document, "failureHistory": [failure | {"errorMessage": text} for text in texts or ("never",)]}
+    return analyse(letter, document, sent, others=[], deliveries=[], situation=Situation(), now=0)
 
 
 async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:

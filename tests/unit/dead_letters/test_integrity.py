@@ -72,6 +72,16 @@ async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(
     assert any("was cut off or written again" in problem for problem in found)
 
 
+@pytest.mark.requirement("OIP-129")
+async def test_a_head_that_somebody_noted_elsewhere_must_still_be_there() -> None:
+    review, settings = DeadLetterService(), Settings.load(relayer_key="0x" + "44" * 32)
+    await review.die()
+    trusted, here = frozenset({SEALER.address}), review.dead_letters.records()[0].hash
+    assert verify_letters(review.dead_letters, review.store, trusted, settings, here).violations == ()
+    (gone,) = verify_letters(review.dead_letters, review.store, trusted, settings, b"\x01" * 32).violations
+    assert f"no record has the hash 0x{'01' * 32}" in str(gone)
+
+
 async def test_a_delivery_whose_sender_wanted_no_letter_is_not_missed() -> None:
     review = DeadLetterService()
     sent = message()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from datetime import datetime
 
 import pytest
 
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
+from bridge.domain.actions import BranchState
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
@@ -19,6 +21,7 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA, block, message, word
+from tests.support.actions import action, branch
 from tests.support.memory_store import MemoryStore
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
@@ -66,6 +69,20 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     states = {one["eventId"].split("/")[1]: one["state"] for one in document["routingSlip"]["deliveries"]}
     assert states == {"hyperlane": "DEAD", "wormhole": "PENDING"}
     assert review.store.outbox.entries(sent.id)[0].state is OutboxState.DEAD
+
+
+@pytest.mark.requirement("OIP-91", "OIP-92")
+async def test_the_letter_of_an_actions_participant_holds_the_message_that_carries_the_decision_to_it() -> None:
+    review, sent, diverged = DeadLetterService(), message(), action(branch(0, BETA, BranchState.DIVERGED))
+    failure = Failure(at=review.clock.now(), kind=FailureKind.REFUSED, code="DIVERGED", message="TOO_FEW_UNITS")
+    for is_new in (True, False):
+        assert (
+            await review.dead_letter_queue.mark_action_diverged(diverged, diverged.branches[0], sent, failure) is is_new
+        )
+    (record,) = review.dead_letters.records()
+    assert record.document is not None
+    assert record.document["originalMessage"] == f"0x{sent.encode().hex()}"
+    assert [one["errorMessage"] for one in record.document["failureHistory"]] == ["TOO_FEW_UNITS"]
 
 
 @pytest.mark.requirement(
@@ -163,6 +180,7 @@ async def requeue(review: DeadLetterService, event_id: str) -> None:
     review.store.outbox.replay(event_id, "by hand", review.clock.now())
 
 
+@pytest.mark.requirement("OIP-95", "OIP-107")
 async def test_a_delivery_that_dies_again_after_a_decision_comes_back_for_review() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -256,7 +274,10 @@ async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_l
     assert len(waits) < 2 or max(shares) - min(shares) > 0.001, "no jitter"
 
 
-@pytest.mark.requirement("OIP-90", "OIP-151", "OIP-161", "SF-4", "SF-54", "SF-78", "SF-82", "SF-87")
+@pytest.mark.requirement(
+    "OIP-90", "OIP-92", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151", "OIP-161",
+    "SF-4", "SF-54", "SF-78", "SF-82", "SF-87",
+)  # fmt: skip
 @in_virtual_time
 async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
     world, store = World(), MemoryStore()
@@ -271,7 +292,17 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
         (record,) = bridge.dead_letters.records()
         assert record.document is not None
         assert record.document["messageId"] == f"0x{dead.message.id.hex()}"
-        assert [one["attemptNumber"] for one in record.document["failureHistory"]] == [1, 2, 3, 4, 5, 6]
+        history = record.document["failureHistory"]
+        assert [one["attemptNumber"] for one in history] == [1, 2, 3, 4, 5, 6]
+        assert {(one["errorCode"], one["errorMessage"]) for one in history} == {
+            ("NotAttestedError", "hyperlane gives no proof now")
+        }
+        assert [[line["attempts"] for line in one["routingSlipSnapshot"]] for one in history] == [
+            [tries] for tries in range(6)
+        ]
+        failed_at = [datetime.fromisoformat(one["failedAt"]).timestamp() for one in history]
+        assert failed_at == sorted(set(failed_at))
+        assert failed_at[-1] == pytest.approx(record.at, abs=0.01)
         await until(lambda: store.outbox.entries(dead.message.id)[0].state is OutboxState.DEAD)
         behind = world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,))
         await until(lambda: behind.created != [] and world.executions(behind.message) == 1)

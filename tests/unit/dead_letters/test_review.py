@@ -11,10 +11,11 @@ from eth_abi.abi import decode, encode
 from eth_account import Account
 
 from bridge.client.routing import cancellation_of, transact
-from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, signed
 from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview
+from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import Decision, LetterStatus, LogRecord
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import RetryJob, RetryState
@@ -41,6 +42,9 @@ class RoutingChain:
         self.chain_id = chain_id
         self.sent: list[Message] = []
         self.contracts: set[str] = set()
+        self.execution = 0  # of every message: 0 none, 1 executed
+        self.is_expired = False  # every message
+        self.owner = OPERATOR.address  # and guardian
         self._asked: tuple[Call, str] | None = None
 
     async def head(self) -> Block:
@@ -56,9 +60,11 @@ class RoutingChain:
             case data if data == ADAPTER.selector("quote"):
                 return encode(["uint256"], [7])
             case data if data == ROUTER.selector("receiptsOf"):
-                return encode(["uint16", "uint8"], [0, 0])
+                return encode(["uint16", "uint8"], [0, self.execution])
+            case data if data == ROUTER.selector("isExpired"):
+                return encode(["bool"], [self.is_expired])
             case _ if len(call.data) == 4:  # owner, guardian
-                return encode(["address"], [OPERATOR.address])
+                return encode(["address"], [self.owner])
             case _:
                 return b"\x00" * 32 if call.to in self.contracts else b""
 
@@ -238,6 +244,18 @@ async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> No
     assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
 
 
+@pytest.mark.requirement("OIP-123", "OIP-128")
+async def test_a_strangers_message_that_names_the_dead_one_is_not_taken_for_its_re_issue() -> None:
+    dead_letter_queue = Office()
+    sent, original = dead_letter_queue.chains[ALPHA].sent, dead_letter_queue.original
+    sent.append(replace(original, nonce=99, sender=to_bytes32(STRANGER.address), replaces=original.id))
+    record = await dead_letter_queue.review.decide(
+        await dead_letter_queue.letter(), Decision.RETRY, "because", sender=SENDER
+    )
+    assert [one.sender for one in sent] == [to_bytes32(STRANGER.address), original.sender]
+    assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
+
+
 @pytest.mark.requirement("OIP-116")
 @pytest.mark.parametrize("is_contract", [True, False])
 async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> None:
@@ -270,7 +288,7 @@ async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OBX-53", "OBX-56", "OBX-59")
+@pytest.mark.requirement("OIP-107", "OBX-53", "OBX-56", "OBX-59")
 async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
@@ -283,7 +301,7 @@ async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() ->
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
-@pytest.mark.requirement("OIP-127")
+@pytest.mark.requirement("OIP-108", "OIP-127")
 @pytest.mark.parametrize(
     ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
 )
@@ -298,6 +316,49 @@ async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is
     assert [chain.sent for chain in dead_letter_queue.chains.values()] == [[], []]
     assert len(dead_letter_queue.dead_letter_service.dead_letters.records()) == 1
     assert (await dead_letter_queue.review.open(event_id)).analysis.permanent.startswith("transient")
+
+
+@pytest.mark.requirement("OIP-127")
+async def test_who_has_lost_the_role_records_no_decision_that_was_drafted_before() -> None:
+    dead_letter_queue = Office()
+    event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
+    drafted = await review.draft(event_id, Decision.ABANDON, "because", OPERATOR.address)
+    dead_letter_queue.chains[ALPHA].owner = STRANGER.address
+    with pytest.raises(DecisionError, match="is no operator on chain"):
+        await review.record(signed(drafted, OPERATOR), KeySealer(OPERATOR), 0)
+    assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
+
+
+@pytest.mark.requirement("OIP-127")
+async def test_nobody_but_the_owner_decides_as_governance() -> None:
+    dead_letter_queue = Office()
+    event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
+    drafted = await review.draft(event_id, Decision.ABANDON, "because", GOVERNANCE)
+    assert drafted["decisionAccount"] == OPERATOR.address
+    with pytest.raises(DecisionError, match=f"GOVERNANCE is {OPERATOR.address}"):
+        await review.prepare(event_id, Decision.ABANDON, "because", Maker(GOVERNANCE, STRANGER.address))
+    forged = signed(drafted | {"decisionAccount": STRANGER.address}, STRANGER)
+    with pytest.raises(DecisionError, match=f"GOVERNANCE is {OPERATOR.address}"):
+        await review.record(forged, KeySealer(STRANGER), 0)
+    assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
+
+
+@pytest.mark.requirement("OIP-112", "OIP-113")
+async def test_an_opened_letter_is_judged_among_those_around_it_and_by_what_its_destination_says() -> None:
+    dead_letter_queue = Office()
+    dead_letter_queue.original = replace(dead_letter_queue.original, ttl=600)
+    event_id = await dead_letter_queue.letter()
+    beta, review = dead_letter_queue.chains[BETA], dead_letter_queue.review
+    alone = (await review.open(event_id)).analysis
+    assert alone.systemic.startswith("isolated: ")
+    assert alone.would_succeed.startswith("yes, once the cause is gone")
+    for nonce in (11, 12, 13):
+        await dead_letter_queue.dead_letter_service.die(message(nonce))
+    assert (await review.open(event_id)).analysis.systemic.startswith("systemic: ")
+    beta.is_expired = True
+    assert (await review.open(event_id)).analysis.would_succeed.startswith("no: the message has expired")
+    beta.execution = 1
+    assert (await review.open(event_id)).analysis.would_succeed.startswith("not needed: the message was executed")
 
 
 @pytest.mark.requirement("OIP-115", "OBX-56", "OBX-58")

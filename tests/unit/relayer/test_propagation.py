@@ -198,7 +198,7 @@ def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
     assert not store.jobs.save(one.locked(1000, 10, 1010), fence=one.fence)
 
 
-@pytest.mark.requirement("OIP-136", "OIP-142", "OIP-143")
+@pytest.mark.requirement("OIP-132", "OIP-136", "OIP-142", "OIP-143")
 @in_virtual_time
 async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line() -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
@@ -271,6 +271,7 @@ async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-132", "OIP-142")
 @in_virtual_time
 async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
     world, store = World(block_time=5), MemoryStore()
@@ -354,7 +355,7 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
     assert record.final_at > 100, "it became final once more"
 
 
-@pytest.mark.requirement("OIP-4")
+@pytest.mark.requirement("OIP-4", "OIP-132", "OIP-143")
 @in_virtual_time
 async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
     world, store = World(), MemoryStore()
@@ -378,6 +379,7 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-132")
 @in_virtual_time
 async def test_what_was_abandoned_is_not_brought_forward() -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=AbandonedError("by decision"))

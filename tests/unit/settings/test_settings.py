@@ -285,3 +285,9 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
         Settings.load(policies={"plain": {"jitter": 1}})
     with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*never becomes a dead letter"):
         Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})
+
+
+@pytest.mark.requirement("OIP-94")
+def test_letters_are_kept_for_thirty_days_unless_another_number_is_set() -> None:
+    assert Settings.load().dlq.dead_letter_queue().retention == 30 * 86_400
+    assert Settings.load(dlq={"retention_days": 7}).dlq.dead_letter_queue().retention == 7 * 86_400

@@ -81,6 +81,25 @@ def test_an_abandoned_letter_takes_no_further_decision(dead_letters: DeadLetterL
     assert [one.status for one in dead_letters.dead_letters()] == [LetterStatus.ABANDONED]
 
 
+@pytest.mark.requirement("OIP-95", "OIP-122")
+@pytest.mark.parametrize(
+    ("decision", "status"),
+    [
+        ("RETRY", "RETRY_QUEUED"),
+        ("REQUEUE", "RETRY_QUEUED"),
+        ("ABANDON", "ABANDONED"),
+        ("GOVERNANCE_ESCALATION", "PENDING_REVIEW"),
+    ],
+)
+def test_each_decision_leads_to_its_state(dead_letters: DeadLetterLog, decision: str, status: str) -> None:
+    dead_letters.append(entered("a"), SEAL)
+    assert [one.status.value for one in dead_letters.dead_letters()] == ["PENDING_REVIEW"]
+    dead_letters.append(happened("a", RecordKind.DECIDED, 1, **decided("a", Decision(decision))), SEAL)
+    assert [one.status.value for one in dead_letters.dead_letters()] == [status]
+    dead_letters.append(happened("a", RecordKind.RECOVERED, 1), SEAL)
+    assert [one.status.value for one in dead_letters.dead_letters()] == ["RECOVERED"], "it arrived after all"
+
+
 def test_nothing_can_happen_to_a_letter_that_never_entered(dead_letters: DeadLetterLog) -> None:
     with pytest.raises(ForbiddenDecisionError):
         dead_letters.append(happened("a", RecordKind.RECOVERED, 1), SEAL)
@@ -117,6 +136,12 @@ def test_each_reader_is_told_from_where_it_stopped(dead_letters: DeadLetterLog) 
         ("UPDATE dead_letter_log SET document = 'gone' WHERE sequence = 2", "no JSON"),
         ("UPDATE dead_letter_log SET at = at + 1 WHERE sequence = 3", "signature is not that"),
         ("UPDATE dead_letter_log SET event_id = 'b' WHERE sequence = 1", "signature is not that"),
+        ("UPDATE dead_letter_log SET key = 'entered/d' WHERE sequence = 1", "signature is not that"),
+        ("UPDATE dead_letter_log SET kind = 'RETURNED' WHERE sequence = 2", "signature is not that"),
+        (
+            "UPDATE dead_letter_log SET document_hash = randomblob(32), document = NULL WHERE sequence = 2",
+            "is not that",
+        ),
         ("DELETE FROM dead_letter_log WHERE sequence = 2", "is missing"),
         ("DELETE FROM dead_letter_log WHERE sequence = 4", "no record has the hash"),
         ("UPDATE dead_letters SET status = 'ABANDONED' WHERE event_id = 'a'", "the log says PENDING_REVIEW"),
@@ -140,6 +165,27 @@ def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: s
     with closing(SqlDeadLetterLog(url)) as log:
         problems = [str(one) for one in verify(log, trusted=TRUSTED, heads=[last.hash]).violations]
         assert any(found in problem for problem in problems), problems
+
+
+@pytest.mark.requirement("OIP-129")
+def test_a_record_that_was_sealed_for_another_log_is_found(tmp_path: Path) -> None:
+    for folder, error in (("ours", "no proof"), ("theirs", "all fine")):
+        with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/{folder}.db")) as log:
+            for name in ("a", "b", "c"):
+                failures = [{"errorCode": "TransientError", "errorMessage": error}]
+                log.append(entered(name, failureHistory=failures), SEAL)
+    engine = create_engine(f"sqlite:///{tmp_path}/ours.db")
+    with engine.connect() as connection:
+        connection.execute(text(f"ATTACH '{tmp_path}/theirs.db' AS theirs"))
+        connection.execute(text("DELETE FROM dead_letter_log WHERE sequence = 2"))
+        moved = "INSERT INTO dead_letter_log SELECT * FROM theirs.dead_letter_log WHERE sequence = 2"
+        assert connection.execute(text(moved)).rowcount == 1
+        connection.commit()
+    engine.dispose()
+    with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/ours.db")) as log:
+        violations = verify(log, trusted=TRUSTED).violations
+    assert [one.sequence for one in violations] == [2, 3]
+    assert {one.problem for one in violations} == {"does not follow the record before it: one of the two was changed"}
 
 
 @pytest.mark.requirement("OIP-129")

@@ -48,6 +48,21 @@ def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(sto
     assert due[0].record.block == block(10)
 
 
+@pytest.mark.requirement("OIP-131", "OIP-132")
+def test_each_kind_that_changes_state_is_followed_and_no_other(store: Store) -> None:
+    sent = [message(int(kind) + 1, kind=kind) for kind in Kind]
+    store.observations.record(observed_range(*sent))
+    store.finality_records.collect(FOLLOWED, 0)
+    followed = {one.message_id for one in store.jobs.due(SyncJob, 1e12, 100)}
+    assert {one.kind for one in sent if one.id in followed} == {
+        Kind.STATE_SYNC,
+        Kind.REGULATORY_ACTION,
+        Kind.REGULATORY_ACTION_CRITICAL,
+        Kind.LOCK_MANAGEMENT,
+        Kind.GOVERNANCE_EXECUTE,
+    }
+
+
 def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
