@@ -92,6 +92,6 @@ def test_a_record_is_proven_from_the_archive_and_a_changed_one_is_not(
         assert verifies(canonical(told["record"]), proof, root), "by what is printed alone"
         assert Account._recover_hash(Hash32(root), signature=bytes.fromhex(told["signature"][2:])) == SEALER.address
     with closing(sqlite3.connect(tmp_path / ".waybill" / "devnet" / "bridge.db")) as tampered, tampered:
-        changed = canonical(records[0].document | {"block": 11})
+        changed = canonical({**records[0].document, "block": 11})
         tampered.execute("UPDATE archived_records SET leaf = ? WHERE position = 0", (changed,))
     assert [proven(number)["verifies"] for number in range(3)].count(False) >= 1

@@ -59,6 +59,14 @@ def test_the_seven_codes_have_the_documents_dispositions() -> None:
     assert {row.code: row.disposition.value for row in FAILURES[:7]} == DOCUMENT
     assert {row.disposition for row in FAILURES} == set(Disposition), "each disposition is that of a failure"
     assert list(map(str, ErrorCode)) == list(DOCUMENT)
+    ends = {row.code: row.disposition.value for row in FAILURES[7:] if row.code.isupper()}
+    assert ends == {
+        "RETRY_BUDGET_SPENT": "ESCALATE",
+        "DIVERGED": "DIVERGE",
+        "ROLLBACK_INCOMPLETE": "DIVERGE",
+        "EXPIRED, CANCELLED": "ROLLBACK",
+        "DEAD_LETTER_NOT_WRITTEN": "ESCALATE",
+    }
 
 
 @pytest.mark.requirement("SF-115", "SF-53", "SF-79", "SF-80", "SF-81")
@@ -112,6 +120,8 @@ def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
         ),
         (reverted("RollbackIncomplete(bytes32)", WORD), ErrorCode.ROLLBACK_INCOMPLETE_REJECT),
         (reverted("AlreadyApplied(bytes32,bytes32)", WORD, WORD), ErrorCode.DEDUPLICATION_DETECTED),
+        (reverted("AlreadyReceived(bytes32,uint8)", WORD, 1), ErrorCode.DEDUPLICATION_DETECTED),
+        (reverted("AlreadyExecuted(bytes32)", WORD), ErrorCode.DEDUPLICATION_DETECTED),
         (reverted("OutOfOrder(bytes32,uint64,uint64)", WORD, 2, 3), None),
         (b"", None),
     ],

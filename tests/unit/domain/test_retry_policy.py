@@ -68,8 +68,9 @@ def delay(
 
 
 @pytest.mark.requirement(
-    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69", "OIP-70"
-)
+    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69", "OIP-70",
+    "OIP-158",
+)  # fmt: skip
 @pytest.mark.parametrize(("kind", "retries", "base", "cap", "dead_letter"), TABLE)
 def test_each_kind_has_the_row_of_the_document(
     kind: Kind,
@@ -137,7 +138,7 @@ def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
     assert policy.max_tries == 4
 
 
-@pytest.mark.requirement("OIP-72")
+@pytest.mark.requirement("OIP-72", "OIP-158")
 @given(draw=st.floats(0, 1, exclude_max=True), attempt=st.integers(1, 5))
 def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, attempt: int) -> None:
     policy = RetryPolicy(10, 1, 1000, dead_letter=True)
@@ -146,7 +147,7 @@ def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, a
     assert abs(waited / 2 ** (attempt - 1) - 1) <= JITTER + 1e-9
 
 
-@pytest.mark.requirement("X-4", "OIP-72")
+@pytest.mark.requirement("X-4", "OIP-72", "OIP-158")
 def test_at_the_cap_senders_still_wait_differently_long() -> None:
     policy = DEFAULT_POLICIES[Kind.STATE_SYNC]
     dice = random.Random(1)
@@ -187,7 +188,7 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(policy, 1, kind=FailureKind.INTERRUPTED) is not None
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61")
+@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160")
 @pytest.mark.parametrize(
     ("kind", "policy", "complaint"),
     [

@@ -20,7 +20,7 @@ from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
 from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Chain
+from bridge.domain.ports import Block, Chain
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -33,7 +33,7 @@ from bridge.relayer.propagation import (
     RoutePropagator,
 )
 from bridge.relayer.recovery import RecoverySettings
-from tests.builders import ALPHA, BETA, block, message, observed_range
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
@@ -134,7 +134,7 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-139")
+@pytest.mark.requirement("OIP-138", "OIP-139", "OIP-163")
 @in_virtual_time
 async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
@@ -228,16 +228,22 @@ async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line
     await world.stop()
 
 
-class Blank:
-    """A source that shows no block."""
+@dataclass
+class Showing:
+    """A source that shows the same at every height."""
 
-    async def block(self, _: int) -> None:
-        return None
+    shown: Block | None
+
+    async def block(self, _: int) -> Block | None:
+        return self.shown
 
 
 @pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
+@pytest.mark.parametrize(
+    "shown", [None, Block(10, word("other"), word("before"), 0)], ids=["no block", "another block"]
+)
 @in_virtual_time
-async def test_what_its_source_does_not_show_is_forced_on_no_destination() -> None:
+async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: Block | None) -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -245,7 +251,7 @@ async def test_what_its_source_does_not_show_is_forced_on_no_destination() -> No
     async with running(SimulatedRelayer(world, store)), at_work(one):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
-        one._chains = {**world.chains, ALPHA: cast(Chain, Blank())}
+        one._chains = {**world.chains, ALPHA: cast(Chain, Showing(shown))}
         await until(lambda: followed(store, sent.message).state is SyncState.DIVERGED, seconds=1500)
         assert "does not show the block that its record names" in followed(store, sent.message).outcome
     assert True not in counting.by_force

@@ -83,7 +83,7 @@ def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> Non
     assert policies[Kind.QUERY] == DEFAULT_POLICIES[Kind.QUERY]
 
 
-@pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5")
+@pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5", "OIP-160")
 def test_a_critical_action_can_not_be_given_an_end() -> None:
     with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is retried without end"):
         Settings.load(policies={"regulatory_action_critical": {"max_retries": 3}})
@@ -285,6 +285,12 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
         Settings.load(policies={"plain": {"jitter": 1}})
     with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*never becomes a dead letter"):
         Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})
+
+
+@pytest.mark.requirement("OIP-138", "OIP-163")
+def test_a_state_change_that_lags_by_five_minutes_is_sent_again_unless_another_time_is_set() -> None:
+    assert Settings.load().propagation().threshold == 300
+    assert Settings.load(sync={"threshold": 7}).propagation().threshold == 7
 
 
 @pytest.mark.requirement("OIP-94")

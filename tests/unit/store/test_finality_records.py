@@ -119,6 +119,7 @@ def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store)
     assert store.finality_records.progress(500)[LANE].primary_final == 1
 
 
+@pytest.mark.requirement("OIP-138", "OIP-139")
 def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_the_lag(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
@@ -131,6 +132,19 @@ def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_
     assert store.jobs.save(held.settled(SyncState.APPLIED, "", 160), fence=1)
     assert store.finality_records.progress(401)[LANE] == SyncProgress(primary_final=1, applied=1, lag_seconds=0)
     assert [one.record.lane for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)] == [Lane(ALPHA, BETA + 1)]
+
+
+@pytest.mark.requirement("OIP-138", "OIP-139")
+def test_a_lane_lags_by_its_oldest_message_that_is_not_resolved(store: Store) -> None:
+    older, newer = message(1, kind=Kind.STATE_SYNC), message(2, kind=Kind.STATE_SYNC)
+    store.observations.record(observed_range(older, now=100))
+    store.observations.record(observed_range(newer, previous=block(10), position=block(11), now=150))
+    store.finality_records.collect(FOLLOWED, 0)
+    assert store.finality_records.progress(401)[LANE].lag_seconds == 301
+    job = store.jobs.newest(SyncJob, older.id)
+    assert job is not None
+    assert store.jobs.save(job.settled(SyncState.APPLIED, "", 160), fence=job.fence)
+    assert store.finality_records.progress(401)[LANE].lag_seconds == 251
 
 
 @pytest.mark.requirement("OIP-80")
