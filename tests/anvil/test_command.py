@@ -44,6 +44,21 @@ def test_the_same_send_twice_makes_two_messages(waybill: Waybill) -> None:
     assert second["nonce"] == first["nonce"] + 1
 
 
+@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-37", "OIP-45", "OIP-46")
+def test_a_message_lives_as_long_as_its_kind_should_and_its_class_of_assets_demands(
+    devnet: Devnet, waybill: Waybill
+) -> None:
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    classes = {"WAYBILL_ASSET_CLASSES": json.dumps({"regulatory": {"members": {"beta": [inbox]}}})}
+    send = ("send", "--payload", "x", "--gmps", "axelar", "--kind", "lock_management")
+    assert waybill.json(*send)["ttl"] == 120
+    assert waybill.json(*send, **classes)["ttl"] == 600
+    assert waybill.json(*send, "--ttl", "700", **classes)["ttl"] == 700
+    short = waybill.json(*send, "--ttl", "60")
+    explained = json.loads(waybill("message", "explain", short["messageId"], "--json", **classes).out)
+    assert explained["belowAssetClass"] == {"name": "regulatory", "minTtl": 600}
+
+
 def test_waiting_in_vain_ends_with_pending_and_the_next_command(waybill: Waybill) -> None:
     ended = waybill("send", "--payload", "x", "--gmps", "axelar", "--wait", "--timeout", "0.5")
     assert ended.code == PENDING

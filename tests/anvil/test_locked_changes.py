@@ -29,6 +29,7 @@ from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message, decode_envelope
 from bridge.service.relayer_service import RelayerService, open_relayer
 from scripts.setup_proofs import ROOT
+from tests.anvil.command import Waybill, new_home
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.test_dead_letters import broken_axelar
 from tests.anvil.test_relayer import blocks, settings
@@ -186,6 +187,21 @@ async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_tak
     holder, ends, fence = await registries.ask("lockOf", HOUSE)
     assert (holder, fence) == (OWNER.address.lower(), 1), "the same lock, for the same holder"
     assert ends != 0
+
+
+@pytest.mark.requirement("OIP-17", "OIP-19")
+async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
+    two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    registries = await Registries.deploy(two_chains, chains, retaker=OWNER.address)
+    sent = await registries.instruct(Gmp.AXELAR)
+    waybill = Waybill(new_home(two_chains, tmp_path))
+    ended = await asyncio.to_thread(waybill, "message", "explain", f"0x{sent.id.hex()}", "--json")
+    promised = ended.value["guarantee"]
+    assert (promised["semantics"], promised["idempotencyStrategy"]) == ("AT_LEAST_ONCE", "MESSAGE_ID_PLUS_STATE_HASH")
+    ended = await asyncio.to_thread(waybill, "message", "explain", f"0x{sent.id.hex()}")
+    assert "AT_LEAST_ONCE" in ended.out
+    assert "idempotencyStrategy MESSAGE_ID_PLUS_STATE_HASH" in " ".join(ended.out.split())
 
 
 @pytest.mark.requirement("OIP-136", "OIP-141", "OIP-142", "OIP-143")

@@ -669,7 +669,9 @@ contract AtomicActionsTest is Test, AtomicChains {
 
         bytes32 best = _begin(freeze(Level.BEST_EFFORT));
         bytes32 commitId = coordinator.dispatch(best, 0);
-        skip(601);
+        skip(301);
+        assertFalse(coordinator.isTimedOut(best), "it has no phases");
+        skip(300);
         coordinator.timeOut(best);
         assertState(best, ActionState.PARTIALLY_COMMITTED);
         deliver(commitId);
@@ -677,9 +679,10 @@ contract AtomicActionsTest is Test, AtomicChains {
 
         bytes32 insisted = _begin(freeze(Level.GUARANTEED));
         commitId = coordinator.dispatch(insisted, 0);
-        skip(901);
+        skip(301);
         coordinator.timeOut(insisted);
         assertState(insisted, ActionState.DIVERGED);
+        skip(600);
         deliver(commitId);
         assertTrue(assets[EAST].isFrozen(ASSET), "it never gives up");
     }

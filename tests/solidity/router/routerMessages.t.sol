@@ -190,6 +190,22 @@ contract RouterMessagesTest is RouterFixture {
         assertEq(GmpSet.unwrap(receipts), 3);
     }
 
+    /// @custom:requirement OIP-76
+    function testFuzz_ACancellationEndsAMessageOfAnyKind(uint8 kind) public {
+        Route memory request = usualRoute(2, 2);
+        request.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
+        if (request.kind == Kind.REGULATORY_ACTION_CRITICAL) request.ttl = 0;
+        onSource();
+        (original, originalId) = send(request);
+        (, bytes memory envelope) = cancel();
+        deliverThere(HYPERLANE, envelope);
+        deliverThere(AXELAR, envelope);
+        assertEq(uint8(stateThere(originalId)), uint8(Execution.CANCELLED));
+        deliver(HYPERLANE, original);
+        deliver(AXELAR, original);
+        assertEq(recipient.received(), 0);
+    }
+
     function test_ACancellationThatComesTooLateChangesNothing() public {
         executeOriginal();
         (bytes32 cancellationId, bytes memory envelope) = cancel();

@@ -131,6 +131,16 @@ def test_a_guards_refusal_has_the_code_of_its_error(reason: bytes, code: ErrorCo
     assert (known and known.code) == code
 
 
+@pytest.mark.requirement("OIP-48")
+@pytest.mark.parametrize(
+    "reason", [reverted("AlreadyReceived(bytes32,uint8)", WORD, 1), reverted("AlreadyExecuted(bytes32)", WORD)]
+)
+def test_what_the_router_has_already_is_a_duplicate_and_ignored(reason: bytes) -> None:
+    known = classify_revert(reason)
+    assert known is not None
+    assert (known.code, known.disposition) == (ErrorCode.DEDUPLICATION_DETECTED, Disposition.IGNORE)
+
+
 def test_every_name_of_the_table_exists() -> None:
     def named(base: type[BaseException]) -> set[str]:
         return {base.__name__}.union(*map(named, base.__subclasses__()))
