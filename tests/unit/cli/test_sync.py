@@ -25,7 +25,7 @@ from tests.unit.cli.network import write_network
 from tests.unit.dead_letters.world import SEALER
 
 
-@pytest.mark.requirement("OIP-131", "OIP-132", "OIP-133", "OIP-135")
+@pytest.mark.requirement("OIP-4", "OIP-131", "OIP-132", "OIP-133", "OIP-135")
 def test_what_was_applied_where_is_told_for_each_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -323,6 +323,23 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-29", "OIP-30", "OIP-90")
+@in_virtual_time
+async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_letter() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, ttl=100)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
+    last = store.outbox.failures(only_entry(store, sent).event_id)[-1]
+    assert last.number < 1 + 10, "it has tries left"
+    assert (last.failure.message.split(":")[0], last.failure.letter) == ("MESSAGE_TTL_EXPIRED", False)
+    assert bridge.dead_letters.records() == []
+    await world.stop()
+
+
 @pytest.mark.requirement("OIP-67", "OIP-80")
 @in_virtual_time
 async def test_a_heartbeat_is_tried_once() -> None:

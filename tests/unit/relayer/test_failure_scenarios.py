@@ -220,7 +220,7 @@ async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_
             assert max(blocks[1:]) < blocks[0], "the failing one was overtaken"
 
 
-@pytest.mark.requirement("X-3")
+@pytest.mark.requirement("OIP-28", "OIP-55", "X-3")
 @in_virtual_time
 async def test_deliveries_are_forgotten_only_when_they_are_final_and_old_enough() -> None:
     store = CountingStore()

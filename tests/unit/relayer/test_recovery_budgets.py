@@ -182,7 +182,7 @@ async def test_a_kind_without_dead_letters_is_dead_without_one() -> None:
     await case.world.stop()
 
 
-@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
+@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-76", "OIP-90", "OIP-160")
 @pytest.mark.parametrize("gmps", [GMPS, (A,)], ids=["delivers", "leaves its delivery to others"])
 @in_virtual_time
 async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(gmps: Collection[Gmp]) -> None:
