@@ -186,14 +186,14 @@ contract GuardsTest is Test {
         guard.takeLock("asset", address(1), lockTtl);
     }
 
-    /// @custom:requirement OIP-87
+    /// @custom:requirement OIP-87, X-2
     function testFuzz_RevertWhen_TheLockWouldHoldForTooLong(uint64 lockTtl) external {
         lockTtl = uint64(bound(lockTtl, guard.MAX_LOCK_TTL() + 1, type(uint64).max));
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockTtlTooLong.selector, lockTtl, guard.MAX_LOCK_TTL()));
         guard.takeLock("asset", address(1), lockTtl);
     }
 
-    /// @custom:requirement OIP-87, OIP-88, OIP-85
+    /// @custom:requirement OIP-87, OIP-88, OIP-85, X-2
     function testFuzz_ALockHoldsUntilItEndsByItself(uint64 lockTtl, uint64 later) external {
         lockTtl = uint64(bound(lockTtl, LEAST, guard.MAX_LOCK_TTL()));
         later = uint64(bound(later, 0, 2 * uint256(lockTtl)));

@@ -128,6 +128,7 @@ contract FundTest is GatewayFixture {
         assertEq(source.retryRoute(usualRetry(message, WORMHOLE)), 1);
     }
 
+    /// @custom:requirement GLA-6
     function test_Revert_When_ADispatchedMessageThatIsNotRetriableIsRetried() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
         source.fund(message, refundee);

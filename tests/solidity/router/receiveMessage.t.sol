@@ -81,7 +81,7 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
     }
 
-    /// @custom:requirement GLA-4
+    /// @custom:requirement GLA-4, GLA-14
     function testFuzz_Revert_When_AnyByteWasAltered(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         bytes memory envelope = envelopeOf(arriving(1));
@@ -200,7 +200,7 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(DirtyAddress.selector, word));
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22, GLAS-1, OBX-27, SF-91
+    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22, GLAS-1, OBX-27, SF-91, GLA-21, X-3
     function testFuzz_Revert_When_TheSameGmpDeliversAgain(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         deliver(HYPERLANE, message);
@@ -240,7 +240,7 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
-    /// @custom:requirement OIP-3, OIP-9, OIP-10, OIP-11, GLA-24
+    /// @custom:requirement OIP-3, OIP-9, OIP-10, OIP-11, GLA-24, GLA-3, GLA-21
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);
@@ -255,6 +255,7 @@ contract ReceiveMessageTest is RouterFixture {
         assertReceipts(message, 7, Execution.EXECUTED);
     }
 
+    /// @custom:requirement GLA-3
     function test_ALateReceiptOfAnotherGmpIsRecordedAndExecutesNothing() public {
         Message memory message = arriving(1);
         deliver(HYPERLANE, message);

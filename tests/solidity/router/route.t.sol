@@ -372,7 +372,7 @@ contract RouteTest is RouterFixture {
         assertEq(address(source).balance, 0);
     }
 
-    /// @custom:requirement GLA-7
+    /// @custom:requirement GLA-7, X-15
     function test_EmitsMessageIdCreatedAndMessageRouted() public {
         Route memory request = usualRoute(2, 2);
         Message memory message = expectedMessage(alice, request);
@@ -406,6 +406,7 @@ contract RouteTest is RouterFixture {
         assertEq(attempts, 0);
     }
 
+    /// @custom:requirement GLA-6
     function test_RemembersNothingOfAMessageThatCannotBeRetried() public {
         Route memory request = usualRoute(1, 1);
         request.retriable = false;
@@ -414,6 +415,7 @@ contract RouteTest is RouterFixture {
         assertEq(sender, address(0));
     }
 
+    /// @custom:requirement GLA-8, GLA-15, GLA-16
     function test_TwoCallsWithEqualArgumentsCreateTwoMessages() public {
         (, bytes32 first) = send(usualRoute(1, 1));
         (, bytes32 second) = send(usualRoute(1, 1));

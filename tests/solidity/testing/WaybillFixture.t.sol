@@ -62,13 +62,17 @@ contract WaybillFixtureTest is WaybillFixture {
         _there.entries(1);
     }
 
+    /// @custom:requirement X-15, GLA-25
     function test_AStalledMessageIsRetriedOverAnotherGmpAndExecutedOnce() public {
         setBroken(AXELAR, true);
         bytes32 id = _sign("hello", 2, quoted(HYPERLANE, AXELAR));
         deliver(id, HYPERLANE);
         assertNotExecuted(id);
 
-        assertEq(_here.retry(retryOf(id, quoted(WORMHOLE), address(this))), 1);
+        Retry memory request = retryOf(id, quoted(WORMHOLE), address(this));
+        vm.expectEmit(address(sourceRouter));
+        emit IMessageSender.MessageRetried(id, DESTINATION_CHAIN, 1, WORMHOLE.toSet());
+        assertEq(_here.retry(request), 1);
         deliver(id, WORMHOLE);
         assertExecuted(id);
 
@@ -81,6 +85,7 @@ contract WaybillFixtureTest is WaybillFixture {
         _there.entries(1);
     }
 
+    /// @custom:requirement GLA-12, GLA-18
     function test_OnlyTheSenderMayRetry() public {
         bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
         Retry memory request = retryOf(id, quoted(AXELAR), address(this));

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Retry
+from bridge.domain.outbox import Dead, Delivered, Delivery, Retry
 from bridge.protocol.gmps import Gmp
 from bridge.queries.messages import delivery_value
-from tests.builders import BETA, message, observed_range
+from tests.builders import BETA, block, message, observed_range, word
 from tests.support.memory_store import MemoryStore
 from tests.unit.web.explorer import deployment
 
@@ -28,3 +28,20 @@ def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     shown = delivery_value(failed, network)
     assert (shown["state"], shown["tries"], shown["lastError"]) == ("PENDING", 1, "no answer")
     assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (LATER, None, None)
+
+
+@pytest.mark.requirement("X-14")
+def test_a_delivery_has_one_word_for_each_state_and_is_claimed_rather_than_locked() -> None:
+    outbox, network = (store := MemoryStore()).outbox, deployment()
+    store.observations.record(observed_range(message(1), message(2), now=100))
+    seen, shown = set[str](), delivery_value(outbox.listed()[0], network)
+    assert {"claimedAt", "claimedBy", "deliveredAt"} <= shown.keys()
+    assert not {"lockedAt", "lockedBy", "publishedAt"} & shown.keys()
+    seen.add(shown["state"])
+    delivered, dead = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=2, now=NOW, lease=30.0)
+    seen.add(delivery_value(delivered, network)["state"])
+    failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="TerminalError", message="never")
+    there = Delivery(block(7, "beta"), word("tx"))
+    outbox.finish([Delivered(delivered.claim_held, there), Dead(dead.claim_held, failure)], NOW)
+    seen |= {delivery_value(entry, network)["state"] for entry in outbox.listed()}
+    assert seen == {"PENDING", "CLAIMED", "DELIVERED", "DEAD"}

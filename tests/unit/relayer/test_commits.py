@@ -10,6 +10,7 @@ import pytest
 from bridge.domain.figures import Counted
 from bridge.domain.outbox import OutboxState, Outcome
 from bridge.relayer.commits import GUARANTEES, CommitStrategy
+from bridge.relayer.settings import Ordering
 from bridge.settings import Settings, SettingsError
 from tests.support.simulation import SimulatedRelayer, World
 from tests.unit.relayer.commits import (
@@ -150,13 +151,16 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2")
+@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2", "OBX-20")
 @pytest.mark.parametrize("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
+@pytest.mark.parametrize("ordering", Ordering)
 @in_virtual_time
-async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_not(strategy: CommitStrategy) -> None:
+async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_not(
+    ordering: Ordering, strategy: CommitStrategy
+) -> None:
     store = CountingStore()
     async with world_with_blocks() as world:
-        bridge = bridge_with(world, store, strategy)
+        bridge = bridge_with(world, store, strategy, ordering=ordering)
         senders = bridge.relayer.deliveries[BETA]._sender
         failures = itertools.chain([True], itertools.repeat(False))
         send = senders.send
@@ -233,7 +237,9 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
         assert entry_of(store, sent).delivery is not None
 
 
-@pytest.mark.requirement("X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32")
+@pytest.mark.requirement(
+    "X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32", "OBX-3"
+)
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
     with pytest.raises(SettingsError, match="unsafe = true"):

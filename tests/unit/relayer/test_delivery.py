@@ -225,7 +225,7 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-29", "OIP-151", "X-8")
+@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50")
 @in_virtual_time
 async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
     world, store = World(), MemoryStore()
@@ -429,6 +429,7 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
     await world.stop()
 
 
+@pytest.mark.requirement("OBX-9")
 @in_virtual_time
 async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     world, store = World(), MemoryStore()

@@ -75,18 +75,21 @@ def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> No
 
 @pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40")
 def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"base": 0.5, "cap": 4, "multiplier": 3, "jitter": 0.25}}')
+    changes = '{"plain": {"max_retries": 7, "base": 0.5, "cap": 4, "multiplier": 3, "jitter": 0.25}}'
+    monkeypatch.setenv("WAYBILL_POLICIES", changes)
     policies = Settings.load().retry_policies()
     plain, default = policies[Kind.PLAIN], DEFAULT_POLICIES[Kind.PLAIN]
-    assert (plain.base, plain.cap, plain.max_retries) == (0.5, 4, default.max_retries)
+    assert (plain.max_retries, plain.base, plain.cap) == (7, 0.5, 4)
+    assert (plain.dead_letter, default.max_retries) == (default.dead_letter, 10)
     assert (plain.multiplier, plain.jitter) == (3, 0.25)
     assert policies[Kind.QUERY] == DEFAULT_POLICIES[Kind.QUERY]
 
 
 @pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5", "OIP-160")
-def test_a_critical_action_can_not_be_given_an_end() -> None:
+@pytest.mark.parametrize("changed", [{"max_retries": 3}, {"dead_letter": True}])
+def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is retried without end"):
-        Settings.load(policies={"regulatory_action_critical": {"max_retries": 3}})
+        Settings.load(policies={"regulatory_action_critical": changed})
 
 
 @pytest.mark.parametrize(

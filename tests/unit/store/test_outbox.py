@@ -86,7 +86,7 @@ def test_entries_of_other_gmps_or_destinations_are_not_claimed(store: Store) -> 
     assert store.outbox.claim(worker="w", destination_chain=1, gmps=set(Gmp), limit=9, now=NOW, lease=LEASE) == []
 
 
-@pytest.mark.requirement("OBX-28", "OBX-31", "OBX-34", "OBX-36", "OBXS-3", "OBX-63", "OBX-64")
+@pytest.mark.requirement("OBX-28", "OBX-31", "OBX-34", "OBX-36", "OBXS-3", "OBX-63", "OBX-64", "OBX-69", "OBXS-6")
 def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
     (entry,) = claim(store)
     assert store.outbox.finish([Retry(entry.claim_held, failure(), NOW + 5)], NOW) == set()
@@ -98,15 +98,17 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
     assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
 
 
-@pytest.mark.requirement("OBX-29", "OBX-50", "OBX-51", "OBX-52")
+@pytest.mark.requirement("OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Dead(entry.claim_held, failure(kind=FailureKind.TERMINAL))], NOW)
     assert current(store, entry).state is OutboxState.DEAD
+    store.observations.record(observed_range(message(1), previous=block(10), position=block(11), now=NOW))
+    assert current(store, entry).state is OutboxState.DEAD, "its dispatch was only seen again"
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
-@pytest.mark.requirement("OBX-9")
+@pytest.mark.requirement("OBX-9", "OBXS-9")
 def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.claim_held, delivery())], NOW + 1)
@@ -169,7 +171,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
     assert current(store, entry) == before
 
 
-@pytest.mark.requirement("OBXS-4")
+@pytest.mark.requirement("OBXS-4", "OBXS-5")
 def test_the_fence_tells_two_claims_of_the_same_worker_apart(store: Store) -> None:
     (entry,) = claim(store, "same")
     again = next(one for one in claim(store, "same", limit=9, now=NOW + LEASE) if one.event_id == entry.event_id)
@@ -205,7 +207,7 @@ def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     assert entry.event_id in {one.event_id for one in claim(store, limit=9, now=NOW + 1)}
 
 
-@pytest.mark.requirement("OBXS-1", "X-14", "OBX-58")
+@pytest.mark.requirement("OBXS-1", "OBX-58")
 def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
     first, _ = claim(store, limit=2)
     with pytest.raises(ForbiddenTransitionError):
@@ -283,7 +285,7 @@ def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Re
     assert len(claim(store, limit=9)) == 3 - taken
 
 
-@pytest.mark.requirement("OBX-18", "OBXS-11", "SF-2", "SF-7")
+@pytest.mark.requirement("OBX-18", "OBXS-11", "SF-2", "SF-7", "OBX-17", "OBX-19")
 def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_its_end(store: Store) -> None:
     def claim_in_order(now: float = NOW) -> list[bytes]:
         claimed = store.outbox.claim(
@@ -315,7 +317,7 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
     assert list(store.outbox.unconfirmed(BETA).values()) == [[entry.event_id]]
 
 
-@pytest.mark.requirement("OIP-52", "X-3")
+@pytest.mark.requirement("OIP-52", "X-3", "OBXS-9")
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     store.outbox.finish([Retry(first.claim_held, failure(), NOW)], NOW)
@@ -344,7 +346,12 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
     again = next(one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id)
     store.outbox.finish([Delivered(again.claim_held, delivery())], NOW)
     assert identity(current(store, entry)) == before
-    assert identity(store.outbox.replay(entry.event_id, "by hand", NOW)) == before
+    store.observations.record(observed_range(message(1), previous=block(10), position=block(11), now=NOW))
+    seen_again = current(store, entry)
+    assert (seen_again.created_at, seen_again.ordering_key) == (before[4], before[3])
+    assert seen_again.dispatch.envelope == entry.dispatch.envelope
+    assert identity(store.outbox.replay(entry.event_id, "by hand", NOW)) == identity(seen_again)
+    assert identity(current(store, entry)) == identity(seen_again)
 
 
 @pytest.mark.requirement("OBX-68")
