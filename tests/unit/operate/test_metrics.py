@@ -247,7 +247,7 @@ def monitor(
 
 
 @pytest.mark.requirement(
-    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108"
+    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "X-11"
 )
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
     chains: dict[int, EvmChain], tmp_path: Path

@@ -15,6 +15,7 @@ from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 
+@pytest.mark.requirement("GLA-9")
 def test_a_range_writes_cursor_message_attempt_and_outbox_entry_together(store: Store) -> None:
     sent = message()
     new = store.observations.record(observed_range(sent, gmps=(Gmp.HYPERLANE, Gmp.AXELAR)))
