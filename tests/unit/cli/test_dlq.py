@@ -19,7 +19,7 @@ from bridge.store import open_dead_letters, open_store
 from tests.builders import ALPHA, BETA, message
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
-from tests.unit.dead_letters.world import SEALER, DeadLetterService, happened
+from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
 
 
 def test_a_letter_is_shown_while_no_chain_answers(
@@ -120,3 +120,27 @@ def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     assert "nothing: it is RECOVERED" in closed.out
     assert ("RECOVERED" in open_one.out, value["status"]) == (False, "RECOVERED")
     assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])
+
+
+@pytest.mark.requirement("OIP-101", "OIP-126")
+def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stays(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    decided = {"decisionType": "ABANDON", "decisionMaker": SEALER.address, "rationale": "the recipient is retired"}
+    with closing(open_dead_letters(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")) as log:
+        for name in ("old", "open"):
+            log.append(entered(name, at=100.0), KeySealer(SEALER))
+        log.append(happened("old", RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
+    waybill = Command(monkeypatch, capsys)
+    before = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
+    assert [(one["key"], one["document"] is None) for one in before] == [
+        ("entered/old", False), ("entered/open", False), ("DECIDED/old/1", False),
+    ]  # fmt: skip
+    kept = tmp_path / "dead-letters.jsonl"
+    assert waybill("dlq", "export", "--to", str(kept), "--archive").code == 0
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == before
+    after = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
+    assert [one["document"] is None for one in after] == [True, False, False]
+    assert after[2]["document"] == decided

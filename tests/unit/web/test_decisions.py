@@ -17,6 +17,7 @@ from eth_utils.address import to_checksum_address
 from pydantic import SecretStr
 
 from bridge.cli.web_server import DeadLetterReviews
+from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
@@ -100,7 +101,9 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
     made.log.close()
 
 
-@pytest.mark.requirement("OIP-127", "OIP-128")
+@pytest.mark.requirement(
+    "OIP-107", "OIP-118", "OIP-119", "OIP-120", "OIP-121", "OIP-122", "OIP-124", "OIP-125", "OIP-127", "OIP-128"
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("decision", "status"),
     [
@@ -119,6 +122,19 @@ def test_a_decision_that_an_operators_wallet_signed_is_recorded_and_verifies(
     code, answer = browser.post(form | {"seal": sign(OPERATOR, answer["seal"])})
     assert (code, answer) == (200, {"recorded": 2})
     assert browser.status() is status
+    decided = browser.log.history(browser.event_id)[1].document
+    assert decided is not None
+    assert (
+        decided.items()
+        >= {
+            "dlqEntryId": browser.event_id,
+            "decisionAt": iso(form["at"]),
+            "decisionMaker": OPERATOR.address,
+            "decisionType": decision.value,
+            "rationale": "the gateway is back",
+            "signature": form["signature"],
+        }.items()
+    )
     assert verify(browser.log, trusted=frozenset({SEALER.address, OPERATOR.address})).violations == ()
     entry = browser.store.outbox.entry(browser.event_id)
     assert entry is not None
@@ -138,7 +154,7 @@ def test_a_place_in_the_log_that_another_record_took_is_signed_for_again(browser
     assert browser.post(form | {"seal": sign(OPERATOR, second["seal"])}) == (200, {"recorded": 3})
 
 
-@pytest.mark.requirement("OIP-127")
+@pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127")
 def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> None:
     form = browser.signed(Decision.ABANDON)
     _, answer = browser.post(form)
