@@ -16,7 +16,7 @@ SQUALLS = 1000
 SEEDS_ON_SQLITE = 3
 
 
-@pytest.mark.requirement("OBX-21", "OIP-1", "OIP-3", "OIP-7", "OBX-7", "OBXS-5", "OBX-70")
+@pytest.mark.requirement("OBX-21", "OIP-1", "OIP-3", "OIP-7", "OIP-154", "OBX-7", "OBXS-5", "OBX-70")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_after_any_storm_every_message_is_executed_once_and_every_nonce_is_used(seed: int) -> None:
     history = run_in_virtual_time(play(seed))

@@ -230,6 +230,7 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertState(actionId, ActionState.COMMITTED);
     }
 
+    /// @custom:requirement OIP-150
     function test_WithoutAnyRetryTheTimeToDecideEndsTheFirstPhase() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -280,6 +281,7 @@ contract AtomicActionsTest is Test, AtomicChains {
         deliver(commitId, 2);
     }
 
+    /// @custom:requirement OIP-145
     function testFuzz_Revert_When_TheLockIsShorterThanTheWindow(Window memory asked) external {
         asked.prepareTtl = uint32(bound(asked.prepareTtl, 1, 1 days));
         asked.decisionTtl = uint32(bound(asked.decisionTtl, 1, 1 days));
@@ -329,6 +331,7 @@ contract AtomicActionsTest is Test, AtomicChains {
     }
 
     /// @dev The coordinator has another idea of its window: the participant keeps to its own.
+    /// @custom:requirement OIP-145
     function test_AParticipantRefusesALockThatIsShorterThanItsOwnWindow() external {
         bytes32 messageId = _instruct(EAST, Phase.PREPARE, Level.ALL_OR_NOTHING, 77, window().lockTtl - 1);
         deliver(messageId);
@@ -338,6 +341,7 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertUnlocked(EAST);
     }
 
+    /// @custom:requirement OIP-116
     function test_ALockEndsByItselfAndTheAssetMovesAgain() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -469,6 +473,7 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(coordinator.branchOf(actionId, 1).state == BranchState.RECONCILED);
     }
 
+    /// @custom:requirement OIP-136, OIP-143
     function test_AParticipantThatDidTheContraryIsReportedAndTheDecisionStays() external {
         bytes32 actionId = _prepared();
         tell(actionId, 0);

@@ -127,7 +127,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
     }
 
     /// @dev The same owner and amount as before are not the same state.
-    /// @custom:requirement OIP-12
+    /// @custom:requirement OIP-12, OIP-155
     function test_ASyncMadeForAnEarlierEqualStateChangesNothing() external {
         Message memory old = _instruct(_make(Action.SYNC, eve, 1));
         assertTrue(_apply(_make(Action.SYNC, bob, 5)));
@@ -163,7 +163,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- regulatory actions
 
-    /// @custom:requirement OIP-12, OIP-16
+    /// @custom:requirement OIP-12, OIP-16, OIP-155
     function testFuzz_RegulatoryActionsAreForOneState(uint8 index, bytes32 stateHash) external {
         Instruction memory made = _make(Action(bound(index, 1, 3)), bob, 1);
         vm.assume(stateHash != made.stateHash);

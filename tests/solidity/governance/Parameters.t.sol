@@ -96,6 +96,7 @@ contract ParametersTest is RouterFixture {
         parameters.set(1, names, values);
     }
 
+    /// @custom:requirement OIP-106
     function testFuzz_Revert_When_AnyoneButTheRouterDelivers(address caller) public {
         vm.assume(caller != address(destination));
         bytes memory governor = parameters.governor();
@@ -117,6 +118,7 @@ contract ParametersTest is RouterFixture {
         assertEq(parameters.valueOf(name), value);
     }
 
+    /// @custom:requirement OIP-106
     function testFuzz_RefusesAnotherSender(address sender) public {
         vm.assume(sender != alice);
         (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 7);
@@ -126,6 +128,7 @@ contract ParametersTest is RouterFixture {
         expectRefusal(message, abi.encodeWithSelector(IParameters.NotGovernor.selector, stranger));
     }
 
+    /// @custom:requirement OIP-106
     function testFuzz_RefusesAnyOtherKind(uint8 kind) public {
         kind = uint8(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
         vm.assume(Kind(kind) != Kind.GOVERNANCE_EXECUTE);
@@ -241,6 +244,7 @@ contract ParametersTest is RouterFixture {
         parameters.setGovernor(chain, alice, 0, GmpSet.wrap(0));
     }
 
+    /// @custom:requirement OIP-106
     function testFuzz_Revert_When_AnyoneButTheTimelockNamesAGovernor(address caller) public {
         vm.assume(caller != timelock);
         vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, caller));

@@ -74,7 +74,7 @@ contract ExpireTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
-    /// @custom:requirement OIP-27
+    /// @custom:requirement OIP-27, OIP-156
     function testFuzz_AMessageExecutesUntilTheLastSecondOfItsTime(uint32 ttl) public {
         Message memory message = arriving(1);
         message.ttl = uint32(bound(ttl, 1, type(uint32).max));
@@ -91,7 +91,7 @@ contract ExpireTest is RouterFixture {
         assertState(message, 3, Execution.EXECUTED);
     }
 
-    /// @custom:requirement OIP-28, OIP-27
+    /// @custom:requirement OIP-28, OIP-27, OIP-156
     function test_Revert_When_AnExpiredMessageIsExecuted() public {
         // All that it lacks is time: its quorum is reached, and its recipient is willing by now.
         RevertingRecipient reverting = new RevertingRecipient();

@@ -524,6 +524,7 @@ contract PausesTest is RouterFixture {
         assertTrue(source.isExpired(THERE, sentAt, 1 days));
     }
 
+    /// @custom:requirement OIP-160
     function test_AMessageThatMayLiveForEverNeverExpires() public {
         vm.warp(START + 100 * 365 days);
         assertFalse(source.isExpired(THERE, uint64(START), 0));
