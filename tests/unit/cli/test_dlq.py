@@ -21,8 +21,16 @@ from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
 
+HEADERS = (
+    "error", "error-type", "reason", "source-topic", "source-partition", "source-offset", "timestamp", "pipeline",
+    "destination", "filter", "transform",
+)  # fmt: skip
 
-def test_a_letter_is_shown_while_no_chain_answers(
+
+@pytest.mark.requirement(
+    "SF-54", "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65"
+)
+def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write_network(tmp_path)
@@ -36,7 +44,11 @@ def test_a_letter_is_shown_while_no_chain_answers(
     ended = Command(monkeypatch, capsys)("dlq", "show", event_id, "--json")
     assert ended.code == 0, ended.err
     (letter,) = json.loads(ended.out)
-    assert letter["document"]["failureHistory"][0]["errorMessage"] == "the gateway is gone"
+    document = letter["document"]
+    assert document["failureHistory"][0]["errorMessage"] == "the gateway is gone"
+    assert document["originalMessage"] == f"0x{message().encode().hex()}"
+    assert document["headers"].keys() == {f"waybill-{name}" for name in HEADERS}
+    assert document["headers"]["waybill-error"] == "the gateway is gone"
     assert letter["analysis"]["wouldRetrySucceed"].startswith("not known")
 
 

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from bridge.protocol.message import Kind
 from bridge.relayer.commits import DEFAULT_SECONDS, GUARANTEES, CommitStrategy
 from bridge.settings import Settings
+from bridge.settings.sources import PROFILES
 from bridge.streams.settings import Semantics
 from tests.unit.docs.test_docs import ROOT
 
@@ -50,6 +52,17 @@ def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_lose
         CommitStrategy.TIME: "up to 30 s",
     }
     assert size.get(strategy, "") in repeats
+
+
+@pytest.mark.requirement("SF-99", "SF-100", "SF-101")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_operators_are_told_the_values_of_each_profile(profile: str) -> None:
+    committed, *tries, _ = rows(_STREAMFORGE, "Its three configurations")[profile]
+    settings = Settings.load(profile=profile)
+    commits, plain = settings.relay().commits, settings.retry_policies()[Kind.PLAIN]
+    size = f", {commits.interval:,}" if commits.strategy is CommitStrategy.BATCH else ""
+    assert committed == f"`{commits.strategy}`{size}"
+    assert tries == [str(plain.max_retries), f"{plain.base:g} s", f"{plain.cap:g} s"]
 
 
 @pytest.mark.requirement("SF-89")

@@ -64,7 +64,7 @@ async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no
         assert world.chains[BETA].broadcasts == 1
 
 
-@pytest.mark.requirement("SF-87", "SF-4", "SF-24", "OBX-29")
+@pytest.mark.requirement("SF-87", "SF-4", "SF-9", "SF-24", "SF-53", "OBX-29")
 @in_virtual_time
 async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_others_go_on() -> None:
     store = CountingStore()
@@ -77,7 +77,9 @@ async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_oth
         alive = world.send(ALPHA, BETA)
         await until(lambda: is_(OutboxState.DELIVERED, store, alive))
         assert entry_of(store, dead).state is OutboxState.DEAD
-        assert [record.event_id for record in bridge.dead_letters.records()] == [entry_of(store, dead).event_id]
+        (record,) = bridge.dead_letters.records()
+        assert record.document is not None
+        assert (record.event_id, record.document["reason"]) == (entry_of(store, dead).event_id, "MAX_RETRIES_EXCEEDED")
         assert len(store.outbox.failures(entry_of(store, dead).event_id)) == 4
         assert (world.executions(dead.message), world.executions(alive.message)) == (0, 1)
 
@@ -133,7 +135,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 @pytest.mark.requirement(
-    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9"
+    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9", "SF-117"
 )
 @in_virtual_time
 async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:

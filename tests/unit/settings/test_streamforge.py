@@ -12,6 +12,7 @@ from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPoli
 from bridge.protocol.message import Kind
 from bridge.relayer.commits import CommitStrategy
 from bridge.settings import Settings
+from bridge.settings.sources import PROFILES
 
 
 def plain(settings: Settings) -> RetryPolicy:
@@ -26,7 +27,7 @@ THEIRS = {
 
 
 @pytest.mark.requirement(
-    "SF-99", "SF-100", "SF-101", "SF-19", "SF-20", "SF-21", "SF-22", "SF-27", "SF-38", "SF-39", "SF-40", "SF-41",
+    "SF-99", "SF-100", "SF-101", "SF-19", "SF-20", "SF-21", "SF-22", "SF-24", "SF-27", "SF-38", "SF-39", "SF-40", "SF-41",
     "SF-42", "SF-66", "SF-72",
 )  # fmt: skip
 @pytest.mark.parametrize("profile", THEIRS)
@@ -40,6 +41,13 @@ def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) 
     assert plain(settings) == policy
     assert (plain(settings).jitter, plain(settings).multiplier) == (0.1, 2)
     assert (settings.dlq.tries, settings.dlq.pause) == (3, 1)
+
+
+@pytest.mark.requirement("SF-72", "SF-84")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_profile(profile: str) -> None:
+    writing = Settings.load(profile=profile).dlq.dead_letter_queue()
+    assert (writing.tries, writing.pause) == (3, 1)
 
 
 @pytest.mark.requirement("OIP-60", "SF-100")
