@@ -189,6 +189,7 @@ async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() 
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-1", "OIP-7")
 @in_virtual_time
 async def test_a_destination_that_does_not_answer_does_not_block_the_others() -> None:
     world, store = World(chains=3), MemoryStore()
@@ -204,6 +205,7 @@ async def test_a_destination_that_does_not_answer_does_not_block_the_others() ->
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-1", "OIP-7")
 @in_virtual_time
 async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
     world, store = World(), MemoryStore()
@@ -213,6 +215,25 @@ async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
     async with running(SimulatedRelayer(world, store)):
         sent = world.send(ALPHA, BETA)
         await asyncio.sleep(60)
+        for chain in world.chains.values():
+            chain.faults.unavailable = 0
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-1", "OIP-7")
+@in_virtual_time
+async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedRelayer(world, store)):
+        before = world.send(ALPHA, BETA)
+        await until(lambda: before.created != [] and world.executions(before.message) == 1)
+        for chain in world.chains.values():
+            chain.faults.unavailable = 1
+        sent = world.send(ALPHA, BETA)
+        await asyncio.sleep(120)
+        assert store.observations.message(sent.message.id) is None, "nobody could see it"
         for chain in world.chains.values():
             chain.faults.unavailable = 0
         await until(lambda: world.executions(sent.message) == 1)
