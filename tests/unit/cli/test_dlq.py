@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from bridge.store import open_dead_letters, open_store
 from tests.builders import ALPHA, BETA, message
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
+from tests.unit.cli.nodes import node, nodes
 from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
 
 HEADERS = (
@@ -156,3 +158,27 @@ def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stay
     after = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
     assert [one["document"] is None for one in after] == [True, False, False]
     assert after[2]["document"] == decided
+
+
+@pytest.mark.requirement("OIP-129")
+def test_verify_names_a_changed_record_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setenv("WAYBILL_DLQ", json.dumps({"trusted_signers": [SEALER.address]}))
+    database = tmp_path / ".waybill" / "devnet" / "bridge.db"
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        with closing(open_dead_letters(f"sqlite:///{database}")) as log:
+            record = log.append(entered("a"), KeySealer(SEALER))
+        assert record is not None
+        waybill = Command(monkeypatch, capsys)
+        whole = waybill("dlq", "verify", "--head", f"0x{record.hash.hex()}")
+        assert (whole.code, whole.out.strip()) == (0, f"1 records verified; head 0x{record.hash.hex()}")
+        cut = waybill("dlq", "verify", "--head", "0x" + "01" * 32)
+        assert (cut.code, "the log was cut off or written again" in cut.out) == (1, True)
+        with closing(sqlite3.connect(database)) as tampered, tampered:
+            tampered.execute("UPDATE dead_letter_log SET document = replace(document, 'no proof', 'all fine')")
+        changed = waybill("dlq", "verify", "--json")
+    assert changed.code == 1
+    assert "record 1 (a): its document is not the one that was hashed" in json.loads(changed.out)["violations"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from eth_abi.abi import decode, encode
@@ -26,6 +26,7 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from tests.builders import ALPHA, BETA, message, retry_request, word
 from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
@@ -41,6 +42,7 @@ class RoutingChain:
     def __init__(self, chain_id: int) -> None:
         self.chain_id = chain_id
         self.sent: list[Message] = []
+        self.gmps: list[list[int]] = []  # over which each was sent
         self.contracts: set[str] = set()
         self.execution = 0  # of every message: 0 none, 1 executed
         self.is_expired = False  # every message
@@ -85,7 +87,8 @@ class RoutingChain:
         assert self._asked is not None
         call, sender = self._asked
         route = "(uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address)"
-        ((there, recipient, payload, gas, ttl, kind, quorum, replaces, *_),) = decode([route], call.data[4:])
+        ((there, recipient, payload, gas, ttl, kind, quorum, replaces, _, _, gmps, _),) = decode([route], call.data[4:])
+        self.gmps.append([gmp for gmp, _ in gmps])
         self.sent.append(
             message(
                 100 + len(self.sent),
@@ -132,7 +135,7 @@ class RoutingChain:
         )
 
 
-def deployed(chain_id: int, name: str) -> dict[str, object]:
+def deployed(chain_id: int, name: str, **further: object) -> dict[str, object]:
     return {
         "chainId": chain_id,
         "name": name,
@@ -140,19 +143,23 @@ def deployed(chain_id: int, name: str) -> dict[str, object]:
         "startBlock": 0,
         "confirmations": 0,
         "router": ROUTER_ADDRESS,
-        "adapters": {"hyperlane": "0x" + "03" * 20},
-        "gmps": {"hyperlane": {"domain": chain_id, **CONTRACTS}},
+        "adapters": dict.fromkeys(("hyperlane", *further), "0x" + "03" * 20),
+        "gmps": {"hyperlane": {"domain": chain_id, **CONTRACTS}, **further},
     }
 
 
 class Office:
     """A review with a dead letter on it, and chains around it."""
 
-    def __init__(self, operator: object = OPERATOR, dead_letter_service: DeadLetterService | None = None) -> None:
+    def __init__(
+        self, operator: object = OPERATOR, dead_letter_service: DeadLetterService | None = None, **further: object
+    ) -> None:
+        """`further` are contracts of GMPs that both chains have besides hyperlane's."""
         self.chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
         self.dead_letter_service = dead_letter_service or DeadLetterService()
         self.original = message(sender=to_bytes32(SENDER.address), kind=Kind.PLAIN)
-        document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+        there = [deployed(ALPHA, "alpha", **further), deployed(BETA, "beta", **further)]
+        document = {"version": 1, "network": "test", "chains": there}
         chains = {chain_id: cast(Chain, chain) for chain_id, chain in self.chains.items()}
         self.review = DeadLetterReview(
             deployment=Deployment.model_validate(document),
@@ -198,6 +205,23 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
         event_id, Decision.RETRY, "a crash came before it was recorded", sender=SENDER
     )
     assert dead_letter_queue.chains[ALPHA].sent == [new]
+
+
+@pytest.mark.requirement("OIP-115")
+async def test_a_re_issue_keeps_what_the_message_asked_for_and_takes_other_gmps_first_or_those_that_are_named() -> None:
+    dead_letter_queue = Office(wormhole={"chainId": 10_001, "core": CONTRACTS["mailbox"]})
+    review, chain, sender = dead_letter_queue.review, dead_letter_queue.chains[ALPHA], to_bytes32(SENDER.address)
+    asked: dict[str, Any] = {"sender": sender, "kind": Kind.STATE_SYNC, "ttl": 600, "gas_limit": 77_000}
+    for quorum, named in ((2, None), (1, None), (1, [Gmp.HYPERLANE])):
+        dead_letter_queue.original = message(10 + len(chain.sent), quorum=quorum, **asked)
+        event_id = await dead_letter_queue.letter()
+        await review.decide(event_id, Decision.RETRY, "because", sender=SENDER, gmps=named)
+        new, old = chain.sent[-1], dead_letter_queue.original
+        changed: dict[str, Any] = {"nonce": new.nonce, "replaces": old.id, "sent_at": new.sent_at}
+        changed |= {"source_router": new.source_router, "destination_router": new.destination_router}
+        assert new == replace(old, **changed)
+        assert new.id != old.id
+    assert chain.gmps == [[Gmp.WORMHOLE, Gmp.HYPERLANE], [Gmp.WORMHOLE], [Gmp.HYPERLANE]]
 
 
 @pytest.mark.requirement("OIP-115", "OIP-128")

@@ -93,6 +93,7 @@ def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_ch
     assert not store.jobs.save(changed.settled(SyncState.APPLIED, "", 211), fence=1), "who looked at it before"
 
 
+@pytest.mark.requirement("OIP-132", "OIP-142")
 def test_what_is_diverged_stays_so_when_a_block_falls(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
