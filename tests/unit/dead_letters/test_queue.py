@@ -87,7 +87,7 @@ async def test_the_letter_of_an_actions_participant_holds_the_message_that_carri
 
 
 @pytest.mark.requirement(
-    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-68", "SF-69"
+    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-68", "SF-69", "SF-113"
 )
 async def test_the_headers_say_what_failed_and_where_it_came_from() -> None:
     review = DeadLetterService()
