@@ -67,7 +67,13 @@ class EvmChain:
 
     @classmethod
     async def connect(
-        cls, chain_id: int, rpc_urls: Sequence[str], policy: EndpointPolicy | None = None, **changes: Any
+        cls,
+        chain_id: int,
+        rpc_urls: Sequence[str],
+        policy: EndpointPolicy | None = None,
+        *,
+        may_be_down: bool = False,
+        **changes: Any,
     ) -> EvmChain:
         """Connects to a chain.
 
@@ -75,6 +81,7 @@ class EvmChain:
             chain_id: the EIP-155 id that must be behind every URL.
             rpc_urls: endpoints, the preferred first.
             policy: how they are asked.
+            may_be_down: whether to go on if no endpoint answers.
             changes: to the policy, by the names of its fields.
 
         Raises:
@@ -83,7 +90,7 @@ class EvmChain:
         """
         asked = replace(policy or EndpointPolicy(), **changes)
         try:
-            return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked))
+            return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked, may_be_down=may_be_down))
         except TransientRpcError as error:
             raise as_port_error(error) from error
 
@@ -578,6 +585,7 @@ async def open_chains(
     rpc_urls: Mapping[int, Sequence[str]] = MappingProxyType({}),
     *,
     eager: bool = True,
+    may_be_down: bool = False,
 ) -> AsyncIterator[dict[int, EvmChain]]:
     """Connects to the chains of a network, or to those given, and closes them afterwards.
 
@@ -587,6 +595,7 @@ async def open_chains(
         policies: how to ask endpoints, by the chain's id, where it is not the usual way.
         rpc_urls: endpoints in place of the deployment's, by the chain's id.
         eager: look behind every URL now; else with the first request to it, and nothing is raised here.
+        may_be_down: whether to go on with a chain that has no endpoint that answers now, where `eager`.
 
     Raises:
         WrongChainError: an endpoint is of another chain.
@@ -599,7 +608,7 @@ async def open_chains(
                 urls = rpc_urls.get(deployed.chain_id) or deployed.rpc_urls
                 policy = policies.get(deployed.chain_id, EndpointPolicy())
                 chain = (
-                    await EvmChain.connect(deployed.chain_id, urls, policy)
+                    await EvmChain.connect(deployed.chain_id, urls, policy, may_be_down=may_be_down)
                     if eager
                     else EvmChain(deployed.chain_id, Endpoints(deployed.chain_id, urls, policy))
                 )

@@ -179,13 +179,16 @@ class Endpoints:
         self.agreement = policy.agreement
 
     @classmethod
-    async def open(cls, chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> Endpoints:
+    async def open(
+        cls, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, *, may_be_down: bool = False
+    ) -> Endpoints:
         """Connects, and looks behind every URL.
 
         Args:
             chain_id: the EIP-155 id that each of them must have.
             urls: in order of preference.
             policy: how they are asked.
+            may_be_down: whether to go on if none answers. Each is looked behind before it is asked anything else.
 
         Raises:
             WrongChainError: one that answers is another chain.
@@ -193,7 +196,7 @@ class Endpoints:
         """
         endpoints = cls(chain_id, urls, policy)
         try:
-            await endpoints._look_behind_each()
+            await endpoints._look_behind_each(may_be_down=may_be_down)
         except BaseException:
             await endpoints.close()
             raise
@@ -321,21 +324,33 @@ class Endpoints:
         self._pool.take_back(endpoint)
         return answer
 
-    async def _look_behind_each(self) -> None:
-        errors = []
-        for endpoint in self._exchanges:
-            try:
-                await self._run(self._pool.verify(endpoint))
-            except TransientRpcError as error:
-                self._pool.put_aside(endpoint, error)
-                errors.append(error)
+    async def _look_behind_each(self, *, may_be_down: bool) -> None:
+        errors = [
+            error for error in await asyncio.gather(*map(self._look_behind, self._exchanges)) if error is not None
+        ]
         if len(errors) == len(self._exchanges):
-            raise self._pool.nobody(errors)
+            if not may_be_down:
+                raise self._pool.nobody(errors)
+            names = [endpoint.name for endpoint in self._exchanges]
+            _log.warning("chain is down: it is taken in when it answers", chain=self._chain_id, endpoints=names)
         if len(self._exchanges) < self.agreement:
             raise TransientRpcError(
                 f"chain {self._chain_id} has {len(self._exchanges)} endpoints, and {self.agreement} have to agree:"
                 " name more of them, or lower agreement"
             )
+
+    async def _look_behind(self, endpoint: Endpoint) -> TransientRpcError | None:
+        """Why an endpoint does not say which chain it is of; None if it is of ours.
+
+        Raises:
+            WrongChainError: it is of another one.
+        """
+        try:
+            await self._run(self._pool.verify(endpoint))
+        except TransientRpcError as error:
+            self._pool.put_aside(endpoint, error)
+            return error
+        return None
 
     async def _run(self, steps: Steps) -> Any:
         """Carries out the policy's steps, and returns what they return."""

@@ -18,11 +18,16 @@ _PATIENCE: Final = 10.0
 
 @asynccontextmanager
 async def connected(
-    deployment: Deployment, settings: Settings, chain_ids: Collection[int] | None = None, *, eager: bool = True
+    deployment: Deployment,
+    settings: Settings,
+    chain_ids: Collection[int] | None = None,
+    *,
+    eager: bool = True,
+    may_be_down: bool = False,
 ) -> AsyncIterator[dict[int, EvmChain]]:
     """Connects to the chains of a network, or to those given, and closes them afterwards; see `open_chains`."""
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
-    async with open_chains(deployment, chain_ids, policies, urls, eager=eager) as chains:
+    async with open_chains(deployment, chain_ids, policies, urls, eager=eager, may_be_down=may_be_down) as chains:
         yield chains
 
 

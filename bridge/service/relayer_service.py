@@ -402,7 +402,7 @@ async def open_relayer(
     attesters: AttesterSource | None = None,
     index: IndexSource | None = None,
 ) -> AsyncIterator[RelayerService]:
-    """Opens the store, connects to the chains, and puts a relayer together.
+    """Opens the store, connects to the chains, and puts a relayer together. A chain that is down is taken in when it answers.
 
     Args:
         deployment: the network.
@@ -414,11 +414,10 @@ async def open_relayer(
         SettingsError: see `RelayerService`.
         StoreError: the store can't be opened, is being restored, or is of a newer version.
         WrongChainError: an endpoint is of another chain.
-        TransientError: a chain has no endpoint that answers.
     """
     worker = _worker_name()
     with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
-        async with connected(deployment, settings) as chains:
+        async with connected(deployment, settings, may_be_down=True) as chains:
             bridge = RelayerService(
                 deployment, chains, store, settings, worker=worker, lock=lock, attesters=attesters, index=index
             )

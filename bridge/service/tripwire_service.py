@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
 from eth_account.signers.local import LocalAccount
 
-from bridge.domain.ports import read_view
+from bridge.domain.ports import TransientError, read_view
+from bridge.domain.supervision import retry_until_success
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.evm.signing import LocalSigner
+from bridge.evm.signing import LocalSigner, Signer
 from bridge.metrics.samples import Samples
 from bridge.protocol.contracts import ROUTER
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.service.dead_letter_service import channels
 from bridge.service.keys import held, tripwire_signer
 from bridge.service.relayer_service import SystemClock
@@ -26,9 +30,13 @@ from bridge.tripwire.pauser import Pauser
 from bridge.tripwire.reader import ChainReader
 from bridge.tripwire.tripwire import Tripwire
 
+_log = structlog.get_logger(__name__)
+
 _THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 _REQUEST_SECONDS = 3.0  # a slow endpoint must not cost a block
 _HEDGE_SECONDS = 0.5  # one that has not answered by then is asked again
+_ROLE_EVERY = 1.0  # seconds between two tries to read a role
+_NO_ROLE = "the owner calls setTripwire, or --dry-run only tells people"
 
 
 def journal_signer(settings: Settings) -> LocalAccount:
@@ -74,13 +82,12 @@ def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple
 async def open_tripwire(
     deployment: Deployment, settings: Settings, file: Path, *, is_dry_run: bool
 ) -> AsyncIterator[Tripwire]:
-    """Opens the memory, connects to the chains, and puts a tripwire together.
+    """Opens the memory, connects to the chains, and puts a tripwire together. A chain that is down is taken in when it answers.
 
     Raises:
-        SettingsError: see `tripwire_urls` and `tripwire_signer`.
+        SettingsError: see `tripwire_urls`, `tripwire_signer` and `_checking_roles`.
         StoreError: the memory can't be used.
         WrongChainError: an endpoint is of another chain.
-        TransientError: a chain has too few endpoints that answer.
     """
     urls, journal = tripwire_urls(settings, deployment), journal_signer(settings)
     signer = None if is_dry_run else tripwire_signer(settings)
@@ -97,9 +104,10 @@ async def open_tripwire(
         else policy
         for deployed in deployment.chains
     }
-    async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
-        if signer is not None:
-            await _require_role(deployment, chains, signer.address)
+    async with (
+        open_chains(deployment, policies=policies, rpc_urls=urls, may_be_down=True) as chains,
+        _checking_roles(deployment, chains, signer),
+    ):
         with closing(Memory(file, journal)) as memory:
             readers = {
                 deployed.chain_id: ChainReader(
@@ -123,15 +131,48 @@ async def open_tripwire(
             )
 
 
-async def _require_role(deployment: Deployment, chains: dict[int, EvmChain], address: str) -> None:
-    """Refuses to watch with a key that could pause nothing."""
-    problems = []
-    for deployed in deployment.chains:
+@asynccontextmanager
+async def _checking_roles(
+    deployment: Deployment, chains: Mapping[int, EvmChain], signer: Signer | None
+) -> AsyncIterator[None]:
+    """Refuses to watch with a key that could pause nothing. Of a chain that is down now, the log says so when it answers.
+
+    Raises:
+        SettingsError: a router names another account as its tripwire.
+    """
+    if signer is None:
+        yield
+        return
+
+    async def problem(deployed: ChainDeployment) -> str | None:
         named = await read_view(chains[deployed.chain_id], ROUTER, deployed.router, "tripwire")
-        if named.lower() != address.lower():
-            problems.append(f"the router on {deployed.name} names {named} as its tripwire, not {address}")
-    if problems:
-        raise SettingsError("\n".join([*problems, "the owner calls setTripwire, or --dry-run only tells people"]))
+        if named.lower() == signer.address.lower():
+            return None
+        return f"the router on {deployed.name} names {named} as its tripwire, not {signer.address}"
+
+    async def check_later(deployed: ChainDeployment) -> None:
+        if found := await problem(deployed):
+            _log.error("nothing can be paused there", reason=found, next=_NO_ROLE)
+
+    found = await asyncio.gather(*map(problem, deployment.chains), return_exceptions=True)
+    failures = [one for one in found if isinstance(one, BaseException) and not isinstance(one, TransientError)]
+    if failures:
+        raise failures[0]
+    if problems := [one for one in found if isinstance(one, str)]:
+        raise SettingsError("\n".join([*problems, _NO_ROLE]))
+    later = [
+        asyncio.create_task(
+            retry_until_success(f"check the role on {deployed.name}", partial(check_later, deployed), every=_ROLE_EVERY)
+        )
+        for deployed, outcome in zip(deployment.chains, found, strict=True)
+        if outcome is not None
+    ]
+    try:
+        yield
+    finally:
+        for task in later:
+            task.cancel()
+        await asyncio.gather(*later, return_exceptions=True)
 
 
 def tripwire_samples(tripwire: Tripwire, deployment: Deployment) -> Samples:

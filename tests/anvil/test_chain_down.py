@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,15 @@ import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Ended, Waybill, new_home
 from tests.anvil.devnets import silent
-from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.forgery import message_from
+from tests.anvil.relayers import PATIENCE, Process, process, until
 from tests.anvil.test_relayer import Traffic, blocks
+from tests.anvil.test_tripwire import eventually, lie, paused_until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -103,6 +107,73 @@ def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devne
     assert sent.code == 0, sent.err
     assert "no contract is at 0x1111111111111111111111111111111111111111 on beta" in sent.err
     assert "no contract" not in waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json").err
+
+
+async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_answers(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    alpha, beta = devnet.deployment.chains
+    waybill, traffic = Waybill(new_home(devnet, tmp_path)), Traffic(devnet, chains)
+    message = await traffic.send(Gmp.HYPERLANE)
+
+    def stage() -> str:
+        explained = waybill("message", "explain", f"0x{message.id.hex()}", "--json").value
+        return next((str(one["stage"]) for one in explained["gmps"]), "DISPATCHED")
+
+    with killed(waybill.home, "relayer", "run") as start:
+        with without(devnet, "beta"):
+            relayer = start()
+            await relayer.is_at_work()
+            await eventually(lambda: stage() != "DISPATCHED", alpha)
+            assert relayer.is_running, relayer.log
+        down = [line for line in relayer.lines if str(line["event"]).startswith("chain is down")]
+        assert [(line["chain"], line["endpoints"]) for line in down] == [(beta.chain_id, list(beta.rpc_urls))]
+        await eventually(lambda: stage() == "RECEIVED", alpha, beta)
+        assert relayer.terminate() == 0
+
+
+async def test_a_tripwire_starts_while_a_chain_is_down_and_guards_it_when_it_answers(
+    devnet: Devnet, tmp_path: Path
+) -> None:
+    alpha, beta = devnet.deployment.chains
+    waybill = Waybill(new_home(devnet, tmp_path))
+    with killed(waybill.home, "tripwire", "run") as start:
+        with without(devnet, "beta"):
+            tripwire = start()
+            await until(lambda: tripwire.says('"watching"') or not tripwire.is_running, "it watches")
+        assert tripwire.is_running, tripwire.log
+        assert tripwire.says("chain is down"), tripwire.log
+        await asyncio.to_thread(lie, message_from(alpha, beta), beta, int(Gmp.CCIP))
+        await eventually(lambda: paused_until(beta, int(Gmp.CCIP)), alpha)
+        assert tripwire.terminate() == 0
+    assert waybill("gmp", "resume", "ccip").code == 0
+
+
+async def test_a_tripwire_says_that_a_chain_that_was_down_names_another_one(devnet: Devnet, tmp_path: Path) -> None:
+    key = json.dumps({"key": DAPP_KEY, "agreement": 1, "max_clock_skew": 1})
+    with killed(new_home(devnet, tmp_path), "tripwire", "run", WAYBILL_TRIPWIRE=key) as start:
+        with without(devnet, "alpha"), without(devnet, "beta"):
+            tripwire = start()
+            await until(lambda: tripwire.says('"watching"') or not tripwire.is_running, "it watches")
+        names = "the router on beta names "
+        await until(lambda: tripwire.says(names) or not tripwire.is_running, "it says who has the role")
+        assert tripwire.is_running, tripwire.log
+
+
+@contextmanager
+def killed(home: Path, *command: str, **environment: str) -> Iterator[Callable[[], Process]]:
+    """Starts a command when it is called; ends it in the end."""
+    started: list[Process] = []
+
+    def start() -> Process:
+        started.append(Process(home, home / "log", *command, **environment))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for one in started:
+            one.kill()
 
 
 async def test_a_message_is_explained_and_reported_while_its_source_is_down(

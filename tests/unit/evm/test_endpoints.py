@@ -51,6 +51,26 @@ async def test_an_unreachable_chain_is_named_with_its_urls() -> None:
     assert all(url in str(refused.value) for url in urls)
 
 
+async def test_a_chain_that_was_down_at_first_is_asked_nothing_before_its_id_is_known(serve: Serve) -> None:
+    down = await serve(balance)
+    await down.stop()
+    async with await EvmChain.connect(ALPHA, [down.url], may_be_down=True, retry_seconds=0.1) as chain:
+        with pytest.raises(UnansweredError, match="no RPC endpoint of chain 31337 answers"):
+            await chain.balance(ADDRESS)
+        wrong = await RpcServer(balance, chain_id=1).start(down.port)
+        try:
+            with pytest.raises(UnansweredError, match="serves chain 1, but"):
+                await chain.broadcast(b"a transaction")
+            assert {method for method, _ in wrong.requests} == {"eth_chainId"}
+        finally:
+            await wrong.stop()
+        right = await RpcServer(balance).start(down.port)
+        try:
+            assert await chain.balance(ADDRESS) == 42
+        finally:
+            await right.stop()
+
+
 async def test_a_chain_with_one_dead_endpoint_of_two_is_usable(serve: Serve) -> None:
     alive = await serve(balance)
     async with await EvmChain.connect(ALPHA, [closed_port(), alive.url]) as chain:
