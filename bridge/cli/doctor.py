@@ -40,6 +40,7 @@ from bridge.gmps.verification import DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
+from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, drift_of
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
@@ -179,6 +180,7 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
         skew, origin = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin
         checks += [_endpoint(deployed, url, skew, origin) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
         checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
+        checks.append(_paused(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls))
         checks.append(_tripwire(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, pauser))
     return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
 
@@ -239,6 +241,19 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
     except (TransientError, TerminalError, WrongChainError):
         return findings  # its endpoints' own findings say so
     return findings
+
+
+async def _paused(deployed: ChainDeployment, urls: Iterable[str]) -> list[Finding]:
+    """The GMPs over which the router sends and takes nothing now."""
+    try:
+        async with await EvmChain.connect(deployed.chain_id, tuple(urls), retry_seconds=_SECONDS) as chain:
+            paused = await gmp_pauses(deployed, chain)
+    except (TransientError, TerminalError, WrongChainError, CallRevertedError):
+        return []  # the findings about its endpoints and contracts say so
+    if not paused:
+        return [Finding(f"GMPs on {deployed.name}", Verdict.OK, "none is paused")]
+    advice = f"waybill gmp resume {paused[0].gmp.label} --chains {deployed.name} ends it, if the GMP is sound"
+    return [Finding(f"GMPs on {deployed.name}", Verdict.WARNING, "\n".join(one.text for one in paused), advice)]
 
 
 async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str | None) -> list[Finding]:

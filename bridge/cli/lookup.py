@@ -17,6 +17,7 @@ from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
@@ -28,9 +29,11 @@ from bridge.queries.explain import (
     explain,
     explain_unsent,
     lag_of,
+    pauses_kept,
     read_kept,
     unknown_without,
 )
+from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
 from bridge.queries.messages import explanation_value
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.service.connections import connected, newest_blocks
@@ -181,6 +184,8 @@ async def _found(
         unfunded=created.unfunded,
         circumstances=circumstances,
         usable=deployment.gmps_between(*ends),
+        gmp_pauses=await _gmp_pauses(deployment, {end: answering[end] for end in ends if end in answering}, kept),
+        left_out=frozenset(Gmp) - settings.relay().claimable,
         lags=[lag for lag in lags if lag],
         unknown=unknown_without(message, silent),
         now=now,
@@ -194,6 +199,13 @@ async def _found(
         id_matches=message.id == message_id,
         answering=frozenset(heads),
     )
+
+
+async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain], kept: Kept) -> list[GmpPause]:
+    """The GMPs that a message's chains have paused: as a chain says now, or as the index has it of one that is silent."""
+    found = await asyncio.gather(*(gmp_pauses(deployment.chain(end), chain) for end, chain in answering.items()))
+    known = [one for one in pauses_kept(kept, time.time()) if one.chain_id not in answering]
+    return [*(one for on_chain in found for one in on_chain), *known]
 
 
 async def _unsent(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bridge.cli.open_stores import index_if_any, open_relayer_store
@@ -13,6 +14,8 @@ from bridge.deploy.plan import adapter_numbers
 from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
+from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
+from bridge.queries.lanes import chain_name
 from bridge.queries.overview import chain_value, overview_value
 from bridge.queries.replacements import replacement_values
 from bridge.queries.streams import stream_value
@@ -29,7 +32,7 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
         chains: its chains by id; None connects to them for this answer.
     """
     deployment = workspace.deployment()
-    heads = await asyncio.gather(*(_head(workspace, deployed, chains) for deployed in deployment.chains))
+    heads = await asyncio.gather(*(_asked(workspace, deployed, chains) for deployed in deployment.chains))
 
     def read() -> dict[str, Any]:
         with open_relayer_store(workspace) as store, index_if_any(workspace) as index:
@@ -38,7 +41,12 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
             asked = zip(deployment.chains, heads, strict=True)
             return {
                 "network": workspace.network,
-                "chains": [chain_value(one, head, indexed.get(one.chain_id), error) for one, (head, error) in asked],
+                "chains": [chain_value(one, said.head, indexed.get(one.chain_id), said.error) for one, said in asked],
+                "gmpPauses": [
+                    {"gmp": one.gmp.label, "chain": chain_name(deployment, one.chain_id), "until": one.until}
+                    for said in heads
+                    for one in said.gmp_pauses
+                ],
                 **overview_value(deployment, store, index, workspace.settings().relay().breaker, time.time()),
                 "replacements": replacement_values(deployment, numbers, store),
                 "streams": stream_value(store.streams.status(), time.time()) if store else None,
@@ -47,18 +55,28 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
     return await asyncio.to_thread(read)
 
 
-async def _head(
-    workspace: Workspace, deployed: ChainDeployment, chains: Mapping[int, EvmChain] | None
-) -> tuple[int | None, str | None]:
-    """The number of a chain's newest block, or why it gives none."""
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The number of a chain's newest block and the GMPs paused there, or why it does not say."""
+
+    head: int | None = None
+    gmp_pauses: Sequence[GmpPause] = ()
+    error: str | None = None
+
+    @classmethod
+    async def by(cls, deployed: ChainDeployment, chain: EvmChain) -> _Said:
+        return cls((await chain.head()).number, await gmp_pauses(deployed, chain))
+
+
+async def _asked(workspace: Workspace, deployed: ChainDeployment, chains: Mapping[int, EvmChain] | None) -> _Said:
     settings, deployment = workspace.settings(), workspace.deployment()
     urls, origin = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)[deployed.chain_id].origin
     try:
         if chains is not None:
             async with asyncio.timeout(_CHAIN_SECONDS):
-                return (await chains[deployed.chain_id].head()).number, None
+                return await _Said.by(deployed, chains[deployed.chain_id])
         asked = urls.get(deployed.chain_id) or deployed.rpc_urls
         async with await EvmChain.connect(deployed.chain_id, asked, retry_seconds=2, origin=origin) as chain:
-            return (await chain.head()).number, None
+            return await _Said.by(deployed, chain)
     except (TransientError, TerminalError, WrongChainError, TimeoutError) as reason:
-        return None, str(reason) or "no answer in time"
+        return _Said(error=str(reason) or "no answer in time")

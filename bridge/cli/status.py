@@ -20,6 +20,7 @@ from bridge.cli.output import CliError, facts, result, table
 from bridge.cli.overview import overview
 from bridge.cli.streams import drawn
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.queries.messages import utc
 
 _LOOK_SECONDS = 1.0
 
@@ -110,6 +111,9 @@ def _drawn(value: Mapping[str, Any]) -> Group:
 
 def _held(value: Mapping[str, Any]) -> Iterator[RenderableType]:
     """What is not worked on, and why; nothing if everything is."""
+    if value["gmpPauses"]:
+        paused = [[row["gmp"], row["chain"], f"{utc(row['until'])} UTC"] for row in value["gmpPauses"]]
+        yield from (table(None, ["GMP paused", "on", "until"], paused), "")
     if value["lanes"]:
         held = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value["lanes"]]
         yield from (table(None, ["lane held", "state", "reason", "by"], held), "")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import MessageRecord, PausedThing, PauseRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
@@ -81,13 +82,23 @@ class Standing:
         status: its state, as it is shown.
         kind: what it is about.
         has_quorum: whether as many receipts count as it needs.
+        lacking: how many more GMPs must carry it than do, for its quorum to be reached.
+        untried: GMPs of its lane that do not carry it, and are not paused.
         circumstances: what else decides.
     """
 
     status: Status
     kind: Kind
     has_quorum: bool = False
+    lacking: int = 0
+    untried: tuple[Gmp, ...] = ()
     circumstances: Circumstances = Circumstances()
+
+    @property
+    def retry_option(self) -> str:
+        """What the command of a retry names its GMPs by: as many as it lacks, of those that do not carry it yet."""
+        chosen = self.untried[: max(1, self.lacking)]
+        return f" --gmps {','.join(gmp.label for gmp in chosen)}" if chosen else ""
 
 
 _UNDER_WAY: Final = frozenset({Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD})
@@ -226,8 +237,8 @@ def _open(standing: Standing, acts: set[Act], name: str) -> str:
         return f"pay for its delivery: `waybill message top-up {name}`"
     if status is Status.DEAD and circumstances.has_letter:
         return f"decide about its dead letter: `waybill dlq show {name}`"
-    is_stuck = status in (Status.STALLED, Status.DEAD)
-    return _stalled(standing, acts, name) if is_stuck else _WHEN_NOTHING_ELSE[status].format(id=name)
+    is_stuck = standing.lacking > 0 or status in (Status.STALLED, Status.DEAD)
+    return _stuck(standing, acts, name) if is_stuck else _WHEN_NOTHING_ELSE[status].format(id=name)
 
 
 def _unfunded(standing: Standing, acts: set[Act], name: str) -> str:
@@ -240,22 +251,30 @@ def _unfunded(standing: Standing, acts: set[Act], name: str) -> str:
     return _once_open(standing.circumstances.source_paused_until, "fund it")
 
 
-def _stalled(standing: Standing, acts: set[Act], name: str) -> str:
-    """What helps where its GMPs do not deliver."""
+def _stuck(standing: Standing, acts: set[Act], name: str) -> str:
+    """What helps where its GMPs do not deliver, or fewer of them carry it than its quorum asks for."""
     if Act.RETRY in acts:
-        by = "" if standing.kind is Kind.REPORT else f", as {Role.SENDER_OR_RETRIER}"
-        return f"retry it over other GMPs{by}: `waybill message retry {name}`"
+        return _retry(standing, name)
     if standing.circumstances.source_paused_until is not None:
         return _once_open(standing.circumstances.source_paused_until, "look again")
     if standing.circumstances.retriable is None:
         return "see whether its source answers, which says whether it can be retried: `waybill doctor`"
     why = "its time is over on its source" if standing.circumstances.source_expired else "it was not sent as retriable"
+    refused = f"it can't be retried, because {why}"
+    wait = f"no more GMPs can carry it: {refused}" if standing.lacking else f"wait for its GMPs: {refused}"
     if Act.CANCEL in acts:
-        return (
-            f"wait for its GMPs: it can't be retried, because {why}; "
-            f"or cancel it, as its sender, and send a new one: `waybill message cancel {name}`"
-        )
-    return f"wait for its GMPs: it can't be retried, because {why}"
+        return f"{wait}; or cancel it, as its sender, and send a new one: `waybill message cancel {name}`"
+    return wait
+
+
+def _retry(standing: Standing, name: str) -> str:
+    by = "" if standing.kind is Kind.REPORT else f", as {Role.SENDER_OR_RETRIER}"
+    if not standing.lacking:
+        return f"retry it over other GMPs{by}: `waybill message retry {name}`"
+    if not standing.untried:
+        return "have its recipient ask for fewer GMPs: every GMP of its lane that is not paused carries it already"
+    more = "another GMP" if standing.lacking == 1 else f"{standing.lacking} more GMPs"
+    return f"retry it over {more}, since too few carry it{by}: `waybill message retry {name}{standing.retry_option}`"
 
 
 def _expired(standing: Standing, acts: set[Act], name: str) -> str:

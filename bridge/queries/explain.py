@@ -29,6 +29,7 @@ from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelop
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action, offers
+from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import gmp_name
 from bridge.relayer.retry_planning import retry_transaction_key
 
@@ -244,6 +245,7 @@ class Explanation:
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
     unknown: tuple[str, ...] = ()  # which of its chains did not answer, and what is therefore unknown
     divergences: Sequence[DivergenceRecord] = ()  # what contradicts about it, as the index found
+    gmp_pauses: Sequence[GmpPause] = ()  # of the GMPs of its lane, on either of its chains
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -252,7 +254,7 @@ class Explanation:
 
     def command(self, offer: Offer) -> str:
         """The command that carries an offer out."""
-        over = f" --gmps {self.untried[0].label}" if offer.act is Act.RETRY and self.untried else ""
+        over = self.standing.retry_option if offer.act is Act.RETRY else ""
         return f"waybill message {offer.act} 0x{self.message_id.hex()}{over}"
 
 
@@ -268,6 +270,8 @@ def explain(
     unfunded: bool = False,
     circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
     usable: frozenset[Gmp] = frozenset(),
+    gmp_pauses: Sequence[GmpPause] | None = None,
+    left_out: frozenset[Gmp] = frozenset(),
     lags: Sequence[IndexLag] = (),
     unknown: Sequence[str] = (),
     now: float,
@@ -287,13 +291,16 @@ def explain(
         unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
         circumstances: what else decides about the next action.
         usable: the GMPs that both of its chains have.
+        gmp_pauses: the GMPs that its chains' routers have paused; None is what the index knows.
+        left_out: GMPs that the relayer's settings keep it from delivering over.
         lags: the message's chains that the index is behind on.
         unknown: what chains that do not answer leave unknown; see `unknown_without`.
         now: Unix seconds.
     """
     index, execution = kept.record, kept.execution
     gmps = _progress(kept, receipts)
-    has_quorum = len(receipts) >= (message.quorum if needed is None else needed)
+    quorum = message.quorum if needed is None else needed
+    has_quorum = len(receipts) >= quorum
     is_rejected = execution is not None and execution.state is ExecutionState.REJECTED
     pending = execution if is_rejected or (execution is not None and execution.finished_at is None) else None
     refused = refusal is not None or (pending is not None and pending.state in _REFUSALS)
@@ -309,33 +316,37 @@ def explain(
     said = _Said(
         status=status,
         receipts=receipts,
-        has_quorum=has_quorum,
+        quorum=quorum,
         kept=kept,
         gmps=gmps,
         refusal=refusal,
         execution=pending,
+        left_out=left_out,
     )
+    pauses = pauses_kept(kept, now) if gmp_pauses is None else gmp_pauses
+    paused = frozenset(one.gmp for one in pauses)
+    untried = tuple(sorted(usable - paused - {one.gmp for one in gmps}))
     is_unpaid = any(one.bound is Bound.PAYMENT for one in kept.held)
     standing = Standing(
         status=status,
         kind=message.kind,
         has_quorum=has_quorum,
+        lacking=said.lacking,
+        untried=untried,
         circumstances=replace(circumstances, is_unpaid=is_unpaid),
     )
     parts = [
         _reason(message, said, now),
         *([spent] if spent and status is Status.DEAD else []),
-        *([] if status.is_final else [*_lane_held(kept.lane), *_held_retries(kept.retries)]),
+        *(
+            []
+            if status.is_final
+            else [*_gmps_paused(message, pauses), *_lane_held(kept.lane), *_held_retries(kept.retries)]
+        ),
         *_prospects(said, now),
         *_delays(status, circumstances.expiry, now),
         *unknown,
     ]
-    paused = {
-        one.number
-        for pauses in kept.pauses.values()
-        for one in pauses
-        if one.thing is PausedThing.GMP and now < one.ends
-    }
     return Explanation(
         message_id=message.id,
         message=message,
@@ -345,7 +356,8 @@ def explain(
         next_action=_next_action(kept, standing, message.id),
         standing=standing,
         gmps=gmps,
-        untried=tuple(sorted(usable - paused - {one.gmp for one in gmps})),
+        untried=untried,
+        gmp_pauses=pauses,
         lags=tuple(lags),
         unknown=tuple(unknown),
         divergences=kept.divergences,
@@ -573,11 +585,22 @@ class _Said:
 
     status: Status
     receipts: frozenset[Gmp]
-    has_quorum: bool
+    quorum: int
     kept: Kept
     gmps: Sequence[GmpProgress]
     refusal: str | None
     execution: ExecutionJob | None
+    left_out: frozenset[Gmp]
+
+    @property
+    def has_quorum(self) -> bool:
+        return len(self.receipts) >= self.quorum
+
+    @property
+    def lacking(self) -> int:
+        """How many more GMPs must carry it than do, for its quorum to be reached; 0 while it is not known who does."""
+        carrying = sum(one.stage is not Stage.REFUSED for one in self.gmps)
+        return max(0, self.quorum - carrying) if self.gmps else 0
 
 
 def _reason(message: Message, said: _Said, now: float) -> str:
@@ -596,8 +619,9 @@ def _reason(message: Message, said: _Said, now: float) -> str:
             return f"{names} delivered, which is enough, and it has not been executed yet"
         case _:
             unsure = "the index is too far behind to tell more; " if said.status is Status.UNKNOWN else ""
-            counted = f"{len(said.receipts)} of {message.quorum} GMPs have delivered"
-            return unsure + "; ".join([counted, *_silences(said.gmps, now)])
+            counted = f"{len(said.receipts)} of {said.quorum} GMPs have delivered"
+            few = [f"too few GMPs carry it: it needs {said.lacking} more"] if said.lacking else []
+            return unsure + "; ".join([counted, *few, *_silences(said, now)])
 
 
 def _refusal(said: _Said) -> str:
@@ -646,13 +670,42 @@ def _held_retries(retries: Sequence[RetryJob]) -> list[str]:
     return [f"the relayer does not retry it now: {last.outcome}"] if last is not None and is_held else []
 
 
-def _silences(gmps: Sequence[GmpProgress], now: float) -> list[str]:
+def _silences(said: _Said, now: float) -> list[str]:
     """Why there is no receipt yet; GMPs of which the same is to be said are named together."""
-    said: dict[str, list[str]] = {}
-    for progress in gmps:
+    named: dict[str, list[str]] = {}
+    for progress in said.gmps:
         if progress.stage is not Stage.RECEIVED:
-            said.setdefault(_silence(progress, now), []).append(progress.name)
-    return [f"{' and '.join(names)} {words}" for words, names in said.items()]
+            words = (
+                _LEFT_OUT
+                if progress.gmp in said.left_out and progress.stage in _UNDELIVERED
+                else _silence(progress, now)
+            )
+            named.setdefault(words, []).append(progress.name)
+    return [f"{' and '.join(names)} {words}" for words, names in named.items()]
+
+
+_LEFT_OUT = "took it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`, see `waybill config show`)"
+
+_UNDELIVERED = frozenset({Stage.DISPATCHED, Stage.ATTESTING})
+
+
+def pauses_kept(kept: Kept, now: float) -> list[GmpPause]:
+    """The GMPs that are paused, as the index knows."""
+    return [
+        GmpPause(Gmp(one.number), chain, one.ends)
+        for chain, pauses in kept.pauses.items()
+        for one in pauses
+        if one.thing is PausedThing.GMP and now < one.ends and one.number in set(Gmp)
+    ]
+
+
+def _gmps_paused(message: Message, pauses: Sequence[GmpPause]) -> list[str]:
+    """Which GMPs are paused, where, and what that means for the message."""
+    meanings = {
+        message.source_chain: "on its source, which sends nothing over it",
+        message.destination_chain: "on its destination, where its receipts do not count",
+    }
+    return [f"{one.text} {meanings[one.chain_id]}" for one in pauses if one.chain_id in meanings]
 
 
 _SILENCES = {

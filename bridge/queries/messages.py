@@ -117,6 +117,7 @@ def explanation_value(
         "guarantee": guarantee.value() if guarantee else None,
         "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
         "gmps": [_progress_value(progress) for progress in found.gmps],
+        "gmpPauses": [{"gmp": one.gmp.label, "chain": one.chain_id, "until": one.until} for one in found.gmp_pauses],
         "indexBehind": [
             {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
             for lag in found.lags

@@ -100,6 +100,48 @@ def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
     assert "axelar took it, and no relayer has seen that" in found.reason
 
 
+def test_a_message_that_fewer_gmps_carry_than_its_destination_asks_for_needs_another_gmp() -> None:
+    """With a floor of 2 and a quorum of 1, no waiting helps."""
+
+    def said(*gmps: Gmp, retriable: bool = True, usable: frozenset[Gmp] = frozenset(Gmp)) -> Explanation:
+        return explain(
+            replace(MESSAGE, quorum=1),
+            Kept(entries=[entry(gmp) for gmp in gmps]),
+            receipts=frozenset({gmps[0]}),
+            executed=False,
+            needed=2,
+            circumstances=Circumstances(retriable=retriable),
+            usable=usable,
+            now=NOW,
+        )
+
+    found, name = said(Gmp.HYPERLANE), f"0x{replace(MESSAGE, quorum=1).id.hex()}"
+    assert found.reason == "1 of 2 GMPs have delivered; too few GMPs carry it: it needs 1 more"
+    assert found.next_action == (
+        "retry it over another GMP, since too few carry it, as its sender, or the retrier its sender appointed:"
+        f" `waybill message retry {name} --gmps axelar`"
+    )
+    assert next(found.command(offer) for offer in found.offers) == f"waybill message retry {name} --gmps axelar"
+    enough = said(Gmp.HYPERLANE, Gmp.AXELAR)
+    assert "too few" not in enough.reason
+    assert enough.next_action.startswith("wait: more GMPs must deliver")
+    assert said(Gmp.HYPERLANE, retriable=False).next_action.startswith("no more GMPs can carry it: it can't be retried")
+    assert "ask for fewer GMPs" in said(Gmp.HYPERLANE, usable=frozenset({Gmp.HYPERLANE})).next_action
+
+
+def test_a_gmp_that_the_settings_leave_out_is_not_said_to_be_delivered_over() -> None:
+    found = explain(
+        MESSAGE,
+        Kept(entries=[entry(Gmp.HYPERLANE), entry(Gmp.AXELAR)]),
+        receipts=frozenset(),
+        executed=False,
+        left_out=frozenset({Gmp.AXELAR}),
+        now=NOW,
+    )
+    assert "hyperlane took it, and its delivery is still to come" in found.reason
+    assert "axelar took it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
+
+
 def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_that_is_behind_says_so() -> None:
     found = explained(index=seen_by_index(Status.UNKNOWN))
     assert found.reason == (

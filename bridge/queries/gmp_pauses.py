@@ -1,0 +1,42 @@
+"""The GMPs that a router has paused now, the same for every face."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from bridge.domain.ports import Chain
+from bridge.evm.routers import RouterReader
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import PausedThing
+
+
+@dataclass(frozen=True, slots=True)
+class GmpPause:
+    """A router sends nothing over a GMP, takes nothing from it, and does not count what it delivered before."""
+
+    gmp: Gmp
+    chain_id: int
+    until: int  # Unix seconds
+
+    @property
+    def text(self) -> str:
+        """In words, without the chain's name."""
+        at = datetime.fromtimestamp(self.until, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{self.gmp.label} is paused until {at} UTC"
+
+
+async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:
+    """The pauses on one chain, by GMP.
+
+    Raises:
+        UnansweredError: no endpoint answers.
+    """
+    router, gmps = RouterReader(chain, here.router), sorted(here.gmp_numbers)
+    asked = asyncio.gather(*(router.paused_until(PausedThing.GMP, int(gmp)) for gmp in gmps))
+    head, ends = await asyncio.gather(chain.head(), asked)
+    now = max(time.time(), head.timestamp)  # a chain's clock may be ahead, or stand still without blocks
+    return [GmpPause(gmp, here.chain_id, until) for gmp, until in zip(gmps, ends, strict=True) if until > now]
