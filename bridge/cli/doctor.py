@@ -45,6 +45,7 @@ from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, dri
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
+from bridge.service.tripwire_service import tripwire_urls
 from bridge.settings import Settings, SettingsError, check_chains
 
 _SECONDS: Final = 3.0  # that an endpoint may take
@@ -166,23 +167,67 @@ def _dead_letters(settings: Settings) -> Finding:
 
 
 async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
-    try:
-        signers = paying_signers(settings, deployment)
-        seal = Finding("seal of dead letters", Verdict.OK, open_sealer(settings).address)
-        table = settings.tripwire
-        pauser = tripwire_signer(settings).address if table.key or table.signer else None
-    except (SettingsError, InvalidKeyError) as error:
-        return [Finding("signers", Verdict.FAILED, str(error), "waybill config check")]
+    findings, accounts = _relayer_accounts(deployment, settings)
+    pauser, wrong = _pauser(settings)
+    findings += [wrong] if wrong else []
     urls, policies = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)
+    watched, wrong = _watched(deployment, settings)
+    findings += [wrong] if wrong else []
     checks: list[Awaitable[list[Finding]]] = [_proofs(deployment, settings)]
     for deployed in deployment.chains:
-        accounts = sorted({signer.address for signer in signers[deployed.chain_id]})
-        skew, origin = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin
-        checks += [_endpoint(deployed, url, skew, origin) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
-        checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
-        checks.append(_paused(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls))
-        checks.append(_tripwire(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, pauser))
-    return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
+        skew, origin, name = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin, deployed.name
+        asked = urls.get(deployed.chain_id) or deployed.rpc_urls
+        checks += [_endpoint(deployed, url, skew, origin) for url in asked]
+        checks.append(_on_chain(deployed, asked, accounts.get(deployed.chain_id, ())))
+        checks.append(_paused(deployed, asked))
+        own = f"{name} in [tripwire.endpoints] of the settings"
+        own_skew = settings.tripwire.max_clock_skew
+        checks += [
+            _endpoint(deployed, url, own_skew, own, of="tripwire's ") for url in watched.get(deployed.chain_id, ())
+        ]
+        checks.append(_tripwire(deployed, asked, pauser))
+    return [*findings, *(finding for found in await asyncio.gather(*checks) for finding in found)]
+
+
+def _relayer_accounts(deployment: Deployment, settings: Settings) -> tuple[list[Finding], dict[int, list[str]]]:
+    """Who seals dead letters, and by chain who pays. Without a key, that is said of each chain."""
+    try:
+        seal = Finding("seal of dead letters", Verdict.OK, open_sealer(settings).address)
+        signers = paying_signers(settings, deployment)
+    except (SettingsError, InvalidKeyError) as error:
+        failed = Finding("signers", Verdict.FAILED, str(error), "waybill config check")
+        unknown = "not checked: no key pays for deliveries there"
+        advice = "set WAYBILL_RELAYER_KEY, or name a signer under [[signers]], if a relayer is to run here"
+        rows = [Finding(f"account on {one.name}", Verdict.WARNING, unknown, advice) for one in deployment.chains]
+        return [failed, *rows], {}
+    return [seal], {chain_id: sorted({one.address for one in named}) for chain_id, named in signers.items()}
+
+
+def _pauser(settings: Settings) -> tuple[str | None, Finding | None]:
+    """The tripwire's account by the settings; None if they name none, or one that can't be opened."""
+    table = settings.tripwire
+    if not (table.key or table.signer):
+        return None, None
+    try:
+        return tripwire_signer(settings).address, None
+    except (SettingsError, InvalidKeyError) as error:
+        return None, Finding("tripwire's signer", Verdict.FAILED, str(error), "correct key or signer in [tripwire]")
+
+
+def _watched(deployment: Deployment, settings: Settings) -> tuple[dict[int, tuple[str, ...]], Finding | None]:
+    """The tripwire's own endpoints, by the chain's id; none if no tripwire is set up here."""
+    table = settings.tripwire
+    if not table.endpoints:
+        if not (table.key or table.signer) or table.agreement == 1:
+            return {}, None
+        text = "not checked: [tripwire.endpoints] names none"
+        return {}, Finding("tripwire's endpoints", Verdict.WARNING, text, "waybill tripwire run needs them here")
+    try:
+        return tripwire_urls(settings, deployment), None
+    except SettingsError as error:
+        wrong = Finding("tripwire's endpoints", Verdict.FAILED, str(error), "name more under [tripwire.endpoints]")
+        named = {one.chain_id: table.endpoints.get(one.name, ()) for one in deployment.chains}
+        return named, wrong
 
 
 async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
@@ -199,9 +244,11 @@ async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
     return [Finding("proofs of GMPs", Verdict.OK, "; ".join(hosts) or "on the chains themselves")]
 
 
-async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float, origin: str) -> list[Finding]:
+async def _endpoint(
+    deployed: ChainDeployment, url: str, most_skew: float, origin: str, *, of: str = ""
+) -> list[Finding]:
     """One endpoint alone: is it there, is it that chain, how old is its newest block?"""
-    name = f"endpoint of {deployed.name}"
+    name = f"{of}endpoint of {deployed.name}"
     try:
         async with await EvmChain.connect(
             deployed.chain_id, [url], request_seconds=_SECONDS, retry_seconds=_SECONDS, origin=origin
@@ -209,7 +256,8 @@ async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float, origi
             shown = chain.endpoint_states[0].name
             head, began = await chain.head(), time.time()
     except (TransientError, TerminalError, WrongChainError) as error:
-        return [Finding(name, Verdict.FAILED, str(error), "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml")]
+        advice = f"correct {origin}" if of else "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml"
+        return [Finding(name, Verdict.FAILED, str(error), advice)]
     ahead = head.timestamp - began
     if ahead > most_skew:
         clock = f"its newest block is {ahead:.0f} s in this machine's future"
