@@ -10,12 +10,14 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.decider import Decider, print_batches, print_preview, with_decider
+from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import UsageError, progress, result
 from bridge.cli.workspace import Workspace
 from bridge.deploy.cast import CastScript, CastWallet
+from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_cast, deploy_by_safe, preview
 from bridge.deploy.deploy import deploy as deploy_network
-from bridge.deploy.deploy import deploy_by_cast, deploy_by_safe, preview
-from bridge.deploy.plan import NetworkPlan
+from bridge.deploy.plan import NetworkPlan, adapter_numbers
+from bridge.queries.replacements import replacement_values
 
 
 @with_decider
@@ -34,6 +36,13 @@ def deploy(
             show_default=False,
         ),
     ] = None,
+    abandon_open: Annotated[
+        bool,
+        typer.Option(
+            "--abandon-open",
+            help="With --replace-adapter: switch although deliveries to the former adapter are under way, which are refused then.",
+        ),
+    ] = False,
     accept_single_verifier: Annotated[
         bool, typer.Option(help="Deploy although a GMP may believe a single verifier on some chain.")
     ] = False,
@@ -65,10 +74,13 @@ def deploy(
     target = workspace.deployments_file
     if decider.safe is not None and cast is not None:
         raise UsageError("--safe and --cast are two ways to sign: give one of them")
-    replacing = frozenset(options.gmps(replace_adapter) if replace_adapter else ())
+    replacement = NO_REPLACEMENT
+    if replace_adapter:
+        gmps = frozenset(options.gmps(replace_adapter))
+        replacement = Replacement(gmps, _to_former(workspace, path), abandon_open)
     if dry_run:
         previewing = preview(
-            described, target, progress, accept_single_verifier=accept_single_verifier, replacing=replacing
+            described, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
         )
         print_preview(asyncio.run(previewing), as_json=as_json)
         return
@@ -79,7 +91,7 @@ def deploy(
             target,
             progress,
             accept_single_verifier=accept_single_verifier,
-            replacing=replacing,
+            replacement=replacement,
         )
         batches = asyncio.run(by_safe)
         if isinstance(batches, list):
@@ -88,7 +100,7 @@ def deploy(
         done = batches
     elif cast is not None:
         by_cast = deploy_by_cast(
-            described, cast, target, progress, accept_single_verifier=accept_single_verifier, replacing=replacing
+            described, cast, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
         )
         scripts = asyncio.run(by_cast)
         if isinstance(scripts, list):
@@ -102,7 +114,7 @@ def deploy(
             target,
             progress,
             accept_single_verifier=accept_single_verifier,
-            replacing=replacing,
+            replacement=replacement,
         )
         done = asyncio.run(running)
     value = {
@@ -114,6 +126,15 @@ def deploy(
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines)))
+
+
+def _to_former(workspace: Workspace, plan: Path) -> dict[tuple[str, str], int] | None:
+    """Deliveries under way to adapters that the plan replaces, by chain and GMP, as the relayer's store has them."""
+    if not workspace.deployments_file.exists():
+        return None
+    with open_relayer_store(workspace) as store:
+        found = replacement_values(workspace.deployment(), adapter_numbers(plan), store)
+        return None if store is None else {(one["chain"], one["gmp"]): one["toFormer"] for one in found}
 
 
 def _print_scripts(scripts: list[CastScript], *, as_json: bool) -> None:

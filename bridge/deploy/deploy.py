@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from eth_utils import keccak
 
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.cast import CastScript, CastWallet, make_scripts, save_scripts
+from bridge.deploy.numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
@@ -52,6 +54,25 @@ _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """Adapters that the plan's may replace.
+
+    Attributes:
+        gmps: whose.
+        to_former: deliveries under way that are addressed to a former adapter, by the chain's name and the GMP's; None: no
+            relayer's store says so.
+        abandons_open: whether to switch although there are such deliveries.
+    """
+
+    gmps: AbstractSet[Gmp] = frozenset()
+    to_former: Mapping[tuple[str, str], int] | None = None
+    abandons_open: bool = False
+
+
+NO_REPLACEMENT: Final = Replacement()
+
+
+@dataclass(frozen=True, slots=True)
 class ChainOutcome:
     """What was missing on one chain and is there now."""
 
@@ -83,7 +104,7 @@ async def deploy(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacing: AbstractSet[Gmp] = frozenset(),
+    replacement: Replacement = NO_REPLACEMENT,
 ) -> Deployed:
     """Brings all chains of a network to the state that the plan describes, and writes the deployments file.
 
@@ -95,8 +116,8 @@ async def deploy(
         target: the deployments file.
         progress: is told what happens, one line at a time.
         accept_single_verifier: whether a GMP may believe one verifier alone.
-        replacing: GMPs whose adapter may be replaced by the plan's. The first run has senders address the new one; the next one
-            puts it in the former one's place.
+        replacement: adapters that may be replaced by the plan's. The first run has senders address the new ones; the next one
+            puts these in the former ones' place.
 
     Raises:
         PlanError: the plan of a public network leaves open who decides or who verifies.
@@ -106,10 +127,20 @@ async def deploy(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
 
-    async def send(work: ChainWork, chain: EvmChain) -> None:
-        await send_all(work.planned.name, chain, signer, work.missing)
+    missing, included = dict[str, int](), Counter[str]()
 
-    return await deploy_with(send, plan, target, progress, account=signer.address, replacing=replacing)
+    async def send(work: ChainWork, chain: EvmChain) -> None:
+        name = work.planned.name
+        missing[name] = len(work.missing)
+        await send_all(name, chain, signer, work.missing, lambda _: included.update([name]))
+
+    try:
+        return await deploy_with(send, plan, target, progress, account=signer.address, replacement=replacement)
+    except asyncio.CancelledError:
+        begun = [chain.name for chain in plan.chains if chain.name in missing]
+        done = [f"{name}: {included[name]} of {missing[name]} transactions included" for name in begun]
+        progress("\n".join(["interrupted", *(done or ["nothing was sent"]), "type the same command again: it goes on"]))
+        raise
 
 
 async def deploy_with(
@@ -119,15 +150,14 @@ async def deploy_with(
     progress: Progress = lambda _: None,
     *,
     account: str | None = None,
-    replacing: AbstractSet[Gmp] = frozenset(),
+    replacement: Replacement = NO_REPLACEMENT,
 ) -> Deployed:
     """As `deploy`, with transactions that `send` sends, of a plan that may leave open who verifies.
 
     `account` has to be the owner's, and to have funds; None: `send` sends as the present owner.
     """
-    async with _compared(plan, target, progress, payer=account, replacing=replacing) as (chains, works, previous):
-        if account is not None:
-            _require_owner(plan, works, account)
+    comparing = _compared(plan, target, progress, payer=account, replacement=replacement, owner=account)
+    async with comparing as (chains, works, previous):
         progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
         # A failure on one chain does not stop another half-way.
         runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
@@ -145,11 +175,11 @@ async def preview(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacing: AbstractSet[Gmp] = frozenset(),
+    replacement: Replacement = NO_REPLACEMENT,
 ) -> list[ChainPreview]:
     """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there."""
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    async with _compared(plan, target, progress, payer=None, replacing=replacing) as (chains, works, _):
+    async with _compared(plan, target, progress, payer=None, replacement=replacement) as (chains, works, _):
         return [
             await preview_chain(work, chain, plan.byte_price(work.planned.name))
             for work, chain in zip(works, chains, strict=True)
@@ -163,7 +193,7 @@ async def deploy_by_safe(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacing: AbstractSet[Gmp] = frozenset(),
+    replacement: Replacement = NO_REPLACEMENT,
 ) -> list[Batch] | Deployed:
     """Writes what is missing as batches of a Safe; once its owners have executed them, writes the deployments file.
 
@@ -173,14 +203,14 @@ async def deploy_by_safe(
         target: the deployments file; the batches are in a folder beside it.
         progress: is told what happens, one line at a time.
         accept_single_verifier: whether a GMP may believe one verifier alone.
-        replacing: as for `deploy`; each of the two steps makes batches of its own.
+        replacement: as for `deploy`; each of the two steps makes batches of its own.
 
     Raises:
         DeployError: as `deploy`; or the Safe is not the owner, or not there.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
-    async with _compared(plan, target, progress, payer=None, replacing=replacing) as compared:
+    async with _compared(plan, target, progress, payer=None, replacement=replacement) as compared:
         _require_owner(plan, compared[1], safe, always=True)
         for work, chain in zip(compared[1], compared[0], strict=True):
             await require_safe(work.planned.name, chain, safe)
@@ -194,7 +224,7 @@ async def deploy_by_cast(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacing: AbstractSet[Gmp] = frozenset(),
+    replacement: Replacement = NO_REPLACEMENT,
 ) -> list[CastScript] | Deployed:
     """Writes what is missing as scripts of `cast`; once they have run, writes the deployments file.
 
@@ -204,14 +234,14 @@ async def deploy_by_cast(
         target: the deployments file; the scripts are in a folder beside it.
         progress: is told what happens, one line at a time.
         accept_single_verifier: whether a GMP may believe one verifier alone.
-        replacing: as for `deploy`.
+        replacement: as for `deploy`.
 
     Raises:
         DeployError: as `deploy`.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder, make = target.with_suffix(".cast"), partial(make_scripts, wallet=wallet)
-    async with _compared(plan, target, progress, payer=plan.owner, replacing=replacing) as compared:
+    async with _compared(plan, target, progress, payer=plan.owner, replacement=replacement) as compared:
         return await _by_others(plan, compared, target, folder=folder, make=make, write=save_scripts)
 
 
@@ -273,13 +303,37 @@ def _finished(
 
 @asynccontextmanager
 async def _compared(
-    plan: NetworkPlan, target: Path, progress: Progress, payer: str | None, replacing: AbstractSet[Gmp]
+    plan: NetworkPlan,
+    target: Path,
+    progress: Progress,
+    *,
+    payer: str | None,
+    replacement: Replacement,
+    owner: str | None = None,
 ) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
-    """The chains of a plan, what each of them lacks, and what the deployments file says."""
+    """The chains of a plan, what each of them lacks, and what the deployments file says.
+
+    Args:
+        plan: the network.
+        target: the deployments file.
+        progress: is told what happens.
+        payer: who must be able to pay for what is missing; None is not checked.
+        replacement: adapters that may be replaced.
+        owner: who must be the owner; None is not checked.
+
+    Raises:
+        DeployError: see `deploy`. Of the account, what is wrong on every chain is said at once.
+    """
     async with AsyncExitStack() as stack:
         chains = []
         for planned in plan.chains:
-            chain = await EvmChain.connect(planned.chain_id, planned.endpoints, retry_seconds=3, origin=planned.origin)
+            chain = await EvmChain.connect(
+                planned.chain_id,
+                planned.endpoints,
+                retry_seconds=3,
+                agreement=planned.agreement or 1,
+                origin=planned.origin,
+            )
             chains.append(await stack.enter_async_context(chain))
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):
@@ -295,18 +349,21 @@ async def _compared(
             _refuse_shared_routers(plan, router, target)
             pairs = list(zip(plan.chains, chains, strict=True))
             formers = {
-                planned.chain_id: await former_adapters(plan, planned, chain, replacing) for planned, chain in pairs
+                planned.chain_id: await former_adapters(plan, planned, chain, replacement.gmps)
+                for planned, chain in pairs
             }
             works = [await ChainWork.find(plan, planned, chain, formers) for planned, chain in pairs]
         except ForgeError as error:
             raise DeployError(str(error)) from error
         is_switch = not any(work.missing for work in works)
-        _tell_of_replacements(works, replacing, progress, is_switch=is_switch)
+        _tell_of_replacements(works, replacement.gmps, progress, is_switch=is_switch)
         if is_switch:
+            _require_none_open(works, replacement, progress)
             works = [work.switching() for work in works]
+        if owner is not None:
+            _require_owner(plan, works, owner)
         if payer is not None:
-            for work, chain in zip(works, chains, strict=True):
-                await _require_funds(work, chain, payer, plan.byte_price(work.planned.name))
+            await _require_funds(plan, zip(works, chains, strict=True), payer)
         yield chains, works, previous
 
 
@@ -332,29 +389,53 @@ def _tell_of_replacements(
             )
 
 
-async def _require_funds(work: ChainWork, chain: EvmChain, payer: str, byte_price: int) -> None:
-    """Does nothing if an account can pay for what is missing.
+def _require_none_open(works: Sequence[ChainWork], replacement: Replacement, progress: Progress) -> None:
+    """Does nothing if no delivery is under way to an adapter that is about to lose its place, or if that is accepted.
+
+    Raises:
+        DeployError: some are.
+    """
+    former = [(work.planned.name, gmp.label) for work in works for gmp in work.former]
+    if former and replacement.to_former is None:
+        progress("no relayer's store is here: whether deliveries to the former adapters are under way is unknown")
+    counts = {one: (replacement.to_former or {}).get(one, 0) for one in former}
+    is_open = [f"{count} over {gmp} on {chain}" for (chain, gmp), count in counts.items() if count]
+    if is_open and not replacement.abandons_open:
+        raise DeployError(
+            f"deliveries to former adapters are under way: {', '.join(is_open)}. The new ones would refuse them. Wait until"
+            " `waybill status` shows none, or give --abandon-open to switch all the same; what is abandoned can be retried"
+        )
+
+
+async def _require_funds(plan: NetworkPlan, works: Iterable[tuple[ChainWork, EvmChain]], payer: str) -> None:
+    """Does nothing if an account can pay for what is missing on each chain.
 
     Raises:
         DeployError: it can't.
     """
+    asked = (_lacking_funds(work, chain, payer, plan.byte_price(work.planned.name)) for work, chain in works)
+    if problems := [one for one in await asyncio.gather(*asked) if one is not None]:
+        raise DeployError("\n".join(problems))
+
+
+async def _lacking_funds(work: ChainWork, chain: EvmChain, payer: str, byte_price: int) -> str | None:
+    """What an account lacks to pay for what is missing on a chain; None if it lacks nothing."""
     holds, price = await chain.balance(payer), await gas_price(chain)
     if holds >= sum(MOST_GAS * price + len(one.data) * byte_price for one in work.missing):
-        return
+        return None
     name = work.planned.name
     try:
         needs = (await preview_chain(work, chain, byte_price)).cost
     except DeployError as error:  # it can't be simulated
         if holds:
-            return
-        raise DeployError(
-            f"{payer} holds nothing on chain {name!r}: send it some; how much is not known, since {error}"
-        ) from error
-    if holds < needs:
-        raise DeployError(
-            f"{payer} holds {ether(holds)} on chain {name!r}, and what is missing costs about {ether(needs)} at the gas price of"
-            f" now: send it {ether(needs - holds)} or more"
-        )
+            return None
+        return f"{payer} holds nothing on chain {name!r}: send it some; how much is not known, since {error}"
+    if holds >= needs:
+        return None
+    return (
+        f"{payer} holds {ether(holds)} on chain {name!r}, and what is missing costs about {ether(needs)} at the gas price of"
+        f" now: send it {ether(needs - holds)} or more"
+    )
 
 
 def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, *, always: bool = False) -> None:
@@ -363,18 +444,22 @@ def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, 
     Raises:
         DeployError: it may not.
     """
+    problems = dict[str, None]()
     for work in works:
         if not (work.missing or always) or work.owner.lower() == account.lower():
             continue
         if work.owner.lower() == plan.owner.lower():
-            raise DeployError(
+            problems[
                 f"the account is {account}, but the plan's owner is {plan.owner}: only the owner can connect routers; deploy"
                 " as the owner, or name that account as owner and hand the routers over afterwards (`waybill role transfer`)"
-            )
-        raise DeployError(
-            f"the account is {account}, but the router on chain {work.planned.name!r} was handed over to {work.owner}: deploy as"
-            " that account; `owner` in the network file stays, since addresses follow from it"
-        )
+            ] = None
+        else:
+            problems[
+                f"the account is {account}, but the router on chain {work.planned.name!r} was handed over to {work.owner}:"
+                " deploy as that account; `owner` in the network file stays, since addresses follow from it"
+            ] = None
+    if problems:
+        raise DeployError("\n".join(problems))
 
 
 async def _check(planned: PlannedChain, chain: EvmChain) -> None:
@@ -396,11 +481,12 @@ async def _looked_up(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPl
     """The plan with those of the GMPs' contracts that the file leaves to the chains to name.
 
     Raises:
-        DeployError: the file names others than the chains do.
+        DeployError: the file names others than the chains do, or calls a chain otherwise than a GMP.
     """
     filled, problems = [], []
     for planned, chain in zip(plan.chains, chains, strict=True):
         gmps, wrong = await plan.look_up(planned, chain, planned.gmps)
+        wrong += await wrong_numbers(planned, chain)
         filled.append(planned.model_copy(update={"gmps": gmps}))
         problems += [f"chain {planned.name!r}: {one}" for one in wrong]
     if problems:

@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from bridge.deploy.artifacts import ForgeError
+from bridge.deploy.numbers import wrong_numbers
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.deploy.transactions import ChainContracts, ChainWork, DeployError
-from bridge.domain.ports import CallRevertedError, read_view
+from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
-from bridge.gmps.registry import adapter_class
-from bridge.protocol.contracts import ROUTER, contract
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import GmpSection
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
 
 
@@ -39,30 +38,13 @@ async def find_drift(
     except DeployError as error:  # the owner has decided otherwise
         return [str(error)]
     lines = [f"{one.name}: not there, or set otherwise" for one in work.missing]
-    lines += [line async for line in _numbers(planned, chain)]
+    lines += await wrong_numbers(planned, chain)
     read = {gmp: deployed.get(gmp, {}) | section for gmp, section in planned.gmps.items()}
     lines += (await plan.look_up(planned, chain, read))[1]
     if await chain.code(work.contracts.router.address):
         lines += [line async for line in _decided(plan, planned, chain, work.contracts.router.address)]
     lines += [line async for line in _priced(plan, planned, chain, work.contracts)]
     return lines
-
-
-async def _numbers(planned: PlannedChain, chain: EvmChain) -> AsyncIterator[str]:
-    """What GMPs' contracts call their chain, where they know it."""
-    for gmp, section in planned.gmps.items():
-        contracts = adapter_class(Gmp.parse(gmp)).CONTRACTS
-        if contracts.ASKED_FOR_NUMBER is None:
-            continue
-        field, function = contracts.ASKED_FOR_NUMBER
-        number, address = contracts.read(section).number, str(section[field])
-        asked = contract(f"{function}() returns ({contracts.NUMBER_OF[1]})")
-        try:
-            found = await read_view(chain, asked, address, function)
-        except CallRevertedError:
-            found = None
-        if found != number:
-            yield f"gmps.{gmp}: {address} calls the chain {found}, the plan {number}"
 
 
 async def _decided(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, router: str) -> AsyncIterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from bridge.deploy.transactions import DeployError, Transaction
@@ -21,7 +22,13 @@ _LOOK_EVERY: Final = 0.05  # seconds
 _FEE_RISE: Final = 1.125  # nodes want a tenth more
 
 
-async def send_all(name: str, chain: EvmChain, signer: Signer, transactions: Sequence[Transaction]) -> None:
+async def send_all(
+    name: str,
+    chain: EvmChain,
+    signer: Signer,
+    transactions: Sequence[Transaction],
+    included: Callable[[Transaction], None] = lambda _: None,
+) -> None:
     """Sends transactions and waits for the block of each before the next.
 
     Args:
@@ -29,6 +36,7 @@ async def send_all(name: str, chain: EvmChain, signer: Signer, transactions: Seq
         chain: where.
         signer: the owner's.
         transactions: in their order.
+        included: is told of each that a block includes.
 
     Raises:
         DeployError: a transaction is refused, failed, or is in no block after ten minutes. Those before it are done, and the
@@ -45,6 +53,7 @@ async def send_all(name: str, chain: EvmChain, signer: Signer, transactions: Seq
         )
     for transaction in transactions:
         await _send(name, chain, signer, transaction, nonce)
+        included(transaction)
         nonce += 1
 
 
@@ -96,15 +105,23 @@ async def _included(
                 refusal = f": {error}"
             else:
                 offered.append(signed.hash)
-        for transaction_hash in reversed(offered):
-            if (receipt := await chain.receipt(transaction_hash)) is not None:
-                return receipt
+        if (receipt := await _receipt_of_any(chain, offered)) is not None:
+            return receipt
         if now() > deadline:
             raise DeployError(
                 f"chain {name!r}: {transaction.name!r} is in no block after {_INCLUSION_SECONDS:.0f} s{refusal}; deploy again"
                 " once the chain takes transactions"
             )
         await asyncio.sleep(_LOOK_EVERY)
+
+
+async def _receipt_of_any(chain: EvmChain, offered: Sequence[bytes]) -> Receipt | None:
+    """The receipt of the newest one that a block includes; None if there is none, or the chain gives no usable answer now."""
+    with suppress(TransientError):  # such as of endpoints that must agree, and of which some have the block already
+        for transaction_hash in reversed(offered):
+            if (receipt := await chain.receipt(transaction_hash)) is not None:
+                return receipt
+    return None
 
 
 def _raised(unsigned: UnsignedTransaction, times: int) -> UnsignedTransaction:

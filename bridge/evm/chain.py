@@ -241,7 +241,10 @@ class EvmChain:
         blocks = [{"calls": [_to_json(call, sender)]} for call in calls]
         request = Request("eth_simulateV1", ({"blockStateCalls": blocks, "validation": False}, "latest"))
         try:
-            answer = await self._endpoints.agreed(str, request, decoder_of("a simulation", _to_simulated))
+            # Endpoints whose newest blocks differ simulate different ones: what the calls do must be the same.
+            answer = await self._endpoints.agreed(
+                _sum_of_simulation, request, decoder_of("a simulation", _to_simulated)
+            )
         except RpcError as error:
             raise as_port_error(error) from error
         found: list[Simulated] = answer
@@ -507,6 +510,10 @@ def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
         return answer
 
     return check
+
+
+def _sum_of_simulation(answer: Any) -> Hashable:
+    return tuple(_to_simulated(answer))
 
 
 def to_block(block: Mapping[str, Any]) -> Block:

@@ -238,14 +238,11 @@ class Endpoints:
         Raises:
             RpcError: see `agreed`.
         """
-        answers = (await self._opinions(essence, request, read))[0]
+        answers, failures = await self._opinions(essence, request, read)
         votes = votes_of(list(answers.values()), essence)
         most: list[Any] = votes[0] if votes else []
         if len(most) < self.agreement:
-            raise DisagreementError(
-                f"chain {self._chain_id}: {self.agreement} endpoints have to agree on {request.method}, and {len(most)} of"
-                f" {len(self._exchanges)} do ({len(votes)} different answers)"
-            )
+            raise self._too_few(request, len(most), f"do ({len(votes)} different answers)", failures)
         if isinstance(most[0], RpcError):
             raise most[0]
         names = (endpoint.name for endpoint, answer in answers.items() if any(answer is one for one in most))
@@ -263,8 +260,21 @@ class Endpoints:
         results = [read(answer) for answer in answers.values() if not isinstance(answer, RpcError)]
         if len(results) < self.agreement:
             refusal = next((one for one in answers.values() if isinstance(one, RpcError)), None)
+            if refusal is None and results:
+                raise self._too_few(request, len(results), "answer", failures)
             raise refusal or self._pool.nobody(failures)
         return results
+
+    def _too_few(self, request: Request, count: int, what: str, failures: Sequence[RpcError]) -> DisagreementError:
+        """Says which chain it is, and which endpoints gave no answer."""
+        text = (
+            f"chain {self._chain_id}: {self.agreement} endpoints have to agree on {request.method}, and {count} of"
+            f" {len(self._exchanges)} {what}"
+        )
+        if failures:
+            silent = "; ".join(dict.fromkeys(map(str, failures)))
+            text += f"; without an answer: {silent}; see {self._pool.policy.origin}"
+        return DisagreementError(text)
 
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from bridge.deploy import sending
 from bridge.deploy.artifacts import CHECKOUT
 from bridge.deploy.deploy import Deployed, deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain, PlannedPayments, PlannedPrice
-from bridge.deploy.transactions import DeployError, Transaction
+from bridge.deploy.transactions import ChainContracts, DeployError, Transaction
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.domain.payments import RATE_UNIT
@@ -93,6 +94,29 @@ def heads(devnet: Devnet) -> list[str]:
 def read(devnet: Devnet, chain: int, address: str, contract: Contract, function: str, *arguments: object) -> object:
     call = {"to": address, "data": "0x" + contract.encode(function, *arguments).hex()}
     return contract.decode(function, bytes.fromhex(rpc(devnet.chains[chain].url, "eth_call", call, "latest")[2:]))
+
+
+async def test_an_interrupted_deployment_says_what_is_done_and_the_next_one_goes_on(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    planned, target, told = plan(devnet), tmp_path / "second.json", list[str]()
+    router = ChainContracts.of(planned, planned.chains[0]).router.address
+    running = asyncio.create_task(deploy(planned, LocalSigner.from_key(OWNER_KEY), target, told.append))
+    while not await chains[planned.chains[0].chain_id].code(router):
+        await asyncio.sleep(0.02)
+    running.cancel()  # as Ctrl-C does
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    first, *done, last = told[-1].splitlines()
+    assert (first, last) == ("interrupted", "type the same command again: it goes on")
+    assert [line.partition(":")[0] for line in done] == ["alpha", "beta"]
+    assert all(re.fullmatch(r"\w+: \d+ of \d\d transactions included", line) for line in done), done
+    for chain in chains.values():
+        while await chain.pending_count(account(OWNER_KEY).address) > await chain.transaction_count(
+            account(OWNER_KEY).address
+        ):
+            await asyncio.sleep(0.1)
+    assert (await deploy(planned, LocalSigner.from_key(OWNER_KEY), target)).changed
 
 
 @pytest.mark.finding("C1")
@@ -223,9 +247,15 @@ def test_only_the_owners_key_deploys(devnet: Devnet, tmp_path: Path) -> None:
 
 def test_an_owner_without_funds_is_named_with_the_chain_and_what_it_costs(devnet: Devnet, tmp_path: Path) -> None:
     poor = signer("poor", 0)
-    wrong = rf"{poor.address} holds 0 ether on chain 'alpha', and what is missing costs about ([\d.]+) ether .* send it \1 ether"
-    with pytest.raises(DeployError, match=wrong):
-        run(plan(devnet, poor), tmp_path / "second.json", "0x" + bytes(poor.key).hex())
+    key, wrong = "0x" + bytes(poor.key).hex(), r"and what is missing costs about ([\d.]+) ether .* send it \1 ether"
+    with pytest.raises(DeployError) as refused:
+        run(plan(devnet, poor), tmp_path / "second.json", key)
+    lines = str(refused.value).splitlines()
+    for line, chain in zip(lines, ("alpha", "beta"), strict=True):
+        assert re.match(f"{poor.address} holds 0 ether on chain {chain!r}, {wrong}", line)
+    with pytest.raises(DeployError, match=f"^the account is {poor.address}, but the plan's owner is .*") as refused:
+        run(plan(devnet), tmp_path / "second.json", key)
+    assert "holds" not in str(refused.value), "what an account has that may not deploy does not matter"
 
 
 def test_urls_of_two_chains_that_were_swapped_are_refused(devnet: Devnet, tmp_path: Path) -> None:

@@ -305,6 +305,44 @@ def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_t
     assert findings["plan of sepolia"]["found"] == lines[0].removeprefix("chain 'sepolia': ")
 
 
+def test_a_number_that_a_gmp_does_not_call_the_chain_is_refused_with_the_one_it_does(
+    waybill: Command, played: Played, tmp_path: Path
+) -> None:
+    file = tmp_path / "networks" / "testnet.json"
+    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
+    document = move_to(played, file)
+    gmps = document["chains"][0]["gmps"]
+    numbers = {"hyperlane": "domain", "wormhole": "chainId", "layerzero": "eid", "ccip": "selector"}
+    right = {gmp: gmps[gmp][key] for gmp, key in numbers.items()}
+    for gmp, key in numbers.items():
+        gmps[gmp][key] += 1
+    file.write_text(json.dumps(document))
+    refused = waybill("deploy", "--network", "testnet", "--dry-run", "--json")
+    assert refused.code == 1
+    lines = [line for line in refused.error["message"].splitlines() if "calls the chain" in line]
+    for gmp, number in right.items():
+        (line, *_) = [one for one in lines if one.startswith(f"chain 'sepolia': gmps.{gmp}: ")]
+        assert line.endswith(f"calls the chain {number}, the plan {number + 1}")
+
+
+def test_a_deployment_believes_what_as_many_endpoints_say_as_the_plan_has_agree(
+    waybill: Command, played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
+    move_to(played, tmp_path / "networks" / "testnet.json")
+    unused = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
+    for number, url in enumerate(unused, 2):
+        monkeypatch.setenv(f"SEPOLIA_RPC_{number}", url)
+    refused = waybill("deploy", "--network", "testnet", "--dry-run", "--json")
+    assert refused.code == 1
+    said = refused.error["message"]
+    assert said.startswith(
+        f"chain {address_table().chain('sepolia').chain_id}: 2 endpoints have to agree on eth_getCode"
+    )
+    assert all(url in said for url in unused)
+    assert "rpcUrls of chain 'sepolia' in the network file" in said
+
+
 def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played: Played, tmp_path: Path) -> None:
     file = tmp_path / "networks" / "testnet.json"
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from bridge.domain.ports import Call, Chain, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
-from bridge.gmps.ccip.ramps import find_ramps
+from bridge.gmps.ccip.ramps import find_ramps, wrong_selector
 from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, OFF_RAMP_V2, CcipMessageV2, decode_results, is_v2
 from bridge.gmps.ccip.verification import CcipVerifiers
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
@@ -113,7 +113,9 @@ class CcipContracts(GmpContracts):
     async def look_up(self, chain: Chain, others: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
         """See `GmpContracts.look_up`."""
         ramps = {"onRamp": self.on_ramp, "onRampV2": self.on_ramp_v2, "offRamp": self.off_ramp}
-        return await find_ramps(chain, self.router, {key: ramp for key, ramp in ramps.items() if ramp}, others)
+        given = {key: ramp for key, ramp in ramps.items() if ramp}
+        found, problems = await find_ramps(chain, self.router, given, others)
+        return found, problems + await wrong_selector(chain, self.selector, found)
 
 
 def _named(ramp: str | None, key: str) -> str:

@@ -15,6 +15,7 @@ _ROUTER: Final = contract(
     "getOffRamps() returns ((uint64,address)[])",
 )
 _VERSIONED: Final = contract("typeAndVersion() returns (string)")
+_CONFIGURED: Final = contract("getStaticConfig() returns (uint64)")  # the first of several: the chain's selector
 _KINDS: Final = {
     "onRamp": "OnRamp 1.6.",
     "onRampV2": "OnRamp 2.",
@@ -82,6 +83,29 @@ async def _wrong(chain: Chain, key: str, given: str, named: Sequence[tuple[str, 
     if others and len(others) == len(named):
         return [f"gmps.ccip.{key}: {given} is not the one that CCIP's router names: {advice}, or leave the key out"]
     return []
+
+
+async def wrong_selector(chain: Chain, selector: int, ramps: Mapping[str, str]) -> list[str]:
+    """What is wrong with CCIP's number for a chain, by what the on-ramps there say of themselves, one line each.
+
+    Args:
+        chain: which one.
+        selector: that number, as a file has it.
+        ramps: there, by the file's keys.
+
+    Raises:
+        UnansweredError: no endpoint answers.
+    """
+    lines = []
+    for key in ("onRamp", "onRampV2"):
+        if key in ramps:
+            try:
+                found = await read_view(chain, _CONFIGURED, ramps[key], "getStaticConfig")
+            except CallRevertedError:
+                continue  # what else it is, is said of its version
+            if found != selector:
+                lines.append(f"gmps.ccip: {key} {ramps[key]} calls the chain {found}, the plan {selector}")
+    return lines
 
 
 async def _version(chain: Chain, ramp: str) -> str:

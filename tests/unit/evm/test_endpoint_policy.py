@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -192,6 +193,30 @@ async def test_an_error_of_one_endpoint_is_no_answer_where_the_others_do_not_agr
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
         with pytest.raises(TransientError, match="have to agree on eth_call"):
             await chain.call(Call(to=ADDRESS, data=b""))
+
+
+async def test_too_few_answers_are_reported_with_the_chain_and_the_endpoints_that_gave_none(serve: Serve) -> None:
+    sound, down, gone = await serve(chain_up_to(9)), await serve(chain_up_to(9)), await serve(chain_up_to(9))
+    urls, origin = [one.url for one in (sound, down, gone)], "rpcUrls of chain 'alpha'"
+    async with await EvmChain.connect(ALPHA, urls, agreement=2, origin=origin) as chain:
+        await down.stop()
+        await gone.stop()
+        for ask, method in ((chain.head, "eth_getBlockByNumber"), (partial(chain.block, 5), "eth_getBlockByNumber")):
+            with pytest.raises(TransientError, match=f"chain {ALPHA}: 2 endpoints have to agree on {method}") as failed:
+                await ask()
+            assert all(f"{one.url}: " in str(failed.value) for one in (down, gone)), failed.value
+            assert str(failed.value).endswith(f"see {origin}")
+
+
+async def test_endpoints_agree_on_what_calls_do_though_their_newest_blocks_differ(serve: Serve) -> None:
+    def simulating(number: int) -> Behaviour:
+        calls = [{"gasUsed": "0x5208", "status": "0x1", "returnData": "0x"}]
+        return answering({"eth_simulateV1": [{"number": hex(number), "calls": calls}]})
+
+    urls = [(await serve(simulating(number))).url for number in (8, 9)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        (found,) = await chain.simulate([Call(to=ADDRESS, data=b"")], ADDRESS)
+    assert (found.gas, found.succeeded) == (21_000, True)
 
 
 async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: Serve) -> None:
