@@ -13,6 +13,7 @@ from rich.console import Console
 from web3.types import TxReceipt
 
 from bridge.cli import options
+from bridge.cli.next_commands import with_network
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError
@@ -329,7 +330,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     if value["next"]:
         console.print("\nNext")
     for act in value["next"]:
-        console.print(escaped(f"{act['command']}\n  {act['why']}"), soft_wrap=True)
+        console.print(escaped(f"{with_network(act['command'])}\n  {act['why']}"), soft_wrap=True)
 
 
 def _time_left(ends: int | None) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Never
 import typer
 
 from bridge.cli.logs import configure_logging
+from bridge.cli.next_commands import remember_network
 
 _COMMANDS: Final = (
     "devnet",
@@ -103,6 +104,7 @@ def _options(
 def main() -> Never:
     """Runs the command; every end is an exit code of `ExitCode`, and 130 for Ctrl-C."""
     as_json = "--json" in sys.argv
+    remember_network(sys.argv)
     configure_logging(as_json=as_json, level=logging.WARNING)
     try:
         code = app(standalone_mode=False)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from bridge.cli.next_commands import with_network
 from bridge.cli.output import CliError, ExitCode, UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
@@ -22,6 +23,7 @@ from bridge.domain.ports import Call, CallRevertedError, TransientError
 from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
+from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.service.connections import connected, newest_blocks
 from bridge.tripwire.pauser import RefusedPauseError, send
@@ -50,8 +52,8 @@ class Decider:
     signer_authority: Path | None
     safe: str | None
 
-    def signer(self, network: str) -> Signer:
-        """The account that signs; on the devnet the routers' owner by default.
+    def signer(self, network: str, devnet_key: str = DEPLOYER_KEY) -> Signer:
+        """The account that signs; on the devnet by default that of a public key, the routers' owner's if none is given.
 
         Raises:
             UsageError: none is named, or only half of one.
@@ -71,9 +73,9 @@ class Decider:
                 authority=self.signer_authority,
             )
         if self.key is None and network != DEVNET:
-            next_step = "set WAYBILL_KEY, or give --key, --keystore, --signer-url or --safe"
+            next_step = "set WAYBILL_KEY, or give --key, --keystore or --signer-url; where a Safe may decide, --safe"
             raise UsageError("no key to sign with", next_step=next_step)
-        return LocalSigner.from_key(self.key or DEPLOYER_KEY)
+        return LocalSigner.from_key(self.key or devnet_key)
 
 
 def _options(
@@ -82,7 +84,7 @@ def _options(
         str | None,
         typer.Option(
             envvar="WAYBILL_KEY",
-            help="Private key to sign with. On the devnet the routers' owner's by default.",
+            help="Private key to sign with. On the devnet a public one by default.",
             show_default=False,
         ),
     ] = None,
@@ -113,12 +115,33 @@ def _options(
         ),
     ] = None,
 ) -> Decider:
-    return Decider(key, keystore, password_file, signer_url, signer_address, signer_certificate, signer_authority, safe)
+    addresses = {"--signer-address": signer_address, "--safe": safe}
+    for option, text in addresses.items():
+        try:
+            addresses[option] = checksummed(text) if text is not None else None
+        except AddressError as error:
+            raise UsageError(f"{option}: {error}") from error
+    return Decider(
+        key,
+        keystore,
+        password_file,
+        signer_url,
+        addresses["--signer-address"],
+        signer_certificate,
+        signer_authority,
+        addresses["--safe"],
+    )
 
 
-def with_decider(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command these options; it takes them as `decider`."""
-    added = inspect.signature(_options, eval_str=True).parameters
+def with_decider(command: Callable[..., None], *, by_safe: bool = True) -> Callable[..., None]:
+    """Gives a command these options; it takes them as `decider`.
+
+    Args:
+        command: which one.
+        by_safe: whether a Safe may decide.
+    """
+    of_all = inspect.signature(_options, eval_str=True).parameters
+    added = {name: one for name, one in of_all.items() if by_safe or name != "safe"}
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
@@ -130,6 +153,11 @@ def with_decider(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
     with_options.__annotations__ = {one.name: one.annotation for one in parameters}
     return with_options
+
+
+def with_signer(command: Callable[..., None]) -> Callable[..., None]:
+    """As `with_decider`, for a command that sends: no Safe's batch would do."""
+    return with_decider(command, by_safe=False)
 
 
 def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeployment]:
@@ -202,12 +230,14 @@ def carry_out(
     async def make(signer: Signer) -> list[dict[str, Any]]:
         async with connected(deployment, settings, ids, eager=False) as opened:
             answering = await newest_blocks(opened)
-            return await asyncio.gather(
-                *(
-                    _made_on(opened[here.chain_id] if here.chain_id in answering else None, here, signer, steps, after)
-                    for here in chains
-                )
-            )
+            runs = [_Run(here, opened[here.chain_id] if here.chain_id in answering else None) for here in chains]
+            try:
+                await asyncio.gather(*(run.carry_out(signer, steps, after) for run in runs))
+            except asyncio.CancelledError:
+                again = "type the same command again: what is done already is not done again"
+                progress("\n".join(["interrupted", *(run.made for run in runs), again]))
+                raise
+            return [run.row for run in runs]
 
     try:
         if dry_run:
@@ -236,26 +266,38 @@ async def _answering(opened: Mapping[int, EvmChain], chains: Sequence[ChainDeplo
     return [here for here in chains if here.chain_id in found]
 
 
-async def _made_on(
-    chain: EvmChain | None,
-    here: ChainDeployment,
-    signer: Signer,
-    steps: Steps,
-    after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
-) -> dict[str, Any]:
-    done: dict[str, str] = {}
-    row: dict[str, Any] = {"chain": here.name, "transactions": done, "error": None}
-    if chain is None:
-        return row | {
-            "error": f"{_silent(here)}: nothing was sent there, so repeat this with --chains {here.name} later"
-        }
-    try:
-        for one in await steps(here, chain, signer.address):
-            done[one.name] = await _sent(chain, here.name, signer, one)
-        row |= await after(here, chain)
-    except (CallRevertedError, DeployError, RefusedPauseError, TransientError) as error:
-        row["error"] = str(error)
-    return row
+class _Run:
+    """What is made on one chain, and how far it is."""
+
+    def __init__(self, here: ChainDeployment, chain: EvmChain | None) -> None:
+        self._here = here
+        self._chain = chain  # None: it does not answer
+        self.row: dict[str, Any] = {"chain": here.name, "transactions": {}, "error": None}
+
+    @property
+    def made(self) -> str:
+        """The transactions that blocks include."""
+        done = [f"{what} in {by}" for what, by in self.row["transactions"].items()]
+        return f"{self._here.name}: {', '.join(done) or 'no block includes anything yet'}"
+
+    async def carry_out(
+        self,
+        signer: Signer,
+        steps: Steps,
+        after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
+    ) -> None:
+        """Makes the calls, one after the other."""
+        here, chain = self._here, self._chain
+        if chain is None:
+            again = f"repeat this with --chains {here.name} later"
+            self.row["error"] = f"{_silent(here)}: nothing was sent there, so {again}"
+            return
+        try:
+            for one in await steps(here, chain, signer.address):
+                self.row["transactions"][one.name] = await _sent(chain, here.name, signer, one)
+            self.row |= await after(here, chain)
+        except (CallRevertedError, DeployError, RefusedPauseError, TransientError) as error:
+            self.row["error"] = str(error)
 
 
 async def _sent(chain: EvmChain, name: str, signer: Signer, transaction: Transaction) -> str:
@@ -345,6 +387,6 @@ def print_batches(batches: Sequence[Batch], *, then: str, as_json: bool) -> None
     ]
     lines.append(
         "next: import each file in the Safe's transaction builder, in this order; compare the hashes before you sign; once all"
-        f" are executed, {then}"
+        f" are executed, {with_network(then)}"
     )
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False, soft_wrap=True))

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.extras import is_installed
+from bridge.cli.next_commands import with_network
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.workspace import DEVNET, Workspace
@@ -434,5 +435,5 @@ def _balance(chain: str, account: str, wei: int) -> Finding:
 
 
 def _draw(console: Console, findings: list[Finding]) -> None:
-    rows = [[finding.check, finding.verdict.value, finding.found, finding.advice] for finding in findings]
+    rows = [[finding.check, finding.verdict.value, finding.found, with_network(finding.advice)] for finding in findings]
     console.print(table(None, ["check", "verdict", "found", "what to do"], rows))

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.next_commands import with_network
 from bridge.cli.output import CliError, ExitCode, escaped, facts, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.ports import TransientError, read_view
@@ -174,7 +175,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     rows = [[one["messageId"], one["source"], ", ".join(one["retryOver"])] for one in value["lacking"]]
     console.print(table(None, ["message", "source", "can be retried over"], rows) if rows else "  none")
     console.print("\n[bold]What a pause can't do[/bold]\n" + "\n".join(f"  {line}" for line in value["limits"]))
-    console.print("\n[bold]Next[/bold]\n" + "\n".join(f"  {escaped(line)}" for line in value["next"]))
+    console.print("\n[bold]Next[/bold]\n" + "\n".join(f"  {escaped(with_network(line))}" for line in value["next"]))
 
 
 def _time(seconds: float | None) -> str:

@@ -17,6 +17,7 @@ from bridge.cli.freshness import freshness
 from bridge.cli.index_proof import open_for_reading, open_for_writing, readers
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
+from bridge.cli.next_commands import with_network
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.report import paid_of
@@ -146,7 +147,7 @@ def _draw_divergences(console: Console, value: list[dict[str, Any]], *, is_whole
         console.print(escaped(f"{item['severity'].upper()} {item['kind']}  {where}"), style="bold")
         console.print(escaped(f"  chains    {item['source_chain']} → {item['destination_chain']}"))
         console.print(escaped(f"  evidence  {item['evidence']}"))
-        console.print(escaped(f"  next      {item['next']}"))
+        console.print(escaped(f"  next      {with_network(item['next'])}"))
 
 
 def repair(
@@ -200,7 +201,7 @@ def _draw_repairs(console: Console, done: list[dict[str, Any]]) -> None:
         for message_id in item["messages"]:
             console.print(f"  0x{message_id.hex()}")
     if any(not item["repaired"] for item in done):
-        console.print("next  waybill index repair --yes")
+        console.print(with_network("next  waybill index repair --yes"))
 
 
 def maintain(

@@ -12,6 +12,7 @@ from rich.console import Console
 from bridge.cli import message_acts, message_proof, options
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up_any
+from bridge.cli.next_commands import with_network
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
@@ -185,7 +186,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                 "state": explanation.status.value,
                 **_evidence(explanation.divergences),
                 "reason": explanation.reason,
-                "next": explanation.next_action,
+                "next": with_network(explanation.next_action),
                 **({"promised": _promised(found.guarantee)} if isinstance(found, Found) else {}),
                 **(_ttl_violation(found) if isinstance(found, Found) else {}),
             }
@@ -217,7 +218,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
 
 def _evidence(found: Sequence[DivergenceRecord]) -> dict[str, str]:
     """What contradicts, if anything does."""
-    told = [f"{one.kind}: {one.evidence}; next: {one.next_action}" for one in found]
+    told = [f"{one.kind}: {one.evidence}; next: {with_network(one.next_action)}" for one in found]
     return {"contradicts": "\n".join(told)} if told else {}
 
 

@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
+from bridge.cli.next_commands import next_with_network, with_network
 from bridge.protocol.text import visible
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
@@ -53,26 +54,27 @@ class UsageError(CliError):
 def result(value: Any, *, as_json: bool, render: Callable[[Console], None]) -> None:
     """Prints a result: as one JSON document, or drawn by `render`."""
     if as_json:
-        sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")
+        sys.stdout.write(json.dumps(next_with_network(value), indent=2, default=plain) + "\n")
     else:
         render(Console(file=sys.stdout, highlight=False, soft_wrap=True))
 
 
 def progress(text: str) -> None:
     """Says what is being done; never part of the result."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(escaped(text))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(escaped(with_network(text)))
 
 
 def fail(error: CliError, *, as_json: bool) -> NoReturn:
     """Prints an error, and ends the process with its code."""
+    message, next_step = with_network(str(error)), with_network(error.next_step) if error.next_step else None
     if as_json:
-        document = {"error": {"code": error.code.name, "message": str(error), "next": error.next_step}}
+        document = {"error": {"code": error.code.name, "message": message, "next": next_step}}
         sys.stderr.write(json.dumps(document) + "\n")
     else:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"[red]error[/red] {escaped(str(error))}")
-        if error.next_step:
-            console.print(f"[bold]next[/bold]  {escaped(error.next_step)}")
+        console.print(f"[red]error[/red] {escaped(message)}")
+        if next_step:
+            console.print(f"[bold]next[/bold]  {escaped(next_step)}")
     raise SystemExit(error.code)
 
 

@@ -7,15 +7,17 @@ import time
 from typing import Annotated, Any
 
 import typer
-from eth_account.signers.local import LocalAccount
 
 from bridge.cli import options
+from bridge.cli.decider import Decider, with_signer
 from bridge.cli.message_acts import sent_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.ports import TransientError, read_view
 from bridge.evm.routers import Progress
+from bridge.evm.signing import Signer
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -24,6 +26,7 @@ from bridge.protocol.message import MOST_GAS, Kind, Message
 from bridge.service.connections import connected, newest_blocks
 
 
+@with_signer
 def send(
     *,
     source: Annotated[str, typer.Option("--from", help="Source chain: its name or id.")] = "alpha",
@@ -45,8 +48,8 @@ def send(
     retriable: Annotated[bool, typer.Option(help="Whether it may be retried over other GMPs.")] = True,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is executed.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 60.0,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Send a message over one or more GMPs.
@@ -72,7 +75,7 @@ def send(
         retriable=retriable,
         max_gas=max_gas,
     )
-    work = _route(workspace, (origin, target), workspace.account(key), request, timeout if wait else None)
+    work = _route(workspace, (origin, target), decider.signer(network, DAPP_KEY), request, timeout if wait else None)
     sent, reached = asyncio.run(work)
     _print(sent, reached, origin, target, as_json=as_json)
     if wait and (reached is None or not reached.executed):
@@ -89,7 +92,7 @@ def send(
 async def _route(
     workspace: Workspace,
     lane: tuple[ChainDeployment, ChainDeployment],
-    account: LocalAccount,
+    account: Signer,
     request: RouteRequest,
     patience: float | None,
 ) -> tuple[Sent, Progress | None]:

@@ -10,6 +10,7 @@ import typer
 from sqlalchemy import make_url
 
 from bridge.cli import options
+from bridge.cli.next_commands import with_network
 from bridge.cli.output import CliError, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.evm.account import reconcile_nonces
@@ -39,7 +40,7 @@ def create(
     if is_there and parsed.get_backend_name() == "sqlite":
         raise CliError(f"there is a store {shown} already", next_step="waybill relayer run")
     open_store(url).close()
-    text = f"{shown} is ready\nnext: waybill relayer run"
+    text = with_network(f"{shown} is ready\nnext: waybill relayer run")
     result({"store": shown}, as_json=as_json, render=lambda console: console.print(text, markup=False))
 
 
@@ -102,7 +103,9 @@ def restore(
     copied, taken = asyncio.run(put_back())
     value = {"path": str(path), "rows": copied.rows, "noncesTaken": taken}
     text = f"{path}: {_summary(copied)} restored; {taken} nonces were used since"
-    result(value, as_json=as_json, render=lambda console: console.print(f"{text}\nnext: waybill relayer run"))
+    result(
+        value, as_json=as_json, render=lambda console: console.print(with_network(f"{text}\nnext: waybill relayer run"))
+    )
 
 
 def _summary(copied: Copied) -> str:

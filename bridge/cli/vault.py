@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from bridge.cli import options
+from bridge.cli.decider import Decider, with_signer
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, escaped, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client.routing import RefusedError
 from bridge.client.vault import VaultClient
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.jobs import ExecutionJob
 from bridge.domain.outbox import OutboxState
 from bridge.domain.payments import Account, Charge, charges_of
@@ -76,14 +78,15 @@ def show(*, network: options.Network = DEVNET, as_json: options.Json = False) ->
 
 
 @app.command()
+@with_signer
 def collect(
-    chain: ChainName, *, network: options.Network = DEVNET, key: options.Key = None, as_json: options.Json = False
+    chain: ChainName, *, decider: Decider, network: options.Network = DEVNET, as_json: options.Json = False
 ) -> None:
     """Charge what deliveries that are final have cost to their payments, as the vault's operator. Run it daily.
 
     Payments can be fetched by their payers after 14 days: what is not charged by then is lost.
 
-    Example: waybill vault collect alpha --key "$WAYBILL_RELAYER_KEY"
+    Example: waybill vault collect alpha --keystore operator.json --password-file operator.password
     """
     workspace = Workspace.of(network)
     deployed = workspace.deployment().chain(chain)
@@ -103,7 +106,7 @@ def collect(
     _act(
         workspace,
         deployed,
-        key,
+        decider,
         act,
         lambda value: f"charged {ether(value['wei'])} to {value['charges']} payments",
         as_json=as_json,
@@ -111,13 +114,14 @@ def collect(
 
 
 @app.command()
+@with_signer
 def withdraw(
     chain: ChainName,
     *,
     to: Annotated[str, typer.Option(help="The account that gets it.")],
     wei: Annotated[int | None, typer.Option(help="How much; all that was charged, if not given.", min=1)] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Send what was charged to an account, as the vault's operator.
@@ -132,10 +136,11 @@ def withdraw(
         return {"wei": amount, "transaction": f"0x{bytes(receipt['transactionHash']).hex()}"}
 
     deployed = workspace.deployment().chain(chain)
-    _act(workspace, deployed, key, act, lambda value: f"sent {ether(value['wei'])} to {to}", as_json=as_json)
+    _act(workspace, deployed, decider, act, lambda value: f"sent {ether(value['wei'])} to {to}", as_json=as_json)
 
 
 @app.command()
+@with_signer
 def price(
     chain: ChainName,
     destination: Annotated[str, typer.Argument(help="The chain that is delivered to.", metavar="DESTINATION")],
@@ -148,8 +153,8 @@ def price(
         int | None,
         typer.Option(help="Wei that 10^12 wei of the destination are worth; if not given, as it was.", min=1),
     ] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Update what deliveries to a chain cost, as the vault's oracle: by a factor of two at most, every five minutes at most.
@@ -176,7 +181,7 @@ def price(
     _act(
         workspace,
         deployed,
-        key,
+        decider,
         act,
         lambda value: (
             f"{value['gasPrice']} wei per gas; {value['dataFee']} wei per byte of a message, for {_BYTE_GAS} gas and a rollup's"
@@ -187,11 +192,12 @@ def price(
 
 
 @app.command()
+@with_signer
 def refund(
     message: options.MessageId,
     *,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Fetch what is left of all payments for a message that can be fetched, each to its payer. Anyone may.
@@ -210,7 +216,7 @@ def refund(
         return {"refunds": len(left), "transactions": [f"0x{bytes(one['transactionHash']).hex()}" for one in receipts]}
 
     deployed = workspace.deployment().chain(left[0].source_chain)
-    _act(workspace, deployed, key, act, lambda value: f"{value['refunds']} payments fetched", as_json=as_json)
+    _act(workspace, deployed, decider, act, lambda value: f"{value['refunds']} payments fetched", as_json=as_json)
 
 
 _BYTE_GAS = 32
@@ -238,14 +244,14 @@ def due_charges(store: Store, source_chain: int) -> list[Charge]:
 def _act(
     workspace: Workspace,
     deployed: ChainDeployment,
-    key: str | None,
+    decider: Decider,
     act: Callable[[VaultClient, dict[int, Chain]], Awaitable[dict[str, Any]]],
     done: Callable[[dict[str, Any]], str],
     *,
     as_json: bool,
 ) -> None:
     """Has something done with a chain's vault, and prints what that came to."""
-    account = workspace.account(key)
+    account = decider.signer(workspace.network, DAPP_KEY)
 
     async def run() -> dict[str, Any]:
         async with connected(workspace.deployment(), workspace.settings()) as chains:

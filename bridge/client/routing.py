@@ -31,6 +31,7 @@ from bridge.domain.ports import (
     TransientError,
 )
 from bridge.evm.routers import Progress, RouterReader, created_messages
+from bridge.evm.signing import SignedTransaction, Signer, UnsignedTransaction
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -64,7 +65,7 @@ class RefusedError(Exception):
     def of(cls, what: str, data: bytes, otherwise: str = "") -> Self:
         """What was refused, by the revert data; `otherwise` is what to do where these say nothing."""
         revert = decode_revert(data)
-        advice = revert.advice if revert else otherwise
+        advice = (revert.advice or revert.meaning) if revert else otherwise
         error = cls(f"{what}: {explain_revert(data)}" + (f"; {advice}" if advice else ""))
         error.revert = revert
         return error
@@ -170,7 +171,7 @@ class Client:
         self,
         deployment: Deployment,
         chains: Mapping[int, Connection],
-        account: BaseAccount | None = None,
+        account: BaseAccount | Signer | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
         """Asks nothing yet.
@@ -640,7 +641,7 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
     return 0.0 if final is None else float(head.timestamp - final.timestamp)
 
 
-async def transact(chain: Chain, account: BaseAccount | None, call: Call) -> TxReceipt:
+async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Call) -> TxReceipt:
     """Sends one transaction and waits until a block includes it.
 
     For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.evm`).
@@ -660,26 +661,23 @@ async def transact(chain: Chain, account: BaseAccount | None, call: Call) -> TxR
     try:
         if account is None:
             assert isinstance(chain, Web3Chain)
-            transaction = await chain.send(call, sender, gas)
+            transaction = bytes(await chain.send(call, sender, gas))
         else:
-            signed = account.sign_transaction(
-                {
-                    "type": 2,
-                    "chainId": chain.chain_id,
-                    "nonce": await chain.transaction_count(sender),
-                    "to": to_canonical_address(call.to),
-                    "value": call.value,
-                    "data": call.data,
-                    "gas": gas,
-                    "maxFeePerGas": fees.max_fee,
-                    "maxPriorityFeePerGas": fees.priority_fee,
-                }
+            unsigned = UnsignedTransaction(
+                chain_id=chain.chain_id,
+                nonce=await chain.transaction_count(sender),
+                to=call.to,
+                data=call.data,
+                value=call.value,
+                gas=gas,
+                fees=fees,
             )
+            signed = await _signed(account, unsigned)
             transaction = signed.hash
-            await chain.broadcast(bytes(signed.raw_transaction))
+            await chain.broadcast(signed.raw)
     except InsufficientFundsError as error:
         raise RefusedError(await _lacking(chain, sender, call.value + gas * fees.max_fee)) from error
-    receipt = await _included(chain, bytes(transaction))
+    receipt = await _included(chain, transaction)
     if receipt["status"] != 1:
         raise RefusedError(
             f"transaction 0x{receipt['transactionHash'].hex()} on chain {chain.chain_id} reverted after its estimate did"
@@ -688,9 +686,29 @@ async def transact(chain: Chain, account: BaseAccount | None, call: Call) -> TxR
     return receipt
 
 
-def _sender_on(chain: Chain, account: BaseAccount | None) -> str:
+async def _signed(account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> SignedTransaction:
+    """The transaction, signed by an account of eth_account or by a signer of ours, which may be elsewhere."""
+    if not isinstance(account, BaseAccount):
+        return await account.sign(unsigned)
+    signed = account.sign_transaction(
+        {
+            "type": 2,
+            "chainId": unsigned.chain_id,
+            "nonce": unsigned.nonce,
+            "to": to_canonical_address(unsigned.to),
+            "value": unsigned.value,
+            "data": unsigned.data,
+            "gas": unsigned.gas,
+            "maxFeePerGas": unsigned.fees.max_fee,
+            "maxPriorityFeePerGas": unsigned.fees.priority_fee,
+        }
+    )
+    return SignedTransaction(bytes(signed.hash), bytes(signed.raw_transaction))
+
+
+def _sender_on(chain: Chain, account: BaseAccount | Signer | None) -> str:
     if account is not None:
-        return account.address
+        return str(account.address)
     if isinstance(chain, Web3Chain) and chain.account is not None:
         return chain.account
     raise RefusedError("this needs a key to sign with, and none was given")

@@ -13,6 +13,7 @@ from bridge.client.routing import RefusedError, transact
 from bridge.domain.payments import RATE_UNIT, Charge
 from bridge.domain.ports import Call, CallRevertedError, Chain, read_view
 from bridge.domain.spending import GWEI
+from bridge.evm.signing import Signer
 from bridge.protocol.contracts import contract, explain_revert
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
@@ -51,7 +52,7 @@ class VaultClient:
     Methods raise `RefusedError` if the vault refuses, and `NotIncludedError` if no block includes the transaction in time.
     """
 
-    def __init__(self, deployed: ChainDeployment, chain: Chain, account: BaseAccount | None = None) -> None:
+    def __init__(self, deployed: ChainDeployment, chain: Chain, account: BaseAccount | Signer | None = None) -> None:
         """Without an account it only reads.
 
         Raises:

@@ -16,6 +16,7 @@ from bridge.gmps.registry import adapter_class, section_problems, verification_p
 from bridge.gmps.verification import DEFAULT, Connection, Verification, VerificationSection
 from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSection, refuse_repeated_chains
 from bridge.protocol.environment import expanded, unset_placeholders
+from bridge.protocol.file_problems import file_problems
 from bridge.protocol.gmps import Gmp
 
 _BYTE_GAS: Final = 32
@@ -255,10 +256,7 @@ class NetworkPlan(FileSection):
         try:
             plan = cls.model_validate(expanded(document))
         except ValidationError as error:
-            problems = "\n".join(
-                f"  {'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
-                for item in error.errors()
-            )
+            problems = "\n".join(file_problems(error, "  "))
             raise PlanError(f"{path} can't be used as a network file:\n{problems}") from error
         # URLs keep their placeholders: they often hold a key, and what is deployed is published.
         urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]

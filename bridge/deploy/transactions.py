@@ -437,8 +437,11 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
         UnansweredError: no endpoint answers.
     """
     revert = decode_revert(data)
-    if revert is None or revert.name not in ("OwnableUnauthorizedAccount", "OnlyOwner"):
+    if revert is None:
         return explain_revert(data)
+    if revert.name not in ("OwnableUnauthorizedAccount", "OnlyOwner"):
+        hint = revert.advice or revert.meaning
+        return explain_revert(data) + (f"; {hint}" if hint else "")
     owned = transaction.to
     if revert.name == "OnlyOwner":  # the vault and the adapters follow the router's owner
         owned = await read_view(chain, _OWNED, owned, "router")

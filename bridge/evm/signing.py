@@ -159,7 +159,9 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
     try:
         return LocalSigner(Account.from_key(Account.decrypt(document, password)))
     except Exception as error:  # noqa: BLE001  # eth_account raises many kinds; a wrong password is a ValueError
-        raise InvalidKeyError(f"keystore {keystore} can't be opened: {error}") from None
+        is_wrong = "MAC mismatch" in str(error)
+        why = f"the password in {password_file} is not its own; write the right one there" if is_wrong else str(error)
+        raise InvalidKeyError(f"keystore {keystore} can't be opened: {why}") from None
 
 
 class RemoteSigner:

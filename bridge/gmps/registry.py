@@ -24,6 +24,7 @@ from bridge.gmps.attestation import AttestationSettings, AttestationSources, Jso
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.verification import DEFAULT, VerificationSection
 from bridge.protocol.deployment import Deployment, DeploymentError, GmpSection
+from bridge.protocol.file_problems import file_problems
 from bridge.protocol.gmps import Gmp
 
 
@@ -104,7 +105,7 @@ def section_problems(sections: Mapping[str, GmpSection]) -> Iterator[str]:
         try:
             adapter_class(Gmp.parse(name)).CONTRACTS.read(section)
         except ValidationError as error:
-            yield from (f"gmps.{name}.{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            yield from file_problems(error, f"gmps.{name}.")
 
 
 def verification_problems(chosen: Mapping[str, VerificationSection], gmps: Mapping[str, GmpSection]) -> Iterator[str]:
@@ -119,8 +120,7 @@ def verification_problems(chosen: Mapping[str, VerificationSection], gmps: Mappi
             try:
                 kind.read(section)
             except ValidationError as error:
-                for item in error.errors():
-                    yield f"verification.{name}.{'.'.join(map(str, item['loc']))}: {item['msg']}"
+                yield from file_problems(error, f"verification.{name}.")
 
 
 def check_sections(deployment: Deployment, source: str) -> None:

@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from bridge.protocol.addresses import ADAPTER_NUMBERS, checksummed, created_adapter, to_bytes32
 from bridge.protocol.environment import expanded, unset_placeholders
+from bridge.protocol.file_problems import file_problems
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 
 
@@ -193,10 +194,7 @@ class Deployment(FileSection):
         try:
             return cls.model_validate(expanded(document))
         except ValidationError as error:
-            problems = "\n".join(
-                f"  {'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
-                for item in error.errors()
-            )
+            problems = "\n".join(file_problems(error, "  "))
             raise DeploymentError(
                 f"{source} is not a deployments file this version can use:\n{problems}\n"
                 "write it again with `waybill deploy`"

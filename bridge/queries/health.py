@@ -204,9 +204,7 @@ def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: 
         name = chain_name(deployment, chain.chain_id)
         if chain.halted is not None:
             text = f"The index has halted on {name}: nothing newer is known of it"
-            found.append(
-                Concern(is_bad=True, text=text, path="/lanes", command="waybill index status", who=_INDEX_OPERATOR)
-            )
+            found.append(Concern(is_bad=True, text=text, path="/lanes", command="waybill status", who=_INDEX_OPERATOR))
         elif is_late(chain, max_lag):
             text = f"The index is {chain.lag_seconds} s behind {name}"
             found.append(Concern(is_bad=False, text=text, path="/lanes"))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bridge.domain.trust import ChainState
 from bridge.protocol.deployment import Address, Deployment
+from bridge.protocol.file_problems import file_problems
 from bridge.queries.trust import DirectionTrust, Operators, lane_ends, read_lane
 
 
@@ -43,7 +44,7 @@ class TrustPlan(BaseModel):
         try:
             return cls.model_validate(document.get("trust", {}))
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            problems = "; ".join(file_problems(error))
             raise TrustPlanError(f"{path}: its section trust can't be used: {problems}") from error
 
     @property

@@ -338,6 +338,10 @@ class WrongChainError(RpcError):
     """The endpoint serves another chain than the deployment says."""
 
 
+class NoUrlError(WrongChainError):
+    """What is said to be an endpoint's URL is none, and so leads to no chain."""
+
+
 _KINDS: Final[Mapping[Meaning, type[RpcError]]] = {
     Meaning.NO_SUCH_BLOCK: UnknownBlockError,
     Meaning.NO_STATE: StateUnavailableError,

@@ -20,10 +20,12 @@ from urllib.parse import urlsplit
 import structlog
 
 from bridge.protocol.backoff import backoff
+from bridge.protocol.text import quoted
 from bridge.rpc.answers import (
     CHANGING,
     Meaning,
     NoAccessError,
+    NoUrlError,
     RateLimitedError,
     RefusedError,
     Request,
@@ -235,8 +237,13 @@ class EndpointPool:
             policy: how they are asked.
             clock: seconds from any moment on.
             pace_of: the pace of a URL, where more than this pool ask it.
+
+        Raises:
+            NoUrlError: a URL is none.
         """
         self.policy = policy
+        for url in urls:
+            _require_url(url, policy.origin)
         self.endpoints = [Endpoint(url, pace_of(url, policy.requests_per_second)) for url in urls]
         self.current = self.endpoints[0]  # whose answers we go by
         self._chain_id = chain_id
@@ -546,6 +553,12 @@ def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list
 
 def _refusal(error: RpcError) -> Hashable:
     return error.meaning, revert_data(error)
+
+
+def _require_url(text: str, origin: str) -> None:
+    if not text.startswith(("http://", "https://")):
+        shown = quoted(text.partition("/")[0])  # the rest may hold a key
+        raise NoUrlError(f"{shown} is no JSON-RPC URL: it has to begin with http:// or https://; correct {origin}")
 
 
 def without_secrets(url: str) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import pytest
@@ -28,8 +29,10 @@ from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
-from tests.anvil.command import new_home
+from tests.anvil.command import environment_of, new_home
 from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.rpc import rpc
+from tests.anvil.running import start
 from tests.anvil.safes import safe_on
 from tests.anvil.test_deploying import plan
 from tests.anvil.test_relayer import Traffic, blocks, relaying
@@ -198,6 +201,21 @@ async def of_router(chains: dict[int, EvmChain], deployed: ChainDeployment, func
     return str(await read_view(chains[deployed.chain_id], ROUTER, deployed.router, function, *arguments))
 
 
+async def shows(waybill: Waybill, counts: list[tuple[int, int]]) -> None:
+    """Waits until `waybill status` counts so many deliveries to Axelar's former adapters and to the new ones."""
+
+    async def of_axelar() -> list[tuple[int, int]]:
+        shown = value_of(await waybill("status", "--json"))["replacements"]
+        assert [(row["chain"], row["gmp"]) for row in shown] == [
+            (chain, gmp) for chain in ("alpha", "beta") for gmp in ("axelar", "wormhole")
+        ]
+        return [(row["toFormer"], row["toNew"]) for row in shown if row["gmp"] == "axelar"]
+
+    async with asyncio.timeout(PATIENCE):
+        while await of_axelar() != counts:
+            await asyncio.sleep(0.2)
+
+
 async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relayer_works(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
 ) -> None:
@@ -218,26 +236,23 @@ async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relay
         for source, destination in (("alpha", "beta"), ("beta", "alpha")):
             await traffic.send(*replaced, source=source, destination=destination, quorum=2)
 
-    async with blocks(devnet), relaying(devnet, tmp_path, **PATIENT):
+    async with blocks(devnet), relaying(devnet, tmp_path, paused_gmps=frozenset({Gmp.AXELAR}), **PATIENT):
         await both_ways()
         prepared = await done(waybill, *words)
         assert prepared["toSwitch"] == {"alpha": ["axelar", "wormhole"], "beta": ["axelar", "wormhole"]}
+        await shows(waybill, [(1, 0), (1, 0)])
+        early = await waybill(*words)
+        assert early.code == 1
+        assert "under way: 1 over axelar on alpha, 1 over axelar on beta" in early.err
+        accepted = await waybill(*words, "--abandon-open", "--dry-run")
+        assert "axelar adapter replaced" in accepted.out, accepted.err
+    async with blocks(devnet), relaying(devnet, tmp_path, **PATIENT):
         await traffic.all_received()  # the former adapters still take what is addressed to them
         deployment = Deployment.from_json(file.read_text(), "file")
         for before, now in zip(devnet.deployment.chains, deployment.chains, strict=True):
             assert now.adapters == before.adapters, "the file names who speaks for a GMP now"
         await both_ways()  # addressed to the new adapters: what Axelar carries waits for the switch
-
-        async def waiting() -> list[tuple[int, int]]:
-            shown = value_of(await waybill("status", "--json"))["replacements"]
-            assert [(row["chain"], row["gmp"]) for row in shown] == [
-                (chain, gmp) for chain in ("alpha", "beta") for gmp in ("axelar", "wormhole")
-            ]
-            return [(row["toFormer"], row["toNew"]) for row in shown if row["gmp"] == "axelar"]
-
-        async with asyncio.timeout(PATIENCE):
-            while await waiting() != [(0, 1), (0, 1)]:
-                await asyncio.sleep(0.2)
+        await shows(waybill, [(0, 1), (0, 1)])
         ended = await waybill(*words, "--json")
         assert "axelar: the new adapter takes the former one's place on alpha, beta" in ended.err
         switched = value_of(ended)
@@ -303,6 +318,35 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
                         row["error"])  # fmt: skip
     shown = (await done(waybill, "role", "show", "--senders", DAPP.address))["chains"]
     assert [one["retriers"][DAPP.address] for one in shown] == [HEIR.address, RELAYER.address]
+
+
+async def test_an_interrupted_command_says_what_blocks_include_and_that_it_goes_on(
+    devnet: Devnet, tmp_path: Path
+) -> None:
+    alpha, beta = devnet.deployment.chains
+    rpc(beta.rpc_urls[0], "evm_setAutomine", False)
+    rpc(beta.rpc_urls[0], "evm_setIntervalMining", 0)
+    home, errors = new_home(devnet, tmp_path), tmp_path / "errors"
+    try:
+        with errors.open("wb") as stderr:
+            words = ("role", "set", "guardian", HEIR.address)
+            running = start(*words, output=stderr, errors=stderr, environment=environment_of(home))
+        asked = {"to": alpha.router, "data": f"0x{ROUTER.encode('guardian').hex()}"}
+        await until(
+            lambda: rpc(alpha.rpc_urls[0], "eth_call", asked, "latest")[-40:] == HEIR.address[2:].lower(), "alpha"
+        )
+        await until(lambda: rpc(beta.rpc_urls[0], "txpool_status")["pending"] != "0x0", "beta has it in its pool")
+        await asyncio.sleep(1)  # for the receipt of alpha's
+        running.send_signal(SIGINT)
+        assert running.wait(20) == 130
+    finally:
+        rpc(beta.rpc_urls[0], "evm_setAutomine", True)
+        rpc(beta.rpc_urls[0], "evm_setIntervalMining", 1)
+    first, on_alpha, on_beta, last = errors.read_text().splitlines()
+    assert first == "interrupted"
+    assert on_alpha.startswith("alpha: guardian in 0x")
+    assert on_beta == "beta: no block includes anything yet"
+    assert last.startswith("type the same command again: ")
 
 
 async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(

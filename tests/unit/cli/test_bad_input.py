@@ -63,6 +63,13 @@ def deployed(home: Path) -> Path:
     return path
 
 
+def test_a_safe_at_what_is_no_address_is_refused_by_every_command_that_takes_one(waybill: Command) -> None:
+    for words in (("deploy", "--network", "testnet"), ("gmp", "pause", "axelar"), ("role", "accept")):
+        ended = waybill(*words, "--safe", "0x1111")
+        assert ended.code == USAGE
+        assert "--safe: '0x1111' is not an EVM address" in ended.err
+
+
 def test_a_network_that_is_not_deployed_says_how_to_deploy_it(waybill: Command) -> None:
     ended = waybill("send", "--payload", "x")
     assert ended.code == FAILED
@@ -76,7 +83,10 @@ def test_a_network_that_is_not_deployed_says_how_to_deploy_it(waybill: Command) 
     [
         ("{", "is not JSON (line 1"),
         ('{"version": 2, "network": "devnet", "chains": []}', "version: Input should be 1"),
-        ('{"version": 1, "network": "devnet", "chains": [], "extra": 1}', "extra: Extra inputs are not permitted"),
+        (
+            '{"version": 1, "network": "devnet", "chains": [], "extra": 1}',
+            "extra: the file has no such key: take it out, or correct its name",
+        ),
     ],
 )
 def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
@@ -102,8 +112,10 @@ def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
         (["--gmps", "wormhole", "--quorum", "2"], "--quorum 2 can't be reached with 1 GMPs"),
         (["--gmps", "wormhole", "--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
         (["--gmps", "wormhole", "--payload", "0xzz"], "starts with 0x but is not hex"),
-        (["--gmps", "wormhole", "--key", "0x12"], "is not a private key"),
+        (["--gmps", "wormhole", "--key", "0x12"], "not a private key: 0x and 64 hex digits are needed"),
         (["--gmps", "wormhole", "--recipient", "0x12"], "'0x12' is not an EVM address"),
+        (["--gmps", "wormhole", "--signer-address", "0x12"], "--signer-address: '0x12' is not an EVM address"),
+        (["--gmps", "wormhole", "--keystore", "key.json"], "--keystore needs --password-file"),
         (["--colour", "red"], "No such option: --colour"),
     ],
 )

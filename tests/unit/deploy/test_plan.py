@@ -82,7 +82,9 @@ def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_pa
         (("chains", 1, "gmps"), {"ccip": CCIP | {"selector": 0}}, "ccip.selector"),
         (("chains", 1, "confirmations"), -1, "confirmations"),
         (("chains", 1, "finality"), "latest", "finality"),
-        (("surprise",), 1, "surprise"),
+        (("surprise",), 1, "surprise: the file has no such key: take it out, or correct its name"),
+        (("chains", 1, "gmps"), {"wormhole": {"core": ADDRESS}}, "gmps.wormhole.chainId: it is missing: add it"),
+        (("chains", 1, "confirmations"), "many", r'chains.1.confirmations: .*\(it is "many"\)'),
     ],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else None,
 )

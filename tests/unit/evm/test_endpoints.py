@@ -44,6 +44,15 @@ async def test_a_wrong_chain_behind_any_url_is_refused_and_the_text_names_url_an
     assert all(part in str(refused.value) for part in (wrong.url, "chain 31337", "serves chain 1,"))
 
 
+async def test_what_is_no_url_is_refused_without_what_may_be_a_key() -> None:
+    with pytest.raises(
+        WrongChainError, match="is no JSON-RPC URL: it has to begin with http:// or https://; correct"
+    ) as refused:
+        await EvmChain.connect(ALPHA, ["https://sound.example", "127.0.0.1:8545/secret"])
+    assert '"127.0.0.1:8545"' in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
 async def test_an_unreachable_chain_is_named_with_its_urls() -> None:
     urls = [closed_port(), closed_port()]
     with pytest.raises(TransientError, match=r"no RPC endpoint of chain 31337 answers") as refused:

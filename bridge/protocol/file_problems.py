@@ -1,0 +1,29 @@
+"""What is wrong with a file that people write, one line each: where, which value, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import ValidationError
+
+from bridge.protocol.text import quoted
+
+_LONGEST: Final = 60  # characters of a value
+_PLAIN: Final = {
+    "missing": "it is missing: add it",
+    "extra_forbidden": "the file has no such key: take it out, or correct its name",
+}
+"""In place of what the library says."""
+
+_SECRET: Final = frozenset({"rpcUrls", "rpc_urls"})  # may hold a key
+
+
+def file_problems(error: ValidationError, prefix: str = "") -> Iterator[str]:
+    """The problems that validation found; `prefix` goes before each place."""
+    for item in error.errors(include_url=False):
+        place = prefix + ".".join(map(str, item["loc"]))
+        text = _PLAIN.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+        is_of_file = item["type"] in (*_PLAIN, "value_error")  # whose text says all
+        shown = "" if is_of_file or _SECRET & set(item["loc"]) else f" (it is {quoted(str(item['input']), _LONGEST)})"
+        yield f"{place}: {text}{shown}"
