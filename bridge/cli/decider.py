@@ -35,6 +35,8 @@ Chains = Annotated[
     str | None, typer.Option("--chains", help="Only on these chains, separated by commas.", show_default=False)
 ]
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: print each transaction and its gas.")]
+
 Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transaction]]]
 """What an account has to call on a chain; asks the chain, and takes the account last."""
 
@@ -314,6 +316,18 @@ async def _sent(chain: EvmChain, name: str, signer: Signer, transaction: Transac
         )
     _, found = await send(chain, signer, call, nonce=await chain.transaction_count(signer.address))
     return f"0x{found.hex()}"
+
+
+def print_done(done: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Prints what was sent on each chain, of rows that `carry_out` gave."""
+    rows = [
+        [row["chain"], what, transaction]
+        for row in done
+        for what, transaction in [*row["transactions"].items(), *([("refused", row["error"])] if row["error"] else [])]
+        or [("nothing to do", "")]
+    ]
+    drawn = table(None, ["chain", "what", "transaction"], rows)
+    result({"chains": done}, as_json=as_json, render=lambda console: console.print(drawn))
 
 
 def refuse_failed(rows: Sequence[dict[str, Any]]) -> None:

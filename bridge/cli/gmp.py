@@ -1,4 +1,4 @@
-"""`waybill gmp`: pause a GMP by hand, and end its pause."""
+"""`waybill gmp`: pause a GMP by hand, end its pause, and take trust from it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
-from bridge.cli.decider import Chains, Decider, carry_out, named_chains, refuse_failed, with_decider
+from bridge.cli.decider import Chains, Decider, DryRun, carry_out, named_chains, print_done, refuse_failed, with_decider
 from bridge.cli.output import UsageError, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.transactions import Transaction
@@ -18,7 +19,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 
-app = typer.Typer(help="Pause a GMP by hand, and end its pause.", no_args_is_help=True)
+app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)
 
 GmpName = Annotated[str, typer.Argument(help="The GMP, such as axelar.", metavar="GMP")]
 
@@ -74,6 +75,105 @@ def resume(
     _act("resume", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
 
 
+@app.command()
+@with_decider
+def revoke_adapter(
+    gmp: GmpName,
+    *,
+    chains: Chains = None,
+    decider: Decider,
+    dry_run: DryRun = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Revoke a GMP's adapter as revoker or owner, since the GMP can't be trusted: its receipts are void, and it takes no messages.
+
+    What it had delivered needs other GMPs. Ends with 1 if a chain refused.
+
+    Example: waybill gmp revoke-adapter axelar --chains beta
+    """
+    (number,), workspace = options.gmps(gmp), Workspace.of(network, config)
+    wanted = _with_gmp(number, named_chains(workspace.deployment(), chains))
+
+    async def present(here: ChainDeployment, chain: EvmChain) -> str | None:
+        adapter = str(await read_view(chain, ROUTER, here.router, "adapterOf", int(number)))
+        return to_checksum_address(adapter) if int(adapter, 16) else None
+
+    async def steps(here: ChainDeployment, chain: EvmChain, _account: str) -> list[Transaction]:
+        if await present(here, chain) is None:
+            return []
+        call = ROUTER.encode("revokeAdapter", int(number))
+        return [Transaction(f"adapter of {number.label} revoked", here.router, call)]
+
+    async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
+        return {"adapter": await present(here, chain)}
+
+    name = f"revoke adapter {number.label}"
+    then = f"receipts of {number.label} are void"
+    done = carry_out(workspace, decider, wanted, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
+    if done is not None:
+        print_done(done, as_json=as_json)
+        refuse_failed(done)
+
+
+@app.command()
+@with_decider
+def floor(
+    source: Annotated[str, typer.Argument(help="The lane's source: its name or id.", metavar="SOURCE")],
+    destination: Annotated[str, typer.Argument(help="Its destination, whose router is told.", metavar="DESTINATION")],
+    gmps: Annotated[int, typer.Argument(help="How many GMPs have to deliver at least.", min=1, max=16, metavar="GMPS")],
+    *,
+    decider: Decider,
+    dry_run: DryRun = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Set a lane's floor, the least quorum for recipients without a policy: as revoker or owner raise it, as owner lower it.
+
+    It counts at once, also for messages on their way. Ends with 1 if the chain refused.
+
+    Example: waybill gmp floor alpha beta 2
+    """
+    workspace = Workspace.of(network, config)
+    ((origin,), (target,)) = (named_chains(workspace.deployment(), one) for one in (source, destination))
+    if origin is target:
+        raise UsageError(f"source and destination are both {origin.name}; a lane leads to another chain")
+
+    async def present(here: ChainDeployment, chain: EvmChain) -> int:
+        return int(await read_view(chain, ROUTER, here.router, "floorOf", origin.chain_id))
+
+    async def steps(here: ChainDeployment, chain: EvmChain, _account: str) -> list[Transaction]:
+        if await present(here, chain) == gmps:
+            return []
+        return [Transaction(f"floor {gmps}", here.router, ROUTER.encode("setFloor", origin.chain_id, gmps))]
+
+    async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
+        return {"floor": await present(here, chain)}
+
+    then = f"{target.name} asks for {gmps} GMPs of messages from {origin.name}"
+    name = f"floor {origin.name} {target.name}"
+    done = carry_out(
+        workspace, decider, [target], name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run
+    )
+    if done is not None:
+        print_done(done, as_json=as_json)
+        refuse_failed(done)
+
+
+def _with_gmp(gmp: Gmp, named: list[ChainDeployment]) -> list[ChainDeployment]:
+    """Those of the chains that have the GMP.
+
+    Raises:
+        UsageError: none has.
+    """
+    wanted = [one for one in named if gmp in one.gmp_numbers]
+    if not wanted:
+        raise UsageError(f"{gmp.label} has no adapter on {', '.join(one.name for one in named)}")
+    return wanted
+
+
 def _act(
     what: str,
     name: str,
@@ -85,10 +185,7 @@ def _act(
     as_json: bool,
 ) -> None:
     (gmp,) = options.gmps(name)
-    named = named_chains(workspace.deployment(), chains)
-    wanted = [one for one in named if gmp in one.gmp_numbers]
-    if not wanted:
-        raise UsageError(f"{gmp.label} has no adapter on {', '.join(one.name for one in named)}")
+    wanted = _with_gmp(gmp, named_chains(workspace.deployment(), chains))
 
     async def steps(here: ChainDeployment, chain: EvmChain, _account: str) -> list[Transaction]:
         return [Transaction(f"{what} {gmp.label}", here.router, call(gmp, (await chain.head()).timestamp))]

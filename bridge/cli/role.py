@@ -11,7 +11,17 @@ import typer
 from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
-from bridge.cli.decider import Chains, Decider, Steps, carry_out, named_chains, refuse_failed, with_decider
+from bridge.cli.decider import (
+    Chains,
+    Decider,
+    DryRun,
+    Steps,
+    carry_out,
+    named_chains,
+    print_done,
+    refuse_failed,
+    with_decider,
+)
 from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.transactions import DeployError, Transaction
@@ -68,7 +78,6 @@ class Role(StrEnum):
 
 
 Account = Annotated[str, typer.Argument(help="The account, or `nobody`.", metavar="ADDRESS")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: print each transaction and its gas.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +257,7 @@ def _carry_out(
     done = carry_out(workspace, decider, chains, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
     if done is None:
         return
-    rows = [
-        [row["chain"], what, transaction]
-        for row in done
-        for what, transaction in [*row["transactions"].items(), *([("refused", row["error"])] if row["error"] else [])]
-        or [("nothing to do", "")]
-    ]
-    drawn = table(None, ["chain", "what", "transaction"], rows)
-    result({"chains": done}, as_json=as_json, render=lambda console: console.print(drawn))
+    print_done(done, as_json=as_json)
     if reminder and any(row["transactions"] for row in done):
         progress(f"next: {reminder}")
     refuse_failed(done)

@@ -52,8 +52,6 @@ def incident_details(
         if until > times[chain_id] or chain_id == incident.chain_id
     ]
     evidence = [record.document for record in records if record.deed is Deed.EVIDENCE]
-    router = _router(deployment, incident.chain_id)
-    sources = sorted({_chain_id(deployment, one["source"]) for one in evidence})
     return {
         **incident_value(incident, deployment),
         "evidence": evidence,
@@ -68,10 +66,10 @@ def incident_details(
             "the GMP speaks again when the pause ends",
         ],
         "next": [
-            f"cast send {router} 'revokeAdapter(uint8)' {incident.gmp} as the revoker on {here}: its receipts are void",
+            f"waybill gmp revoke-adapter {gmp} --chains {here} as the revoker: its receipts are void",
             *(
-                f"cast send {router} 'setFloor(uint64,uint8)' {source} 2 as the revoker on {here}, if one liar could suffice"
-                for source in sources
+                f"waybill gmp floor {source} {here} 2 as the revoker, if one liar could suffice"
+                for source in sorted({one["source"] for one in evidence})
             ),
             f"waybill gmp pause {gmp} --for 168 as the guardian, if six hours do not suffice",
             "waybill message retry ID --gmps OTHER for each message that lacks a receipt",
@@ -136,20 +134,6 @@ def _short(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _gmp(number: int) -> str:
     return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
-
-
-def _router(deployment: Deployment, chain_id: int) -> str:
-    try:
-        return deployment.chain(chain_id).router
-    except DeploymentError:
-        return "ROUTER"
-
-
-def _chain_id(deployment: Deployment, name: str) -> str:
-    try:
-        return str(deployment.chain(name).chain_id)
-    except DeploymentError:
-        return name
 
 
 def _chain(deployment: Deployment, chain_id: int) -> str:

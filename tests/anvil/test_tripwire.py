@@ -146,6 +146,10 @@ async def test_a_gmp_that_makes_a_message_up_is_paused_where_it_lied_and_nowhere
     assert 0 < pause["secondsLeft"] <= 6 * 3600
     assert {one["signedBy"] for one in shown["history"]} == {account(TRIPWIRE_KEY).address}
     assert any("resume" in line for line in shown["next"])
+    assert any(
+        line.startswith("waybill gmp revoke-adapter axelar --chains beta as the revoker") for line in shown["next"]
+    )
+    assert any(line.startswith("waybill gmp floor alpha beta 2 as the revoker") for line in shown["next"])
     seed = json.loads(waybill("incident", "export", incident["id"]).out)
     assert [one["kind"] for one in seed["forgeries"]] == ["RECEIPT_WITHOUT_CREATION"]
 
