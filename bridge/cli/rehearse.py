@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import signal
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,7 @@ from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.security import require_security
 from bridge.devnet.fetch import bring_anvil
-from bridge.devnet.rehearsal import Rehearsed, Source, Step, find_sources, forks
+from bridge.devnet.rehearsal import Rehearsed, Source, Step, balance_of, find_sources, forks
 from bridge.devnet.rehearsal import rehearse as rehearse_on
 from bridge.domain.spending import ether
 
@@ -55,13 +56,15 @@ def rehearse(
             shutil.copyfile(known, target)
         with forks(sources, folder, progress) as processes:
             done = asyncio.run(rehearse_on(plan, processes, target, progress))
-    value = _value(plan, sources, done)
+    asked = (balance_of(source, done.owners[source.planned.name]) for source in sources)
+    holds = {source.planned.name: asyncio.run(one) for source, one in zip(sources, asked, strict=True)}
+    value = _value(plan, sources, done, holds)
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
     if done.gaps:
         raise SystemExit(ExitCode.FAILED)
 
 
-def _value(plan: NetworkPlan, sources: list[Source], done: Rehearsed) -> dict[str, Any]:
+def _value(plan: NetworkPlan, sources: list[Source], done: Rehearsed, holds: Mapping[str, int]) -> dict[str, Any]:
     prices = {source.planned.name: source.price for source in sources}
 
     def wei(step: Step) -> int:
@@ -85,7 +88,7 @@ def _value(plan: NetworkPlan, sources: list[Source], done: Rehearsed) -> dict[st
             "endpoint": source.endpoint,
             "block": source.block,
             "weiPerGas": source.price,
-            "ownerHolds": str(source.owner_holds),
+            "ownerHolds": str(holds[source.planned.name]),
             "ownerNeeds": str(needed),
         }
     return {

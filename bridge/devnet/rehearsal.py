@@ -75,7 +75,6 @@ class Source:
     endpoint: str  # the URL without what may be secret
     block: int
     price: int  # wei per gas
-    owner_holds: int  # wei
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,7 @@ class Rehearsed:
     steps: tuple[Step, ...]
     stood_in: Mapping[str, str]  # by GMP: what was put in place of what
     gaps: tuple[Gap, ...]
+    owners: Mapping[str, str]  # by chain: the router's owner, who may be another than the plan's by now
 
 
 async def find_sources(plan: NetworkPlan) -> list[Source]:
@@ -114,10 +114,10 @@ async def find_sources(plan: NetworkPlan) -> list[Source]:
     Raises:
         EndpointError: a chain has none.
     """
-    return [await _find_source(planned, plan.owner) for planned in plan.chains]
+    return [await _find_source(planned) for planned in plan.chains]
 
 
-async def _find_source(planned: PlannedChain, owner: str) -> Source:
+async def _find_source(planned: PlannedChain) -> Source:
     refusals = []
     for url in planned.endpoints:
         name = without_secrets(url)
@@ -126,16 +126,27 @@ async def _find_source(planned: PlannedChain, owner: str) -> Source:
                 head = await chain.head()
                 # Only a node that has the state of the block answers; there is nobody to call.
                 await chain.call(Call(to=_NOBODY, data=b""), block=head.number)
-                price, holds = await gas_price(chain), await chain.balance(owner)
+                price = await gas_price(chain)
         except (TransientError, TerminalError, CallRevertedError, WrongChainError) as error:
             refusals.append(f"{name}: {error}")
         else:
-            return Source(planned, url, name, head.number, price, holds)
+            return Source(planned, url, name, head.number, price)
     listed = "\n  ".join(refusals)
     raise EndpointError(
         f"chain {planned.name!r} can't be forked: no endpoint answers with the state of its newest block\n  {listed}\n"
         "name an endpoint that is up and serves state, such as a full node's, under rpcUrls in the network file"
     )
+
+
+async def balance_of(source: Source, account: str) -> int:
+    """Wei that an account holds on the chain itself; on a fork it has been given money.
+
+    Raises:
+        TransientError: the endpoint does not answer any more.
+    """
+    planned = source.planned
+    async with await EvmChain.connect(planned.chain_id, [source.url], retry_seconds=1, origin=planned.origin) as chain:
+        return await chain.balance(account)
 
 
 @contextmanager
@@ -211,7 +222,7 @@ async def rehearse(
             await stage.carry(here, there)
         for chain in stage.network.deployment.chains:
             await stage.pause(chain)
-        return Rehearsed(tuple(stage.steps), stage.stood_in, tuple(stage.gaps))
+        return Rehearsed(tuple(stage.steps), stage.stood_in, tuple(stage.gaps), stage.owners)
 
 
 class _Stage:
@@ -229,6 +240,7 @@ class _Stage:
         self.steps: list[Step] = []
         self.stood_in: dict[str, str] = {}
         self.gaps: list[Gap] = []
+        self.owners: dict[str, str] = {}
 
     async def deploy(self, target: Path) -> None:
         """The transactions of `waybill deploy`, as the owner's."""
@@ -238,6 +250,7 @@ class _Stage:
     async def _send(self, work: ChainWork, chain: EvmChain) -> None:
         fork, name = self._forks[chain.chain_id], work.planned.name
         spent = dict[str, list[tuple[int, int]]](deploy=[], wire=[])
+        self.owners[name] = work.owner
         fork.fund(work.owner)
         for one in work.missing:
             try:

@@ -45,6 +45,9 @@ REST_SECONDS: Final = 5.0
 
 _FIRST_PAUSE: Final = 0.1  # seconds between the first two tries of a request; doubles
 _LONGEST_PAUSE: Final = 2.0
+_OUTAGES: Final[set[tuple[int, str]]] = set()
+"""Endpoints that failed and have not answered since, by chain id and URL: a process with several pools reports each once."""
+
 _CHAIN_ID: Final = Request("eth_chainId")
 
 
@@ -505,7 +508,9 @@ class EndpointPool:
 
     def put_aside(self, endpoint: Endpoint, error: RpcError) -> None:
         """Has it asked last for a while, and not at all for as long as it said."""
-        if not endpoint.rests_until:
+        outage = (self._chain_id, endpoint.url)
+        if not endpoint.rests_until and outage not in _OUTAGES:
+            _OUTAGES.add(outage)
             _log.warning("endpoint fails", chain=self._chain_id, endpoint=endpoint.name, reason=str(error))
         now = self._clock()
         endpoint.rests_until = now + REST_SECONDS
@@ -515,7 +520,9 @@ class EndpointPool:
 
     def take_back(self, endpoint: Endpoint) -> None:
         """It answers."""
-        if endpoint.rests_until:
+        outage = (self._chain_id, endpoint.url)
+        if outage in _OUTAGES:
+            _OUTAGES.discard(outage)
             _log.info("endpoint answers again", chain=self._chain_id, endpoint=endpoint.name)
         endpoint.rests_until = 0.0
 

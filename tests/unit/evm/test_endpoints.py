@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from bridge.domain.ports import (
     Call,
@@ -78,6 +79,27 @@ async def test_a_chain_that_was_down_at_first_is_asked_nothing_before_its_id_is_
             assert await chain.balance(ADDRESS) == 42
         finally:
             await right.stop()
+
+
+async def test_an_outage_is_reported_once_by_a_process_that_asks_in_several_places(serve: Serve) -> None:
+    down, sound = await serve(balance), await serve(balance)
+    await down.stop()
+
+    async def ask() -> None:
+        async with await EvmChain.connect(ALPHA, [down.url, sound.url]) as chain:
+            assert await chain.balance(ADDRESS) == 42
+
+    with capture_logs() as logs:
+        await ask()
+        await ask()
+        server = await RpcServer(balance).start(down.port)
+        try:
+            await ask()
+        finally:
+            await server.stop()
+        await ask()
+    events = [one["event"] for one in logs if one.get("endpoint") == down.url]
+    assert events == ["endpoint fails", "endpoint answers again", "endpoint fails"]
 
 
 async def test_a_chain_with_one_dead_endpoint_of_two_is_usable(serve: Serve) -> None:
