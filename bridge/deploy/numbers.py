@@ -29,9 +29,10 @@ async def wrong_numbers(planned: PlannedChain, chain: Chain) -> list[str]:
             try:
                 found = await read_view(chain, asked, address, function)
             except CallRevertedError:
-                found = None
-            if found != number:
-                lines.append(f"gmps.{gmp}: {address} calls the chain {found}, the plan {number}")
+                lines.append(f"gmps.{gmp}.{field}: {address} does not say what it calls the chain ({function})")
+            else:
+                if found != number:
+                    lines.append(f"gmps.{gmp}: {address} calls the chain {found}, the plan {number}")
     return lines + _wrong_axelar_name(planned)
 
 

@@ -278,11 +278,17 @@ def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devne
     full = plan(devnet)
     run(full, target)
     alpha = full.chains[0]
-    # Another Mailbox makes another adapter.
-    other = alpha.gmps["hyperlane"] | {"mailbox": alpha.gmps["axelar"]["gateway"]}
-    changed = alpha.model_copy(update={"gmps": alpha.gmps | {"hyperlane": other}})
+    # Another gas service makes another adapter.
+    other = alpha.gmps["axelar"] | {"gasService": alpha.gmps["axelar"]["gateway"]}
+    changed = alpha.model_copy(update={"gmps": alpha.gmps | {"axelar": other}})
     before = target.read_text()
-    with pytest.raises(DeployError, match=r"'alpha'.*another adapter for hyperlane"):
+    with pytest.raises(DeployError, match=r"'alpha'.*another adapter for axelar"):
+        run(full.model_copy(update={"chains": (changed, full.chains[1])}), target)
+    no_mailbox = alpha.gmps["hyperlane"] | {"mailbox": alpha.gmps["axelar"]["gateway"]}
+    changed = alpha.model_copy(update={"gmps": alpha.gmps | {"hyperlane": no_mailbox}})
+    with pytest.raises(
+        DeployError, match=r"'alpha': gmps.hyperlane.mailbox: 0x.* does not say what it calls the chain"
+    ):
         run(full.model_copy(update={"chains": (changed, full.chains[1])}), target)
     assert target.read_text() == before
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from eth_account import Account
 
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet import Devnet
@@ -92,6 +94,19 @@ def test_an_updated_price_says_what_a_byte_of_a_message_costs_and_why(devnet: De
     gas_price = known["prices"]["beta"]["gasPrice"]
     updated = waybill(*words, "--gas-price", str(gas_price))
     assert updated.code == 0, updated.err
+    keystore, password = tmp_path / "oracle.json", tmp_path / "oracle.password"
+    keystore.write_text(
+        json.dumps(Account.encrypt(bytes.fromhex(DEPLOYER_KEY[2:]), "secret", kdf="pbkdf2", iterations=2))
+    )
+    password.write_text("secret\n")
+    signed = ("--keystore", str(keystore), "--password-file", str(password))
+    by_keystore = waybill(*words[:4], *signed, "--gas-price", str(gas_price))
+    assert by_keystore.code == 0, by_keystore.err
+    stranger = waybill(*words[:4], "--key", DAPP_KEY, "--gas-price", str(gas_price))
+    assert stranger.code == 1
+    assert "OnlyOracle(" in stranger.err
+    assert "sign as the vault's oracle or as the owner of its router" in stranger.err
+    assert waybill("send", "--payload", "hello", *signed).code == 0
     said = (
         f"{gas_price} wei per gas; {32 * gas_price} wei per byte of a message, for 32 gas and a rollup's fee for data;"
     )
