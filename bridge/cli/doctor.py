@@ -44,9 +44,8 @@ from bridge.protocol.gmps import Gmp
 from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, drift_of
 from bridge.rpc.answers import WrongChainError
-from bridge.service.connections import connected
+from bridge.service.connections import connected, tripwire_urls
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
-from bridge.service.tripwire_service import tripwire_urls
 from bridge.settings import Settings, SettingsError, check_chains
 
 _SECONDS: Final = 3.0  # that an endpoint may take

@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
+from urllib.parse import urlsplit
 
 from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.deployment import Deployment
-from bridge.settings import Settings
+from bridge.settings import Settings, SettingsError
 
 _PATIENCE: Final = 10.0
 """Seconds that a chain may take to give its newest block, before a command goes on without it."""
+
+
+_THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @asynccontextmanager
@@ -43,3 +47,26 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
 
     heads = await asyncio.gather(*map(ask, chains.values()))
     return {chain_id: head for chain_id, head in zip(chains, heads, strict=True) if head is not None}
+
+
+def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple[str, ...]]:
+    """The tripwire's own endpoints, by the chain's id.
+
+    Raises:
+        SettingsError: a chain has none, or fewer independent ones than have to agree.
+    """
+    table, found, problems = settings.tripwire, dict[int, tuple[str, ...]](), list[str]()
+    for deployed in deployment.chains:
+        urls = table.endpoints.get(deployed.name) or (deployed.rpc_urls if table.agreement == 1 else ())
+        hosts = [urlsplit(url).hostname for url in urls]
+        independent = {host for host in hosts if host not in _THIS_MACHINE}
+        count = len(independent) + sum(host in _THIS_MACHINE for host in hosts)
+        if count < table.agreement:
+            problems.append(
+                f"tripwire.endpoints.{deployed.name}: {table.agreement} independent endpoints have to agree, and {count} are"
+                " named (two of one host are one)"
+            )
+        found[deployed.chain_id] = tuple(urls)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return found

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import structlog
 from eth_account.signers.local import LocalAccount
@@ -20,6 +19,7 @@ from bridge.evm.signing import LocalSigner, Signer
 from bridge.metrics.samples import Samples
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.service.connections import tripwire_urls
 from bridge.service.dead_letter_service import channels
 from bridge.service.keys import held, tripwire_signer
 from bridge.service.relayer_service import SystemClock
@@ -32,7 +32,6 @@ from bridge.tripwire.tripwire import Tripwire
 
 _log = structlog.get_logger(__name__)
 
-_THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 _REQUEST_SECONDS = 3.0  # a slow endpoint must not cost a block
 _HEDGE_SECONDS = 0.5  # one that has not answered by then is asked again
 _ROLE_EVERY = 1.0  # seconds between two tries to read a role
@@ -53,29 +52,6 @@ def journal_signer(settings: Settings) -> LocalAccount:
     if table.signer is not None and table.signer.remote is None:
         return held(table.signer)
     raise SettingsError("no key to sign the tripwire's log with: set `log_key` in [tripwire]")
-
-
-def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple[str, ...]]:
-    """The tripwire's own endpoints, by the chain's id.
-
-    Raises:
-        SettingsError: a chain has none, or fewer independent ones than have to agree.
-    """
-    table, found, problems = settings.tripwire, dict[int, tuple[str, ...]](), list[str]()
-    for deployed in deployment.chains:
-        urls = table.endpoints.get(deployed.name) or (deployed.rpc_urls if table.agreement == 1 else ())
-        hosts = [urlsplit(url).hostname for url in urls]
-        independent = {host for host in hosts if host not in _THIS_MACHINE}
-        count = len(independent) + sum(host in _THIS_MACHINE for host in hosts)
-        if count < table.agreement:
-            problems.append(
-                f"tripwire.endpoints.{deployed.name}: {table.agreement} independent endpoints have to agree, and {count} are"
-                " named (two of one host are one)"
-            )
-        found[deployed.chain_id] = tuple(urls)
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return found
 
 
 @asynccontextmanager
