@@ -103,11 +103,13 @@ def follower(asked: Branch, *silent: Branch) -> tuple[Actions, list[bytes]]:
     return followed, sent_again
 
 
+@pytest.mark.requirement("OIP-144")
 @pytest.mark.parametrize("says", [BranchState.PREPARED, BranchState.REFUSED])
 async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_travels(says: BranchState) -> None:
     assert await retries_of(replace(SENT, participation=participation(says))) == []
 
 
+@pytest.mark.requirement("OIP-144")
 @pytest.mark.parametrize(
     "asked",
     [

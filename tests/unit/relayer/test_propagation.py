@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from eth_abi.abi import encode
 from eth_account import Account
 from eth_typing import Hash32
 
@@ -20,8 +21,11 @@ from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
 from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Block, Chain
+from bridge.domain.ports import Block, Call, Chain, Receipt
 from bridge.domain.store import Store
+from bridge.evm.locks import LOCKED_RECIPIENT, MessageLock, retake_lock_call
+from bridge.evm.sender import Sending
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.relayer.propagation import (
@@ -274,6 +278,60 @@ async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -
     with pytest.raises(AbandonedError):
         await router_propagator(world, bridge).propagate(sent.message)
     assert all(chain.broadcasts == 0 for chain in world.chains.values())
+    await world.stop()
+
+
+class Locking:
+    """A chain whose recipients say how each message stands to its lock, which one is asked to take again."""
+
+    def __init__(self, chain: Chain, lock: MessageLock) -> None:
+        self._chain = chain
+        self.lock = lock
+        self.retaken: list[Call] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chain, name)
+
+    async def call(self, call: Call, **named: Any) -> bytes:
+        if call.data[:4] == LOCKED_RECIPIENT.selector("lockFor"):
+            return encode(["uint8", "uint64"], [self.lock, 0])
+        return await self._chain.call(call, **named)
+
+    async def send(self, _key: str, call: Call, **_: object) -> Receipt:
+        """As the sender that pays for it."""
+        self.retaken.append(call)
+        found: dict[str, Any] = {"transaction_hash": word("retaken"), "block_hash": word("block"), "block_number": 1}
+        return Receipt(**found, succeeded=True, gas_used=1, logs=())
+
+
+@pytest.mark.requirement("OIP-141")
+@pytest.mark.parametrize("lock", MessageLock)
+@in_virtual_time
+async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_has_expired(lock: MessageLock) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    beta = Locking(world.chains[BETA], lock)
+    propagator = RoutePropagator(
+        world.deployment,
+        {**world.chains, BETA: cast(Chain, beta)},
+        dead_letters=bridge.dead_letters,
+        recovery=bridge.recovery,
+        execution=bridge.execution,
+        senders={BETA: cast(Sending, beta)},
+    )
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.observations.message(sent.message.id) is not None)
+        if lock is MessageLock.LOST:
+            with pytest.raises(PropagationError, match="was released, or another was taken since"):
+                await propagator.propagate(sent.message)
+        else:
+            assert "attempt 1 over" in await propagator.propagate(sent.message)
+    recipient = from_bytes32(sent.message.recipient)
+    again = [retake_lock_call(recipient, sent.message.payload)] if lock is MessageLock.EXPIRED else []
+    assert beta.retaken == again
     await world.stop()
 
 
