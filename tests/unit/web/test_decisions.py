@@ -154,7 +154,7 @@ def test_a_place_in_the_log_that_another_record_took_is_signed_for_again(browser
     assert browser.post(form | {"seal": sign(OPERATOR, second["seal"])}) == (200, {"recorded": 3})
 
 
-@pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127")
+@pytest.mark.requirement("OIP-118", "OIP-120", "OIP-125", "OIP-127")
 def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> None:
     form = browser.signed(Decision.ABANDON)
     _, answer = browser.post(form)
