@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from tests.builders import ALPHA, BETA, message
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
-from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
+from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, entered, happened
 
 HEADERS = (
     "error", "error-type", "reason", "source-topic", "source-partition", "source-offset", "timestamp", "pipeline",
@@ -136,7 +137,7 @@ def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])
 
 
-@pytest.mark.requirement("OIP-101", "OIP-126")
+@pytest.mark.requirement("OIP-94", "OIP-101", "OIP-126")
 def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stays(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -144,20 +145,20 @@ def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stay
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     decided = {"decisionType": "ABANDON", "decisionMaker": SEALER.address, "rationale": "the recipient is retired"}
     with closing(open_dead_letters(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")) as log:
-        for name in ("old", "open"):
-            log.append(entered(name, at=100.0), KeySealer(SEALER))
-        log.append(happened("old", RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
+        for name, at in (("old", 100.0), ("open", 100.0), ("new", time.time() - 29 * DAY)):
+            log.append(entered(name, at=at), KeySealer(SEALER))
+        for name in ("old", "new"):
+            log.append(happened(name, RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
     waybill = Command(monkeypatch, capsys)
     before = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
-    assert [(one["key"], one["document"] is None) for one in before] == [
-        ("entered/old", False), ("entered/open", False), ("DECIDED/old/1", False),
-    ]  # fmt: skip
+    keys = ["entered/old", "entered/open", "entered/new", "DECIDED/old/1", "DECIDED/new/1"]
+    assert [(one["key"], one["document"] is None) for one in before] == [(key, False) for key in keys]
     kept = tmp_path / "dead-letters.jsonl"
     assert waybill("dlq", "export", "--to", str(kept), "--archive").code == 0
     assert [json.loads(line) for line in kept.read_text().splitlines()] == before
     after = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
-    assert [one["document"] is None for one in after] == [True, False, False]
-    assert after[2]["document"] == decided
+    assert [one["document"] is None for one in after] == [True, False, False, False, False]
+    assert after[3]["document"] == decided
 
 
 @pytest.mark.requirement("OIP-129")

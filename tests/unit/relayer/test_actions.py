@@ -17,7 +17,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.recovery import Retried
-from tests.support.actions import action, branch, participation
+from tests.support.actions import WINDOW, action, branch, participation
 from tests.support.memory_store import MemoryStore
 from tests.unit.web.explorer import deployment
 
@@ -119,6 +119,13 @@ async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_t
 )
 async def test_a_phase_that_has_not_arrived_is_sent_again_once_even_if_its_chain_is_down(asked: Branch) -> None:
     assert await retries_of(asked) == [SENT.prepare_id]
+
+
+@pytest.mark.requirement("OIP-144")
+async def test_a_phase_whose_retries_are_used_up_is_not_sent_again() -> None:
+    asked = replace(SENT, participation=participation(BranchState.NONE))
+    assert await retries_of(replace(asked, retries=WINDOW.max_retries - 1)) == [SENT.prepare_id]
+    assert await retries_of(replace(asked, retries=WINDOW.max_retries)) == []
 
 
 async def test_a_coordinator_whose_chain_is_down_holds_up_no_other() -> None:
