@@ -35,7 +35,7 @@ async def chooses(devnet: Devnet, chains: dict[int, EvmChain], message_id: bytes
     assert (await transact(chains[alpha.chain_id], DAPP, call)).succeeded
 
 
-@pytest.mark.requirement("OIP-25", "OIP-17", "OIP-21", "OIP-22", "OIP-23", "OIP-24")
+@pytest.mark.requirement("OIP-25", "OIP-17", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-71", "OIP-72")
 async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -79,6 +79,11 @@ async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds
     assert dead_letters() == {f"0x{few.id.hex()}/axelar/0": "PENDING_REVIEW"}
     deliveries = {message.id: tries_of(relayer.lines, message) for message in (few, many)}
     assert deliveries == {few.id: 2, many.id: 5}
+    failed = [line for line in relayer.lines if line.get("event") == "delivery failed" and line.get("message") == dead]
+    shares = [float(str(line["again_in"])) / (0.1 * 2**number) for number, line in enumerate(failed)]
+    assert len(shares) == 4
+    assert all(0.89 <= share <= 1.11 for share in shares), "a tenth of jitter at most"
+    assert max(abs(share - 1) for share in shares) > 0.005, "and some"
 
 
 def tries_of(lines: list[dict[str, object]], message: Message) -> int:
