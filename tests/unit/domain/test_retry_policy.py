@@ -186,6 +186,8 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(policy, 1, kind=FailureKind.TERMINAL) is None
     assert delay(policy, 1, kind=FailureKind.UNKNOWN) is not None
     assert delay(policy, 1, kind=FailureKind.INTERRUPTED) is not None
+    assert delay(policy, 99, kind=FailureKind.UNANSWERED) == policy.cap / 1.1, "it costs no try"
+    assert delay(DEFAULT_POLICIES[Kind.HEARTBEAT], 1, kind=FailureKind.UNANSWERED) == 1, "its row has no pause"
 
 
 @pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160")

@@ -137,6 +137,7 @@ async def test_probes_tell_alive_from_ready() -> None:
         assert (scraped.text, scraped.headers["content-type"][:10]) == ("waybill_build_info 1\n", "text/plain")
 
 
+@pytest.mark.requirement("OBX-55", "OBXS-12")
 async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
     async with client(Recorder()) as http:
         assert (await http.get("/v1/status")).json() == {"network": "devnet"}
@@ -178,6 +179,7 @@ CHANGES: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
+@pytest.mark.requirement("OBX-56", "OBX-57")
 @pytest.mark.parametrize(("path", "body", "change"), CHANGES)
 async def test_a_change_takes_the_token_and_nothing_less(path: str, body: dict[str, Any], change: object) -> None:
     backend = Recorder()

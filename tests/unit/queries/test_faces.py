@@ -177,6 +177,7 @@ def test_a_gmp_has_one_queue(faces: Faces) -> None:
     assert f"given up {dead['count']} on {dead['lane']}" in text_of(faces.page("/gmps"))
 
 
+@pytest.mark.requirement("OBX-55")
 def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
     (listed,) = faces.command("dlq", "list")
     assert faces.api("/dead-letters") == [listed]

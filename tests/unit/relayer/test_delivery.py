@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 import pytest
 from eth_abi.abi import encode
@@ -175,6 +176,32 @@ async def test_a_race_lost_on_chain_is_success_too() -> None:
     assert entry.failed_tries == 0
     assert store.outbox.failures(entry.event_id) == []
     assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("X-16")
+@pytest.mark.parametrize("estimated", [False, True])
+@in_virtual_time
+async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimated: bool) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+
+    class Overtaken(SimulatedAdapter):
+        """The call that it gives is out of date by the time that it is sent."""
+
+        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+            call = await super().next_call(dispatch, attestation)
+            if call is not None:
+                deliver_as_a_stranger(world, sent.message, dispatch.gmp)
+                await until(lambda: world.executions(sent.message) == 1)
+            return replace(call, gas=None) if call is not None and estimated else call
+
+    async with running(with_adapter(SimulatedRelayer(world, store), world, Overtaken)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DELIVERED)
+    assert only_entry(store, sent).failed_tries == 0
+    assert store.outbox.failures(only_entry(store, sent).event_id) == []
+    assert world.chains[BETA].broadcasts == (0 if estimated else 1), "the estimate says so without a transaction"
     await world.stop()
 
 

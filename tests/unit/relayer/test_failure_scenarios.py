@@ -41,7 +41,7 @@ from tests.virtual_time import in_virtual_time, running, until
 THREE_RETRIES = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)}
 
 
-@pytest.mark.requirement("SF-86", "SF-3", "SF-52", "SF-112", "OBX-13", "OBX-32", "OBX-69")
+@pytest.mark.requirement("SF-86", "SF-3", "SF-52", "SF-112", "OBX-13", "OBX-32", "OBX-69", "OBX-6")
 @in_virtual_time
 async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
     store = CountingStore()

@@ -207,7 +207,7 @@ def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     assert entry.event_id in {one.event_id for one in claim(store, limit=9, now=NOW + 1)}
 
 
-@pytest.mark.requirement("OBXS-1", "OBX-58")
+@pytest.mark.requirement("OBXS-1", "OBX-58", "OBX-43")
 def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
     first, _ = claim(store, limit=2)
     with pytest.raises(ForbiddenTransitionError):
