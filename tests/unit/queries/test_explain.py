@@ -84,6 +84,7 @@ def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> MessageReco
     return message_record(MESSAGE, status, dispatched=dispatched, failure_reason=failure_reason)
 
 
+@pytest.mark.requirement("OIP-150")
 def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
     found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
     assert found.status is Status.RECEIVED
@@ -200,6 +201,7 @@ def test_every_status_has_a_next_action(status: Status) -> None:
             assert f"explain 0x{bytes(32).hex()}" not in step, "it is the command that was just typed"
 
 
+@pytest.mark.requirement("OIP-151")
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
     claimed = entry(Gmp.AXELAR).claimed("worker", NOW, 30)
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
@@ -228,6 +230,7 @@ def given_up(gmp: Gmp) -> OutboxEntry:
     return claimed.marked_dead(claimed.claim_held, failure)
 
 
+@pytest.mark.requirement("OIP-151")
 def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to_decide() -> None:
     both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
     assert both.status is Status.DEAD
@@ -321,6 +324,23 @@ def test_what_the_relayer_found_refused_is_called_so() -> None:
     told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
     assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
+
+
+@pytest.mark.requirement("OIP-147", "OIP-148", "OIP-149", "OIP-152", "OIP-153")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "DEDUPLICATION_DETECTED",
+        "ATTESTATION_REPLAY_DETECTED",
+        "STATE_HASH_MISMATCH",
+        "ROLLBACK_INCOMPLETE_REJECT",
+    ],
+)
+def test_what_a_guard_rejected_is_explained_with_its_code_and_not_tried_again(code: str) -> None:
+    execution = replace(EXECUTION, state=ExecutionState.REJECTED, outcome=f"{code}: ExecutionReverted(…)")
+    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
+    assert told.status is Status.EXECUTION_FAILED
+    assert f"that ends the relayer's tries: {code}: ExecutionReverted(…)" in told.reason
 
 
 @pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])
