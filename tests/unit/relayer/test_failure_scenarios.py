@@ -159,7 +159,7 @@ async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delive
         ]
 
 
-@pytest.mark.requirement("SF-46", "SF-47")
+@pytest.mark.requirement("SF-46", "SF-47", "OBX-33")
 @in_virtual_time
 async def test_a_store_that_is_busy_in_mid_delivery_costs_no_try() -> None:
     store = CountingStore()

@@ -57,6 +57,7 @@ def letter(sequence: int, kind: RecordKind = RecordKind.ENTERED) -> LogRecord:
     return LogRecord.of(draft, sequence, bytes(32))
 
 
+@pytest.mark.requirement("GLA-9")
 def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recording: SqlStore) -> None:
     sent = message()
     recording.observations.record(observed_range(sent))
@@ -79,6 +80,7 @@ def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recordi
     assert [one.version for one in records] == sorted({one.version for one in records})
     facts = {one.event: one.data for one in records}
     assert facts["ROUTED"]["envelope"] == f"0x{sent.encode().hex()}"
+    assert facts["ROUTED"]["nonce"] == sent.nonce
     assert facts["ATTEMPTED"] == {
         "attempt": 0,
         "gmps": 1,
