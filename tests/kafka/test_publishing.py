@@ -104,7 +104,7 @@ def all_arrived(broker: Broker, history: History, expected: Events) -> None:
 
 
 @BOTH
-@pytest.mark.requirement("SF-1", "SF-2", "OBX-24")
+@pytest.mark.requirement("SF-1", "SF-2", "SF-18", "OBX-24")
 def test_all_records_arrive_in_each_messages_order(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
     history = new_history(tmp_path, broker.servers, semantics)
     happen(history, 1, 10)

@@ -246,6 +246,7 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
         Settings.load(commit="auto")
     assert Settings.load(commit="auto", unsafe=True).relay().commits.strategy is CommitStrategy.AUTO
     assert Settings.load(commit="time").relay().commits.wait == 30
+    assert Settings.load(commit="time", commit_seconds=7).relay().commits.wait == 7
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
