@@ -12,6 +12,7 @@ from bridge.domain.outbox import (
     OutboxEntry,
     OutboxState,
     Outcome,
+    Postponed,
     Retry,
     delivery_of,
 )
@@ -98,13 +99,24 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
     assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
 
 
-@pytest.mark.requirement("OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9")
+@pytest.mark.requirement("OBX-34", "OBX-36", "OBX-63")
+def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store) -> None:
+    (entry,) = claim(store)
+    assert store.outbox.finish([Postponed(entry.claim_held, "no proof yet", NOW + 7)], NOW) == set()
+    after = current(store, entry)
+    assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 0, "no proof yet")
+    assert (after.available_at, after.claimed_by) == (NOW + 7, None)
+    assert store.outbox.failures(entry.event_id) == []
+
+
+@pytest.mark.requirement("OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Dead(entry.claim_held, failure(kind=FailureKind.TERMINAL))], NOW)
     assert current(store, entry).state is OutboxState.DEAD
     store.observations.record(observed_range(message(1), previous=block(10), position=block(11), now=NOW))
     assert current(store, entry).state is OutboxState.DEAD, "its dispatch was only seen again"
+    assert current(store, entry) in store.outbox.listed(limit=9), "an operator looks at it"
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
