@@ -6,7 +6,6 @@ import asyncio
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,13 +18,14 @@ from bridge.cli.lookup import look_up
 from bridge.cli.open_stores import index_if_any
 from bridge.cli.output import CliError, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.protocol.addresses import from_bytes32
-from bridge.protocol.proof import MessageProof, ProofError, ProvenLog, check
+from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.message import Message
+from bridge.protocol.proof import MessageProof, ProofError, ProvenLog, UntrustedBlockError, check
 from bridge.queries.lanes import gmp_name
 from bridge.queries.proofs import prove_message
 from bridge.service.connections import connected
 
-_BLOCK = re.compile(r"(\d+)=0x([0-9a-fA-F]{64})")
+_BLOCK = re.compile(r"(\d{1,20})=0x([0-9a-fA-F]{64})")
 
 ProofFile = Annotated[
     str, typer.Argument(help="The file of `waybill message prove`; - reads standard input.", metavar="FILE")
@@ -76,23 +76,24 @@ def verify_proof(
     try:
         proof = MessageProof.from_json(_read(file))
         proven = check(proof, trusted)
-    except ProofError as error:
+    except UntrustedBlockError as error:
         raise CliError(
             f"the proof {file} does not hold: {error}",
             next_step="look the block's hash up at an endpoint or explorer that you trust, and name it with --block CHAIN=HASH",
         ) from error
+    except ProofError as error:
+        raise CliError(
+            f"the proof {file} does not hold: {error}", next_step="ask for one that waybill message prove ID has made"
+        ) from error
     message = proven.message
-    routers = {
-        message.source_chain: from_bytes32(message.source_router),
-        message.destination_chain: from_bytes32(message.destination_router),
-    }
     if network is not None:
-        _require_routers(Workspace.of(network), routers)
+        _require_routers(Workspace.of(network), message)
     value = {
         "messageId": "0x" + proof.message_id.hex(),
-        "sender": from_bytes32(message.sender),
-        "recipient": from_bytes32(message.recipient),
-        "routers": {str(chain): router for chain, router in routers.items()},
+        "sender": _account(message.sender),
+        "recipient": _account(message.recipient),
+        "sourceRouter": _account(message.source_router),
+        "destinationRouter": _account(message.destination_router),
         "created": _log_value(message.source_chain, proven.created),
         "received": {gmp_name(gmp): _log_value(message.destination_chain, log) for gmp, log in proven.received.items()},
         "executed": _log_value(message.destination_chain, proven.executed) if proven.executed else None,
@@ -106,7 +107,8 @@ async def _prove(workspace: Workspace, message_id: bytes) -> MessageProof:
         message = (await look_up(workspace, message_id, chains)).message
         with index_if_any(workspace) as index:
             known = await asyncio.to_thread(index.events, message_id) if index else []
-        return await prove_message(deployment, chains, message, known)
+            read_to = {one.chain_id: one.block for one in index.chains()} if index else {}
+        return await prove_message(deployment, chains, message, known, read_to)
 
 
 def _rests_on(proof: MessageProof) -> dict[int, list[bytes]]:
@@ -134,15 +136,25 @@ def _read(file: str) -> bytes:
         ) from error
 
 
-def _require_routers(workspace: Workspace, routers: Mapping[int, str]) -> None:
-    deployment = workspace.deployment()
-    deployed = {one.chain_id: one.router for one in deployment.chains}
-    for chain, router in routers.items():
-        if deployed.get(chain) != router:
+def _require_routers(workspace: Workspace, message: Message) -> None:
+    deployed = {(one.chain_id, to_bytes32(one.router)) for one in workspace.deployment().chains}
+    for chain, router in (
+        (message.source_chain, message.source_router),
+        (message.destination_chain, message.destination_router),
+    ):
+        if (chain, router) not in deployed:
             raise CliError(
-                f"the proof is of router {router} on chain {chain}, which is not in network {workspace.network!r}",
+                f"the proof is of router {_account(router)} on chain {chain}, which is not in network {workspace.network!r}",
                 next_step="name the network that you mean with --network, or leave it out and compare the routers yourself",
             )
+
+
+def _account(word: bytes) -> str:
+    """The address in a word, or the word itself where it holds none."""
+    try:
+        return from_bytes32(word)
+    except AddressError:
+        return "0x" + word.hex()
 
 
 def _log_value(chain: int, log: ProvenLog) -> dict[str, Any]:
@@ -155,7 +167,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         return f"{log['time']}, block {log['block']} of chain {log['chainId']}"
 
     shown = {"message": value["messageId"], "sender": value["sender"], "recipient": value["recipient"]}
-    shown |= {f"router on {chain}": router for chain, router in value["routers"].items()}
+    shown |= {"source router": value["sourceRouter"], "destination router": value["destinationRouter"]}
     shown["created"] = place(value["created"])
     shown |= {f"received over {gmp}": place(log) for gmp, log in value["received"].items()}
     shown["executed"] = place(value["executed"]) if value["executed"] else "not in this proof"

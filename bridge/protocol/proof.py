@@ -7,6 +7,7 @@ not proven here, nor that a router is the one that you mean: `check` says which 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +17,6 @@ import rlp
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 from rlp.exceptions import RLPException
-from trie.exceptions import BadTrieProof, MissingTrieNode, ValidationError
 from trie.hexary import HexaryTrie
 
 from bridge.protocol.addresses import to_bytes32
@@ -31,6 +31,9 @@ from bridge.protocol.events import (
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 
 FORMAT: Final = "waybill-proof-1"
+
+_DATA: Final = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
+_BRANCH: Final = 17  # items of a branch; a leaf and an extension have two
 
 # A header's fields in their order (execution-specs, `Header`), and whether each is a number. A block has all up to the fork
 # that it is of.
@@ -63,6 +66,10 @@ _DEPOSIT: Final = 0x7E  # type of an OP Stack deposit, whose receipt has two fie
 
 class ProofError(ValueError):
     """A proof that proves nothing; the text says why."""
+
+
+class UntrustedBlockError(ProofError):
+    """A proof that rests on a block which its reader has not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +106,11 @@ class LogProof:
         """
         try:
             header = rlp.decode(self.header)
-            nodes = [rlp.decode(node) for node in self.nodes]
-            receipt = HexaryTrie.get_from_proof(  # type: ignore[no-untyped-call]  # the package types only some of it
-                header[_RECEIPTS_ROOT], rlp.encode(self.transaction), nodes
-            )
+            receipt = _value_at(rlp.encode(self.transaction), header[_RECEIPTS_ROOT], self.nodes)
             status, _gas, _bloom, logs, *_more = rlp.decode(receipt[1:] if receipt[:1] < b"\xc0" else receipt)
-            address, topics, data = logs[self.log]
+            address, topics, data = logs[_number(self.log)]
             number, time = (int.from_bytes(header[place], "big") for place in (_NUMBER, _TIMESTAMP))
-        except (
-            RLPException,
-            BadTrieProof,
-            MissingTrieNode,
-            ValidationError,
-            ValueError,
-            TypeError,
-            IndexError,
-        ) as error:
+        except (RLPException, ValueError, TypeError, IndexError) as error:
             reason = f"{type(error).__name__}: {str(error)[:200]}"
             raise ProofError(
                 f"the nodes do not lead from block 0x{self.block_hash.hex()} to the event ({reason})"
@@ -157,7 +153,7 @@ class MessageProof:
         """
         try:
             value = orjson.loads(text)
-            written = value["format"]
+            _require_format(value["format"])
             logs = tuple(
                 LogProof(
                     chain_id=_number(one["chainId"]),
@@ -168,12 +164,11 @@ class MessageProof:
                 )
                 for one in value["events"]
             )
-            found = cls(_bytes(value["messageId"]), logs)
+            return cls(_bytes(value["messageId"]), logs)
+        except ProofError:
+            raise
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ProofError(f"that is no proof of a message ({type(error).__name__}: {error})") from error
-        if written != FORMAT:
-            raise ProofError(f"the file's format is {written!r}, this version reads {FORMAT!r}")
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +193,11 @@ def check(proof: MessageProof, trusted: Mapping[int, Collection[bytes]]) -> Prov
     """
     if not proof.logs:
         raise ProofError("the proof has no event")
+    if len({(one.block_hash, one.transaction, one.log) for one in proof.logs}) < len(proof.logs):
+        raise ProofError("the proof has an event twice")
     for one in proof.logs:
         if one.block_hash not in trusted.get(one.chain_id, ()):
-            raise ProofError(
+            raise UntrustedBlockError(
                 f"it rests on block 0x{one.block_hash.hex()} of chain {one.chain_id}, which is not among the trusted blocks"
             )
     first, *rest = proof.logs
@@ -231,6 +228,10 @@ def _created_message(chain_id: int, log: ProvenLog, message_id: bytes) -> Messag
         raise ProofError(f"the event of its creation carries no message: {error}") from error
     if message.id != message_id:
         raise ProofError(f"the message that was created has the id 0x{message.id.hex()}")
+    if message.source_chain == message.destination_chain:
+        raise ProofError(
+            f"it is for the chain {message.source_chain} that it is from, and no router creates such a message"
+        )
     _require_router(chain_id, log, message.source_chain, message.source_router)
     return message
 
@@ -318,17 +319,46 @@ def _encode_receipt(receipt: Mapping[str, Any]) -> bytes:
     return (bytes([kind]) if kind else b"") + encoded
 
 
+def _value_at(key: bytes, root: bytes, nodes: Sequence[bytes]) -> bytes:
+    """The value at a key of a trie with that root. The nodes must be those on the way, and no other.
+
+    Each is hashed before it is decoded, so none is read that a trusted block does not have.
+    """
+    path, expected, is_leaf = key.hex(), root, False
+    for node in nodes:
+        if keccak(node) != expected or is_leaf:
+            raise ProofError("a node is not the next one on the way")
+        items = rlp.decode(node)
+        if len(items) == _BRANCH:
+            expected, path = items[int(path[:1], 16)], path[1:]
+            continue
+        prefix, expected = items
+        flags = prefix[0] >> 4
+        shared, is_leaf = prefix.hex()[1 if flags & 1 else 2 :], bool(flags & 2)
+        if not path.startswith(shared):
+            raise ProofError("a node leads elsewhere")
+        path = path[len(shared) :]
+    if path or not is_leaf:
+        raise ProofError("the nodes end before the receipt")
+    return expected
+
+
+def _require_format(found: object) -> None:
+    if found != FORMAT:
+        raise ProofError(f"the file's format is {found!r}, this version reads {FORMAT!r}")
+
+
 def _hex(data: bytes) -> str:
     return "0x" + data.hex()
 
 
 def _bytes(text: str) -> bytes:
-    if not text.startswith("0x"):
-        raise ValueError(f"{text[:20]!r} does not start with 0x")
+    if not _DATA.fullmatch(text):
+        raise ValueError(f"{text[:20]!r} is not 0x and pairs of hex digits")
     return bytes.fromhex(text[2:])
 
 
 def _number(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
+    if type(value) is not int or value < 0:  # True is an int, too
         raise ValueError(f"{value!r} is no place and no chain's id")
     return value

@@ -67,9 +67,9 @@ test("what waybill message prove prints holds for block hashes that the chains n
     const numbers = Array.from({ length: 200 }, (_, index) => head - BigInt(index)).filter((number) => number >= 0n);
     trusted[chainId] = await Promise.all(numbers.map(async (blockNumber) => (await client.getBlock({ blockNumber })).hash));
   }
-  const { message, events, gmps } = checkProof(proof, trusted);
+  const { message, gmps, executed } = checkProof(proof, trusted);
   assert.deepEqual(message, sent.message);
-  assert.deepEqual([...events].sort(), ["MessageExecuted", "MessageReceived", "MessageReceived"]);
+  assert.equal(executed, true);
   assert.deepEqual([...gmps].sort(), [1, 2]);
 
   const [created, ...delivered] = proof.events;

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rlp
@@ -73,14 +74,17 @@ async def test_an_executed_message_is_proven_by_its_blocks_hashes_with_nothing_r
 async def assert_an_index_only_saves_the_search(
     devnet: Devnet, chains: Mapping[int, EvmChain], message: Message, whole: str
 ) -> None:
-    """With an index that is behind on the destination, the proof is the same."""
-    first = json.loads(whole)["events"][0]
-    event = dict.fromkeys((field.name for field in fields(EventRecord)), None) | {
-        "event": "MessageRouted",
-        "chain_id": message.source_chain,
-        "block_number": block_number(first["header"]),
-    }
-    proof = await prove_message(devnet.deployment, chains, message, [EventRecord(**event)])  # type: ignore[arg-type]
+    """With an index that has read the destination up to the first receipt, the proof is the same."""
+    created, first, *_ = json.loads(whole)["events"]
+    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(EventRecord))
+    known = [
+        EventRecord(
+            **nothing | {"event": name, "chain_id": one["chainId"], "block_number": block_number(one["header"])}
+        )
+        for name, one in (("MessageRouted", created), ("MessageReceived", first))
+    ]
+    read_to = {one.chain_id: one.block_number for one in known}
+    proof = await prove_message(devnet.deployment, chains, message, known, read_to)
     assert json.loads(whole) == proof.to_json()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +18,7 @@ from trie.hexary import HexaryTrie
 from bridge.protocol.message import Message
 from bridge.protocol.proof import MessageProof, ProofError, check, encode_header, prove_logs
 from tests.unit.indexer.logs import ALPHA, BETA, ROUTERS, message, topics_and_data
-from tests.unit.indexer.world import Event, executed, received, routed
+from tests.unit.indexer.world import Event, executed, failed, received, routed
 
 Receipts = list[dict[str, Any]]
 
@@ -36,7 +38,7 @@ def receipt(logs: Sequence[Mapping[str, Any]], gas: int = 21_000, **changes: str
         "type": "0x2",
         "status": "0x1",
         "cumulativeGasUsed": hex(gas),
-        "logsBloom": "0x" + "00" * 256,
+        "logsBloom": "0x00",
         "logs": list(logs),
     } | changes
 
@@ -55,10 +57,10 @@ def header_of(receipts: Receipts, number: int) -> bytes:
             for log in one["logs"]
         ]
         more = [int(one["depositNonce"], 16), 1] if kind == 0x7E else []
-        content = rlp.encode([int(one["status"], 16), int(one["cumulativeGasUsed"], 16), bytes(256), logs, *more])
+        content = rlp.encode([int(one["status"], 16), int(one["cumulativeGasUsed"], 16), bytes(1), logs, *more])
         trie[rlp.encode(place)] = (bytes([kind]) if kind else b"") + content
     fields: list[Any] = [b"\x01" * 32, b"\x02" * 32, b"\x03" * 20, b"\x04" * 32, b"\x05" * 32, trie.root_hash]
-    fields += [bytes(256), 0, number, 30_000_000, 21_000, 1_700_000_000 + number, b"", b"\x06" * 32, bytes(8), 7]
+    fields += [bytes(1), 0, number, 30_000_000, 21_000, 1_700_000_000 + number, b"", b"\x06" * 32, bytes(8), 7]
     return bytes(rlp.encode(fields))
 
 
@@ -179,11 +181,48 @@ def test_a_creation_on_the_destination_or_without_its_event_proves_nothing() -> 
     whole = whole_proof()
     with pytest.raises(ProofError, match="its first event is MessageReceived"):
         check(MessageProof(SENT.id, whole.logs[1:]), trusting(whole))
-    twice = MessageProof(SENT.id, (whole.logs[0], whole.logs[0]))
-    with pytest.raises(ProofError, match="not of the message's router"):
-        check(twice, trusting(whole))
+    for again in (whole.logs[0], whole.logs[1]):
+        with pytest.raises(ProofError, match="has an event twice"):
+            check(MessageProof(SENT.id, (*whole.logs, again)), trusting(whole))
     with pytest.raises(ProofError, match="has no event"):
         check(MessageProof(SENT.id, ()), {})
+
+
+def test_a_message_to_its_own_chain_proves_nothing() -> None:
+    """Else a contract of anybody's could name the true router as its destination, and nothing would show whose event it is."""
+    forged = message(1, destination_chain=ALPHA, source_router=(b"\xcc" * 20).rjust(32, b"\0"))
+    log = log_of(ALPHA, routed(forged)) | {"address": "0x" + "cc" * 20}
+    proof = proven_blocks(forged, [receipt([log])], [])
+    with pytest.raises(ProofError, match="no router creates such a message"):
+        check(proof, trusting(proof))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda n: n[::-1], lambda n: (*n, n[-1]), lambda n: (n[0], *n), lambda n: (*n, b"\xc0")]
+)
+def test_nodes_that_are_not_the_way_prove_nothing(change: Any) -> None:
+    whole = whole_proof()
+    first = replace(whole.logs[0], nodes=tuple(change(whole.logs[0].nodes)))
+    with pytest.raises(ProofError, match="do not lead"):
+        check(MessageProof(SENT.id, (first, *whole.logs[1:])), trusting(whole))
+
+
+def test_a_place_before_the_first_proves_nothing() -> None:
+    whole = whole_proof()
+    for place in ({"log": -1}, {"transaction": -1}):
+        moved: dict[str, Any] = {**place}
+        with pytest.raises(ProofError, match="do not lead"):
+            check(MessageProof(SENT.id, (replace(whole.logs[0], **moved), *whole.logs[1:])), trusting(whole))
+
+
+def test_a_node_is_hashed_before_it_is_decoded() -> None:
+    deep = b"\xc0"
+    for _ in range(2_000):
+        deep = rlp.codec.length_prefix(len(deep), 0xC0) + deep
+    whole = whole_proof()
+    first = replace(whole.logs[0], nodes=(deep,))
+    with pytest.raises(ProofError, match="not the next one"):
+        check(MessageProof(SENT.id, (first, *whole.logs[1:])), trusting(whole))
 
 
 def test_a_message_with_a_made_up_id_proves_nothing() -> None:
@@ -224,7 +263,7 @@ def test_a_node_that_makes_up_receipts_or_a_header_is_refused() -> None:
         (b"[]", "TypeError"),
         (b"{}", "KeyError"),
         (b'{"format": "waybill-proof-2", "messageId": "0x", "events": []}', "'waybill-proof-2'"),
-        (b'{"format": "waybill-proof-1", "messageId": "00", "events": []}', "does not start with 0x"),
+        (b'{"format": "waybill-proof-1", "messageId": "00", "events": []}', "is not 0x and pairs"),
         (
             b'{"format": "waybill-proof-1", "messageId": "0x", "events": [{"chainId": -1, "header": "0x"}]}',
             "-1 is no place",
@@ -234,3 +273,87 @@ def test_a_node_that_makes_up_receipts_or_a_header_is_refused() -> None:
 def test_what_is_no_proof_is_refused_with_what_is_wrong(text: bytes, reason: str) -> None:
     with pytest.raises(ProofError, match=reason):
         MessageProof.from_json(text)
+
+
+CASES = Path(__file__).parents[3] / "dapp" / "test" / "proofs.json"
+
+
+def cases() -> dict[str, Any]:
+    """One true proof, and for each rule of the checkers one that breaks it alone."""
+    whole, strange = whole_proof(), "0x" + "cc" * 20
+    name, values = routed(OTHER)
+    arrival, arrived = received(SENT, 1)
+
+    def from_logs(source: Mapping[str, Any], *destination: Mapping[str, Any], **changes: Any) -> MessageProof:
+        return proven_blocks(SENT, [receipt([source], **changes)], [receipt(list(destination))] if destination else [])
+
+    def with_first(**changes: Any) -> MessageProof:
+        return MessageProof(SENT.id, (replace(whole.logs[0], **changes), *whole.logs[1:]))
+
+    own = message(1, destination_chain=ALPHA)
+    nodes = whole.logs[0].nodes
+    broken = {
+        "the source's router": from_logs(log_of(ALPHA, routed(SENT)) | {"address": strange}),
+        "the destination's router": from_logs(
+            log_of(ALPHA, routed(SENT)), log_of(BETA, received(SENT, 1)) | {"address": strange}
+        ),
+        "the event's message": MessageProof(
+            SENT.id,
+            (
+                whole.logs[0],
+                *prove_logs(
+                    BETA, header_of(theirs := [receipt([log_of(BETA, received(OTHER, 1))])], 9), theirs, is_of(OTHER)
+                ),
+            ),
+        ),
+        "the envelope's id": from_logs(log_of(ALPHA, (name, values | {"message_id": SENT.id}))),
+        "the event's source": from_logs(
+            log_of(ALPHA, routed(SENT)), log_of(BETA, (arrival, arrived | {"source_chain": 5}))
+        ),
+        "the kind of delivery": from_logs(log_of(ALPHA, routed(SENT)), log_of(BETA, failed(SENT))),
+        "the creation": MessageProof(SENT.id, whole.logs[1:]),
+        "the chains": proven_blocks(own, [receipt([log_of(ALPHA, routed(own))])], []),
+        "the status": from_logs(log_of(ALPHA, routed(SENT)), status="0x0"),
+        "each event once": MessageProof(SENT.id, (*whole.logs, whole.logs[-1])),
+        "the first node's hash": with_first(nodes=(nodes[0][:-1] + b"\1", *nodes[1:])),
+        "the last node's hash": with_first(nodes=(*nodes[:-1], nodes[-1][:-1] + b"\1")),
+        "no node behind": with_first(nodes=(*nodes, nodes[-1])),
+        "every node": with_first(nodes=nodes[:-1]),
+        "the transaction's place": with_first(transaction=0),
+        "the event's place": with_first(log=7),
+        "the chain": with_first(chain_id=1),
+        "the header": with_first(header=whole.logs[0].header[:-1] + b"\1"),
+    }
+    trusted = {chain: sorted("0x" + one.hex() for one in hashes) for chain, hashes in trusting(whole).items()}
+    for what, proof in broken.items():
+        if what not in ("the chain", "the header"):  # only the trusted blocks speak against these two
+            for chain, hashes in trusting(proof).items():
+                trusted[chain] = sorted({*trusted[chain], *("0x" + one.hex() for one in hashes)})
+    text = {what: proof.to_json() for what, proof in broken.items()}
+    text["the format"] = whole.to_json() | {"format": "waybill-proof-2"}
+    return {
+        "trusted": {str(chain): hashes for chain, hashes in trusted.items()},
+        "true": whole.to_json(),
+        "broken": text,
+    }
+
+
+def test_each_rule_refuses_what_breaks_it_alone_in_the_file_that_the_kit_reads_too() -> None:
+    """`dapp/test/proof.test.ts` reads the file. After a change of the cases: WRITE_PROOFS=1 pytest tests/unit/protocol."""
+    made = cases()
+    if os.environ.get("WRITE_PROOFS"):
+        CASES.write_text(orjson.dumps(made, option=orjson.OPT_INDENT_2).decode() + "\n")
+    kept = orjson.loads(CASES.read_bytes())
+    assert kept == made
+    trusted = {int(chain): {bytes.fromhex(one[2:]) for one in hashes} for chain, hashes in kept["trusted"].items()}
+    assert check(MessageProof.from_json(orjson.dumps(kept["true"])), trusted).executed
+    for what, proof in kept["broken"].items():
+        assert is_refused(orjson.dumps(proof), trusted), f"{what} was not looked at"
+
+
+def is_refused(proof: bytes, trusted: Mapping[int, set[bytes]]) -> bool:
+    try:
+        check(MessageProof.from_json(proof), trusted)
+    except ProofError:
+        return True
+    return False
