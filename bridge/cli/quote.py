@@ -1,4 +1,4 @@
-"""`waybill quote`: the cheapest GMPs and quorum that a lane's history shows to be quick and reliable enough."""
+"""`waybill quote`: the cheapest GMPs and quorum that a lane's history shows to be in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from eth_account import Account
@@ -15,20 +16,23 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import CliError, UsageError, progress, result, table
-from bridge.cli.send import lane_of
+from bridge.cli.send import inbox_of, lane_of
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError, RouteRequest
 from bridge.domain.ports import read_view
-from bridge.domain.reliability import CERTAINTY, Choice, Goal, choices, messages_needed
+from bridge.domain.reliability import Choice, Goal, choices, hours_needed
 from bridge.domain.spending import ether
+from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.queries.messages import utc
 from bridge.service.connections import connected
 
 _MOST_MESSAGES: Final = 20_000  # the newest of a lane
 _SHOWN: Final = 12
-_TIME: Final = re.compile(r"(\d+)(s|m|h)")
+_OLD: Final = 600  # seconds of an index behind, from which on it is said
+_TIME: Final = re.compile(r"(\d{1,6})(s|m|h)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
 _WHOLE: Final = 100  # percent
 
@@ -38,14 +42,22 @@ def quote(
     source: Annotated[str, typer.Option("--from", help="Source chain: its name or id.")] = "alpha",
     destination: Annotated[str, typer.Option("--to", help="Destination chain: its name or id.")] = "beta",
     within: Annotated[str, typer.Option(help="Time from the source's block to the quorum: 90s, 5m or 1h.")] = "5m",
-    confidence: Annotated[
-        float, typer.Option(help="Percent of messages that must make it.", min=50, max=99.999)
-    ] = 99.0,
+    confidence: Annotated[float, typer.Option(help="Percent of messages that must make it.", min=50, max=99.9)] = 99.0,
     max_corrupt: Annotated[
-        int, typer.Option(help="GMPs that may lie without a forged message executing.", min=0, max=4)
+        int,
+        typer.Option(
+            help="GMPs that may lie without a forged message executing. The recipient's policy must demand more.",
+            min=0,
+            max=4,
+        ),
     ] = 0,
-    payload_size: Annotated[int, typer.Option(help="Bytes of the payload to price.", min=0)] = 100,
-    gas_limit: Annotated[int, typer.Option(help="Gas of the recipient's call to price.", min=1)] = 200_000,
+    recipient: Annotated[
+        str | None, typer.Option(help="Contract that receives. The example inbox, if not given and there is one.")
+    ] = None,
+    payload_size: Annotated[int, typer.Option(help="Bytes of the payload to price.", min=0, max=32_768)] = 100,
+    gas_limit: Annotated[
+        int, typer.Option(help="Gas of the recipient's call to price.", min=1, max=30_000_000)
+    ] = 200_000,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
@@ -60,26 +72,41 @@ def quote(
     lane = lane_of(deployment, source, destination)
     origin, target = lane
     goal = Goal(_seconds(within), confidence / _WHOLE, max_corrupt)
+    receiver = recipient or inbox_of(target)
+    to_bytes32(receiver)  # refuses what is no address
     with open_index(workspace) as index:
         seen = index.observations(origin.chain_id, target.chain_id, _MOST_MESSAGES)
-    fees, floor = asyncio.run(_prices(workspace, lane, bytes(payload_size), gas_limit))
-    compared = choices(seen, [int(gmp) for gmp in fees], goal, least_quorum=floor, now=time.time())
+        times = [one.block_time for one in index.chains() if one.chain_id in (origin.chain_id, target.chain_id)]
+    now = min(times) if len(times) == len(lane) else 0
+    if time.time() - now > _OLD:
+        progress(
+            f"the index has read {' and '.join(one.name for one in lane)} up to {utc(now)}: what came later is unknown"
+        )
+    fees, demand = asyncio.run(_prices(workspace, lane, receiver, bytes(payload_size), gas_limit))
+    if demand.quorum <= max_corrupt:
+        raise CliError(
+            f"{demand.quorum} of {origin.name}'s GMPs that lie can forge a message to {receiver}, which demands no more receipts"
+            " than that; what an honest sender asks for changes nothing",
+            next_step=f"have the recipient call setPolicy with a quorum of {max_corrupt + 1}, or lower --max-corrupt",
+        )
+    compared = choices(seen, [int(gmp) for gmp in fees], goal, least_quorum=demand.quorum, now=now)
     if not compared:
         raise UsageError(
-            f"{origin.name} → {target.name} has {len(fees)} GMPs, and the goal needs {max(floor, max_corrupt + 1)}",
-            next_step="lower --max-corrupt, or connect another GMP: waybill network gmps",
+            f"{len(fees)} GMPs of {origin.name} → {target.name} count for {receiver}, which demands {demand.quorum} of them",
+            next_step="connect another GMP: waybill network gmps",
         )
     compared.sort(key=lambda one: (not one.meets, _fee(one, fees), -one.kept))
-    needed = messages_needed(goal, len(compared))
+    needed = hours_needed(goal, len(compared))
     cheapest = compared[0] if compared[0].meets else None
     value = {
         "lane": f"{origin.name} → {target.name}",
         "within": goal.within,
         "confidence": confidence,
         "maxCorrupt": max_corrupt,
-        "certainty": CERTAINTY,
+        "recipient": receiver,
+        "demanded": demand.quorum,
         "messages": len(seen),
-        "messagesNeeded": needed,
+        "hoursNeeded": needed,
         "choices": [_choice_value(one, fees) for one in compared],
         "cheapest": _choice_value(cheapest, fees) if cheapest else None,
     }
@@ -96,25 +123,41 @@ def quote(
     )
 
 
+class _Demand(NamedTuple):
+    """What a recipient asks for before it is called."""
+
+    quorum: int
+    gmps: frozenset[Gmp] | None  # whose receipts count; None: all
+
+
 async def _prices(
-    workspace: Workspace, lane: tuple[ChainDeployment, ChainDeployment], payload: bytes, gas_limit: int
-) -> tuple[dict[Gmp, int], int]:
-    """What each GMP of a lane asks for now, in wei, without those that give no quote; and the destination's floor."""
+    workspace: Workspace,
+    lane: tuple[ChainDeployment, ChainDeployment],
+    recipient: str,
+    payload: bytes,
+    gas_limit: int,
+) -> tuple[dict[Gmp, int], _Demand]:
+    """What each GMP that counts for the recipient asks for now, in wei, without those that give no quote; and the demand."""
     (origin, target), deployment = lane, workspace.deployment()
-    usable = sorted(deployment.gmps_between(origin.chain_id, target.chain_id))
     async with connected(deployment, workspace.settings(), [origin.chain_id, target.chain_id]) as chains:
+        router = partial(read_view, chains[target.chain_id], ROUTER, target.router)
+        quorum, gmps = await router("policyOf", recipient, origin.chain_id)
+        demand = (
+            _Demand(quorum, gmps_from_bits(gmps)) if quorum else _Demand(await router("floorOf", origin.chain_id), None)
+        )
         client = Client(deployment, chains, Account.create())  # nothing is signed: a quote needs some sender
         fees = dict[Gmp, int]()
-        for gmp in usable:
+        for gmp in sorted(deployment.gmps_between(origin.chain_id, target.chain_id)):
+            if demand.gmps is not None and gmp not in demand.gmps:
+                continue
             request = RouteRequest(
-                destination=target.chain_id, recipient=target.router, payload=payload, gmps=(gmp,), gas_limit=gas_limit
+                destination=target.chain_id, recipient=recipient, payload=payload, gmps=(gmp,), gas_limit=gas_limit
             )
             try:
                 fees |= await client.quote_route(origin.chain_id, request)
             except RefusedError as error:
                 progress(f"{gmp.label} is left out: {error}")
-        floor = await read_view(chains[target.chain_id], ROUTER, target.router, "floorOf", origin.chain_id)
-    return fees, floor
+    return fees, demand
 
 
 def _seconds(text: str) -> int:
@@ -135,22 +178,20 @@ def _choice_value(choice: Choice, fees: Mapping[Gmp, int]) -> dict[str, Any]:
         "fee": _fee(choice, fees),
         "messages": choice.messages,
         "inTime": choice.kept,
-        "lastHour": {"messages": choice.recent, "inTime": choice.recent_kept},
+        "worthMessages": choice.sample,
         "isWorseLately": choice.is_worse_lately,
         "meets": choice.meets,
     }
 
 
 def _why_none(compared: list[Choice], needed: int, within: str, confidence: float) -> str:
-    worse = [one for one in compared if one.is_shown]
-    if worse:
-        names = ", ".join(Gmp(gmp).label for gmp in worse[0].gmps)
-        return f"{names} met the goal until an hour ago, and misses it now: no choice is shown to meet it"
-    most = max(one.messages for one in compared)
+    if any(one.is_shown for one in compared):
+        return "what met the goal until lately is worse within the last hour: no choice is shown to meet it now"
+    most = max(one.sample for one in compared)
     if most < needed:
         return (
-            f"too little is known: at least {needed} messages sent over the same GMPs would have to arrive within {within}, and"
-            f" the most that any choice has is {most}"
+            f"too little is known: messages of {needed} hours over the same GMPs would have to arrive within {within}, and the most"
+            f" that any choice has is worth {most} hours"
         )
     return f"no choice is shown to bring {confidence:g} % of messages to their quorum within {within}"
 
@@ -171,6 +212,5 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     if more > 0:
         console.print(f"and {more} more, with --json")
     console.print(
-        f"{value['lane']}: {value['messages']} messages looked at; what is shown holds with"
-        f" {value['certainty'] * _WHOLE:g} % certainty, as long as the lane stays as it was"
+        f"{value['lane']}: {value['messages']} messages looked at; {value['recipient']} demands {value['demanded']}"
     )

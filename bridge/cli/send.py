@@ -61,7 +61,7 @@ def send(
     origin, target = lane_of(deployment, source, destination)
     usable = deployment.gmps_between(origin.chain_id, target.chain_id)
     named = _checked(options.gmps(gmps, usable, f"{origin.name} → {target.name}"), quorum)
-    receiver = recipient or _inbox(target)
+    receiver = recipient or inbox_of(target)
     to_bytes32(receiver)  # refuses what is no address
     request = RouteRequest(
         destination=target.chain_id,
@@ -176,7 +176,12 @@ def _payload(text: str) -> bytes:
         raise UsageError(f"--payload {text!r} starts with 0x but is not hex") from error
 
 
-def _inbox(target: ChainDeployment) -> str:
+def inbox_of(target: ChainDeployment) -> str:
+    """The example inbox of a chain.
+
+    Raises:
+        UsageError: it has none.
+    """
     try:
         return target.examples["inbox"]
     except KeyError:

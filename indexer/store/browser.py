@@ -230,7 +230,7 @@ class IndexBrowser(IndexReader):
         return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
 
     def observations(self, source_chain: int, destination_chain: int, limit: int) -> list[Observation]:
-        """How long the GMPs took that a lane's newest messages were sent over at once.
+        """How long the GMPs took that a lane's newest messages were sent over at once, those that refused them included.
 
         Args:
             source_chain: EIP-155 id.
@@ -240,14 +240,16 @@ class IndexBrowser(IndexReader):
         rows = self._rows(
             f"""
             select m.message_id, m.source_time, r.gmp,
-              case when r.dispatches > 0 and coalesce(r.dispatched_time, m.source_time) = m.source_time
-                then r.received_time - m.source_time end as seconds
+              case when r.dispatched_time = m.source_time then r.received_time - m.source_time end as seconds
             from (
               select * from messages where {" and ".join(_LANE)} and source_block is not null
               order by {SEEN} desc, message_id desc limit :limit
             ) m
             join receipts r on r.message_id = m.message_id
-            where coalesce(r.dispatched_time, m.source_time) = m.source_time or r.dispatch_failures > 0
+            where r.dispatched_time = m.source_time or (r.dispatch_failures > 0 and exists (
+              select 1 from events e
+              where e.message_id = r.message_id and e.event = 'DispatchFailed' and e.gmp = r.gmp and e.attempt = 0
+            ))
             order by m.source_time, m.message_id
             """,
             limit=limit,

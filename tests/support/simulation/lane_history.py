@@ -18,7 +18,8 @@ class Character:
     median: float  # seconds
     spread: float  # of the logarithm
     lost: float  # share of messages that it never brings
-    outage: float  # share of the time in which it brings nothing for an hour
+    out: float  # share of the time in which it brings nothing
+    outage: int  # hours, how long it brings nothing then
 
 
 def characters(dice: random.Random) -> dict[int, Character]:
@@ -27,23 +28,24 @@ def characters(dice: random.Random) -> dict[int, Character]:
             median=dice.uniform(20, 120),
             spread=dice.uniform(0.1, 0.6),
             lost=dice.choice([0.0, 0.0005, 0.005]),
-            outage=dice.choice([0.0, 0.0, 0.01]),
+            out=dice.choice([0.0, 0.002, 0.01]),
+            outage=dice.choice([1, 6, 24]),
         )
         for gmp in GMPS
     }
 
 
-def history(seed: int, messages: int, *, every: int = 30) -> list[Observation]:
+def history(seed: int, messages: int, *, every: int = 600) -> list[Observation]:
     """So many messages, one each `every` seconds from time 0 on, sent over three to five of the GMPs."""
     dice = random.Random(seed)
     kinds, until = characters(dice), dict.fromkeys(GMPS, -1)
     congested_until, made = -1, []
     for at in range(0, messages * every, every):
-        if dice.random() < 0.001:  # the source is congested: all are slow together
+        if dice.random() < every / 30_000:  # the source is congested: all are slow together
             congested_until = at + dice.randrange(300, 1_800)
         for gmp, kind in kinds.items():
-            if dice.random() < kind.outage * every / 3_600:
-                until[gmp] = at + 3_600
+            if at >= until[gmp] and dice.random() < kind.out * every / (kind.outage * 3_600):
+                until[gmp] = at + kind.outage * 3_600
         asked: Sequence[int] = dice.sample(GMPS, dice.choice([3, 4, 5, 5]))
         slow = dice.uniform(1, 4) if at < congested_until else 1.0
         made.append(Observation(at, {gmp: _took(dice, kinds[gmp], slow, is_out=at < until[gmp]) for gmp in asked}))
