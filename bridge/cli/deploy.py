@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from bridge.cli import options
 from bridge.cli.decider import Decider, print_batches, print_preview, with_decider
 from bridge.cli.open_stores import open_relayer_store
-from bridge.cli.output import UsageError, progress, result
+from bridge.cli.output import CliError, UsageError, progress, result
 from bridge.cli.workspace import Workspace
 from bridge.deploy.cast import CastScript, CastWallet
 from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_cast, deploy_by_safe, preview
 from bridge.deploy.deploy import deploy as deploy_network
 from bridge.deploy.plan import NetworkPlan, adapter_numbers
+from bridge.domain.ports import TransientError
 from bridge.queries.replacements import replacement_values
+from bridge.rpc.answers import RpcError
+
+T = TypeVar("T")
 
 
 @with_decider
@@ -82,7 +87,7 @@ def deploy(
         previewing = preview(
             described, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
         )
-        print_preview(asyncio.run(previewing), as_json=as_json)
+        print_preview(_run(previewing, path), as_json=as_json)
         return
     if decider.safe is not None:
         by_safe = deploy_by_safe(
@@ -93,7 +98,7 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
         )
-        batches = asyncio.run(by_safe)
+        batches = _run(by_safe, path)
         if isinstance(batches, list):
             print_batches(batches, then="type the same command again", as_json=as_json)
             return
@@ -102,7 +107,7 @@ def deploy(
         by_cast = deploy_by_cast(
             described, cast, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
         )
-        scripts = asyncio.run(by_cast)
+        scripts = _run(by_cast, path)
         if isinstance(scripts, list):
             _print_scripts(scripts, as_json=as_json)
             return
@@ -116,7 +121,7 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
         )
-        done = asyncio.run(running)
+        done = _run(running, path)
     value = {
         "deployments": str(done.path),
         "changed": done.changed,
@@ -126,6 +131,17 @@ def deploy(
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines)))
+
+
+def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
+    """What the work gives. Of endpoints that give no answer it says where they are named: no other command knows them yet."""
+    try:
+        return asyncio.run(work)
+    except (TransientError, RpcError) as error:
+        raise CliError(
+            str(error),
+            next_step=f"correct that chain's rpcUrls in {plan}, or the variables it names, and type the same command again",
+        ) from error
 
 
 def _to_former(workspace: Workspace, plan: Path) -> dict[tuple[str, str], int] | None:

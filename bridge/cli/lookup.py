@@ -16,10 +16,11 @@ from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, IdempotencySt
 from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import PausedThing
-from bridge.protocol.message import Message
+from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances
 from bridge.queries.explain import (
@@ -243,6 +244,10 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
     progress = await router.progress(message.id)
     trial = await router.try_execution(message)
     needed = len(progress.receipts) + trial.missing if trial.missing is not None else None
+    if needed is not None and not progress.ended and message.kind < Kind.CANCELLATION:
+        # The router looks at what the recipient demands once the message's own quorum is reached, and not before.
+        demanded = await router.demand(from_bytes32(message.recipient), message.source_chain)
+        needed = max(needed, demanded.quorum)
     return _Asked(
         progress=progress,
         needed=needed,

@@ -6,8 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 from eth_account import Account
@@ -19,13 +18,12 @@ from bridge.cli.output import CliError, UsageError, progress, result, table
 from bridge.cli.send import inbox_of, lane_of
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError, RouteRequest
-from bridge.domain.ports import read_view
 from bridge.domain.reliability import Choice, Goal, choices, hours_needed
 from bridge.domain.spending import ether
+from bridge.evm.routers import Demand, RouterReader
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.gmps import Gmp
 from bridge.queries.messages import utc
 from bridge.service.connections import connected
 
@@ -123,28 +121,17 @@ def quote(
     )
 
 
-class _Demand(NamedTuple):
-    """What a recipient asks for before it is called."""
-
-    quorum: int
-    gmps: frozenset[Gmp] | None  # whose receipts count; None: all
-
-
 async def _prices(
     workspace: Workspace,
     lane: tuple[ChainDeployment, ChainDeployment],
     recipient: str,
     payload: bytes,
     gas_limit: int,
-) -> tuple[dict[Gmp, int], _Demand]:
+) -> tuple[dict[Gmp, int], Demand]:
     """What each GMP that counts for the recipient asks for now, in wei, without those that give no quote; and the demand."""
     (origin, target), deployment = lane, workspace.deployment()
     async with connected(deployment, workspace.settings(), [origin.chain_id, target.chain_id]) as chains:
-        router = partial(read_view, chains[target.chain_id], ROUTER, target.router)
-        quorum, gmps = await router("policyOf", recipient, origin.chain_id)
-        demand = (
-            _Demand(quorum, gmps_from_bits(gmps)) if quorum else _Demand(await router("floorOf", origin.chain_id), None)
-        )
+        demand = await RouterReader(chains[target.chain_id], target.router).demand(recipient, origin.chain_id)
         client = Client(deployment, chains, Account.create())  # nothing is signed: a quote needs some sender
         fees = dict[Gmp, int]()
         for gmp in sorted(deployment.gmps_between(origin.chain_id, target.chain_id)):

@@ -15,11 +15,11 @@ from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, r
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.domain.ports import TransientError, read_view
-from bridge.evm.routers import Progress
+from bridge.domain.ports import TransientError
+from bridge.evm.chain import EvmChain
+from bridge.evm.routers import Progress, RouterReader
 from bridge.evm.signing import Signer
 from bridge.protocol.addresses import from_bytes32, to_bytes32
-from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind, Message
@@ -46,6 +46,9 @@ def send(
         int, typer.Option(help="Gas that your relayer gives a transaction at most; what needs more is not sent.", min=1)
     ] = MOST_GAS,
     retriable: Annotated[bool, typer.Option(help="Whether it may be retried over other GMPs.")] = True,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Send though nothing would execute the message as things are now.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is executed.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 60.0,
     decider: Decider,
@@ -75,7 +78,14 @@ def send(
         retriable=retriable,
         max_gas=max_gas,
     )
-    work = _route(workspace, (origin, target), decider.signer(network, DAPP_KEY), request, timeout if wait else None)
+    work = _route(
+        workspace,
+        (origin, target),
+        decider.signer(network, DAPP_KEY),
+        request,
+        timeout if wait else None,
+        anyway=anyway,
+    )
     sent, reached = asyncio.run(work)
     _print(sent, reached, origin, target, as_json=as_json)
     if wait and (reached is None or not reached.executed):
@@ -95,6 +105,8 @@ async def _route(
     account: Signer,
     request: RouteRequest,
     patience: float | None,
+    *,
+    anyway: bool,
 ) -> tuple[Sent, Progress | None]:
     """Sends, and waits so many seconds for the execution; None waits for nothing.
 
@@ -106,18 +118,8 @@ async def _route(
         answering = await newest_blocks(connections)
         if target.chain_id not in answering:
             progress(f"{target.name} does not answer: how much gas its recipient needs is unknown, and not checked")
-        else:
-            floor = await read_view(connections[target.chain_id], ROUTER, target.router, "floorOf", origin.chain_id)
-            if floor > len(request.gmps):
-                progress(
-                    f"{target.name} asks for {floor} GMPs, unless the recipient has a policy of its own, and the message names"
-                    f" {len(request.gmps)}: until the message is retried over others, nothing executes it"
-                )
-            if not await connections[target.chain_id].code(request.recipient):
-                progress(
-                    f"no contract is at {request.recipient} on {target.name}: the message will be delivered, and can't"
-                    " be executed until one is there that takes messages (IERC7786Recipient)"
-                )
+        elif not anyway:
+            await _refuse_what_nothing_executes(connections[target.chain_id], lane, request)
         chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}
         client = Client(deployment, chains, account, workspace.settings().classes(deployment))
         sent = await client.route(origin.chain_id, request)
@@ -125,6 +127,27 @@ async def _route(
             return sent, None
         progress(f"sent 0x{sent.message.id.hex()}; waiting for its execution on {target.name}")
         return sent, await _executed(Client(deployment, connections), sent.message, patience)
+
+
+async def _refuse_what_nothing_executes(
+    there: EvmChain, lane: tuple[ChainDeployment, ChainDeployment], request: RouteRequest
+) -> None:
+    """Raises CliError for a message that would be paid for, and that nothing would execute as things are now."""
+    origin, target = lane
+    if not await there.code(request.recipient):
+        raise CliError(
+            f"no contract is at {request.recipient} on {target.name}: the message would be paid for and delivered, and can't be"
+            " executed until one is there that takes messages (IERC7786Recipient)",
+            next_step="name a contract with --recipient, or add --anyway",
+        )
+    demand = await RouterReader(there, target.router).demand(request.recipient, origin.chain_id)
+    counted = [gmp for gmp in request.gmps if demand.gmps is None or gmp in demand.gmps]
+    if len(counted) < demand.quorum:
+        raise CliError(
+            f"{request.recipient} takes messages of {origin.name} that {demand.quorum} GMPs have delivered, and {len(counted)} of"
+            " those that are named count for it: nothing would execute the message until it is retried over others",
+            next_step="name more with --gmps, or add --anyway",
+        )
 
 
 async def _executed(client: Client, message: Message, patience: float) -> Progress | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from eth_utils import function_signature_to_4byte_selector
 
@@ -124,6 +124,13 @@ def _word(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
+class Demand(NamedTuple):
+    """What a recipient asks for before it is called, whatever quorum a message names."""
+
+    quorum: int
+    gmps: frozenset[Gmp] | None  # whose receipts count; None: all
+
+
 class RouterReader:
     """Reads one router. Each method raises `UnansweredError` if the chain, or what is at the address, gives no answer."""
 
@@ -149,6 +156,13 @@ class RouterReader:
         """When the newest pause of a GMP, or of the lane with a chain, ends or ended, in Unix seconds."""
         view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
         return int(await self._ask(view, number))
+
+    async def demand(self, recipient: str, source_chain: int) -> Demand:
+        """What a recipient demands of messages from a chain: its policy, or else the lane's floor."""
+        quorum, gmps = await self._ask("policyOf", recipient, source_chain)
+        return (
+            Demand(quorum, gmps_from_bits(gmps)) if quorum else Demand(await self._ask("floorOf", source_chain), None)
+        )
 
     async def missing_receipts(self, message: Message) -> int:
         """How many more GMPs must deliver before the router executes; it knows the recipient's policy too.

@@ -103,9 +103,12 @@ def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devne
 
 def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
-    sent = waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--recipient", "0x" + "11" * 20, "--json")
-    assert sent.code == 0, sent.err
-    assert "no contract is at 0x1111111111111111111111111111111111111111 on beta" in sent.err
+    words = ("send", "--payload", "hello", "--gmps", "hyperlane", "--recipient", "0x" + "11" * 20, "--json")
+    refused = waybill(*words)
+    assert refused.code == 1
+    assert "no contract is at 0x1111111111111111111111111111111111111111 on beta" in refused.err
+    assert "--anyway" in refused.err
+    assert waybill(*words, "--anyway").code == 0
     assert "no contract" not in waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json").err
 
 

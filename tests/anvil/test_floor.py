@@ -1,8 +1,9 @@
-"""A destination asks for more GMPs than a message names: its sender is told as it is sent."""
+"""A destination asks for more GMPs than a message names: its sender is told before it pays, and while it waits."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command
 
 
-async def test_a_message_over_fewer_gmps_than_the_floor_is_sent_with_a_word_about_it(
+async def test_a_message_over_fewer_gmps_than_the_floor_is_refused_and_explained_from_its_beginning(
     devnet: Devnet,
     chains: dict[int, EvmChain],
     tmp_path: Path,
@@ -30,8 +31,10 @@ async def test_a_message_over_fewer_gmps_than_the_floor_is_sent_with_a_word_abou
     monkeypatch.setenv("WAYBILL_HOME", str(new_home(devnet, tmp_path)))
     waybill = Command(monkeypatch, capsys)
     one = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane", "--json")
-    assert one.code == 0, one.err
-    assert "beta asks for 2 GMPs" in one.err
-    assert "until the message is retried over others, nothing executes it" in one.err
+    assert one.code == 1
+    assert "takes messages of alpha that 2 GMPs have delivered, and 1 of those that are named count" in one.err
+    anyway = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane", "--anyway", "--json")
+    explained = await asyncio.to_thread(waybill, "message", "explain", json.loads(anyway.out)["messageId"], "--json")
+    assert json.loads(explained.out)["reason"].startswith("0 of 2 GMPs have delivered")
     two = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane,axelar", "--json")
-    assert "asks for" not in two.err
+    assert two.code == 0, two.err

@@ -72,3 +72,20 @@ def test_a_chain_that_can_not_be_forked_is_named_with_each_endpoints_reason(
     assert "http://127.0.0.1:1/…: " in message
     assert _NEXT in message
     assert "secret" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("chain_id", "url"), [(SEPOLIA, "{bad}?{number}"), (BASE_SEPOLIA, "http://127.0.0.1:1/{number}")]
+)
+def test_before_the_first_deployment_an_endpoint_that_does_not_do_is_mended_in_the_network_file(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, chain_id: int, url: str
+) -> None:
+    waybill("network", "create", "testnet", *WITHOUT_GAPS)
+    with nodes((SEPOLIA, whole), (chain_id, whole)) as (good, bad):
+        for number in (1, 2, 3):
+            monkeypatch.setenv(f"SEPOLIA_RPC_{number}", f"{good}?{number}")
+            monkeypatch.setenv(f"BASE_SEPOLIA_RPC_{number}", url.format(bad=bad, number=number))
+        ended = waybill("deploy", "--network", "testnet", "--dry-run", "--json")
+    assert ended.code == 1, ended.err
+    assert "correct that chain's rpcUrls in" in ended.error["next"]
+    assert "networks/testnet.json, or the variables it names, and type the same command again" in ended.error["next"]
