@@ -168,7 +168,7 @@ SUITES = (
     ),
     pytest_suite("unit", "Python, without chains or Spark", 900, *BESIDE_EACH_OTHER),
     pytest_suite("simulation", "storms in a simulated world", 360, *BESIDE_EACH_OTHER[:2], "--dist=load"),
-    pytest_suite("anvil", "Python, against real anvil chains", 700, *BESIDE_EACH_OTHER, missing=release.missing),
+    pytest_suite("anvil", "Python, against real anvil chains", 800, *BESIDE_EACH_OTHER, missing=release.missing),
     pytest_suite("spark", "Python, on real Spark sessions", 600, *BESIDE_EACH_OTHER),
     pytest_suite("kafka", "streams out, with a real Apache Kafka", 200, *BESIDE_EACH_OTHER, missing=kafka_missing),
     Suite(
