@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
@@ -76,6 +77,7 @@ def deploy(
     described = NetworkPlan.read(path)
     if described.network != network:
         raise UsageError(f"{path} describes network {described.network!r}, not {network!r}")
+    _warn_of_one_host(described)
     target = workspace.deployments_file
     if decider.safe is not None and cast is not None:
         raise UsageError("--safe and --cast are two ways to sign: give one of them")
@@ -131,6 +133,18 @@ def deploy(
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines)))
+
+
+def _warn_of_one_host(plan: NetworkPlan) -> None:
+    for chain in plan.chains:
+        hosts = {urlsplit(url).netloc for url in chain.endpoints}
+        if "" not in hosts and len(hosts) < (
+            chain.agreement or 1
+        ):  # "": a variable without a value, which is refused anyway
+            progress(
+                f"the rpcUrls of {chain.name} are of {len(hosts)} host, and its agreement is {chain.agreement}: one that lies"
+                " would agree with itself"
+            )
 
 
 def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NoReturn
 
@@ -96,27 +96,32 @@ def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table
     drawn = _Rows(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
     for place, column in enumerate(columns):
-        texts = (column, *(row[place] for row in cells))
-        whole = max(cell_len(line) for text in texts for line in text.split("\n"))
-        longest_id = max((len(found) for text in texts for found in _ID.findall(text)), default=0)
-        least = max(min(whole, _READABLE), longest_id)
-        gap = 2 * drawn.padding[1] if place else 0
-        drawn.whole += whole + gap
-        drawn.least += least + gap
-        drawn.add_column(column, overflow="fold", min_width=least)
+        _add_column(drawn, column, [row[place] for row in cells])
     for row in cells:
         drawn.add_row(*map(escape, row))
     return drawn
 
 
 def facts(pairs: Mapping[str, str]) -> Table:
-    """Names and values, one a line."""
-    drawn = Table.grid(padding=(0, 2))
-    drawn.add_column(no_wrap=True)
-    drawn.add_column(overflow="fold")
-    for name, value in pairs.items():
-        drawn.add_row(f"[bold]{name}[/bold]", escaped(value))
+    """Names and values, one a line. Ids are not broken into lines."""
+    drawn = _Rows(box=None, pad_edge=False, show_header=False)
+    values = [visible(value, keep="\n") for value in pairs.values()]
+    _add_column(drawn, "", list(pairs), style="bold")
+    _add_column(drawn, "", values)
+    for name, value in zip(pairs, values, strict=True):
+        drawn.add_row(name, escape(value))
     return drawn
+
+
+def _add_column(drawn: _Rows, header: str, cells: Sequence[str], style: str = "") -> None:
+    texts = (header, *cells)
+    whole = max(cell_len(line) for text in texts for line in text.split("\n"))
+    longest_id = max((len(found) for text in texts for found in _ID.findall(text)), default=0)
+    least = max(min(whole, _READABLE), longest_id)
+    gap = 2 * drawn.padding[1] if drawn.columns else 0
+    drawn.whole += whole + gap
+    drawn.least += least + gap
+    drawn.add_column(header, overflow="fold", min_width=least, style=style)
 
 
 def escaped(text: str) -> str:

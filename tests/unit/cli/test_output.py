@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from bridge.cli.output import table
+from bridge.cli.output import facts, table
 
 ID = f"0x{'ab' * 32}"
 LONG = "a sentence of quite some words that says what was found and where"
@@ -50,3 +50,15 @@ def test_a_column_of_texts_folds_between_words_though_one_of_them_is_an_id(width
     shown = console.file.getvalue().splitlines()
     assert max(len(line.rstrip()) for line in shown) <= max(width, len("versions  ") + len(ID))
     assert any(ID in line for line in shown)
+
+
+@pytest.mark.parametrize(("width", "terminal"), [(80, False), (80, True), (40, True)])
+def test_names_and_values_break_no_id_and_lose_nothing(width: int, *, terminal: bool) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None, soft_wrap=True)
+    console.print(facts({"message": ID, "received over hyperlane": LONG * 2, "name": "[red]x"}))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert any(line.split() == ["message", ID] for line in shown.splitlines()), shown
+    assert "[red]x" in shown
+    assert set(LONG.split()) <= set(shown.split())
+    assert terminal or len(shown.splitlines()) == 3

@@ -88,4 +88,8 @@ def test_before_the_first_deployment_an_endpoint_that_does_not_do_is_mended_in_t
         ended = waybill("deploy", "--network", "testnet", "--dry-run", "--json")
     assert ended.code == 1, ended.err
     assert "correct that chain's rpcUrls in" in ended.error["next"]
+    assert (
+        "the rpcUrls of sepolia are of 1 host, and its agreement is 2: one that lies would agree with itself"
+        in ended.err
+    )
     assert "networks/testnet.json, or the variables it names, and type the same command again" in ended.error["next"]
