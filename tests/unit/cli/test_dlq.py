@@ -31,8 +31,9 @@ HEADERS = (
 
 
 @pytest.mark.requirement(
-    "SF-54", "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65"
-)
+    "SF-54", "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65",
+    "SF-113",
+)  # fmt: skip
 def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

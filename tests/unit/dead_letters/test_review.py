@@ -188,8 +188,9 @@ def said(record: LogRecord, name: str) -> str:
 async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and_is_made_once() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
-    with pytest.raises(DecisionError, match="only its sender"):
-        await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=STRANGER)
+    for other in (STRANGER, OPERATOR):
+        with pytest.raises(DecisionError, match="only its sender"):
+            await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=other)
     assert dead_letter_queue.chains[ALPHA].sent == []
     record = await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=SENDER)
     (new,) = dead_letter_queue.chains[ALPHA].sent
@@ -353,7 +354,7 @@ async def test_who_has_lost_the_role_records_no_decision_that_was_drafted_before
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OIP-127")
+@pytest.mark.requirement("OIP-127", "OIP-128")
 async def test_nobody_but_the_owner_decides_as_governance() -> None:
     dead_letter_queue = Office()
     event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
@@ -402,6 +403,11 @@ async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decid
     await dead_letter_queue.review.decide(letter_id, Decision.REQUEUE, "worth another try")
     assert dead_letter_service.dead_letter_queue.is_let_through(letter_id)
     assert [one.state for one in store.jobs.due(RetryJob, dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
+    (job,) = store.jobs.of_message(RetryJob, dead_letter_queue.original.id)
+    store.jobs.save(job.start(frozenset()).ended(RetryState.SENT, "sent", 70), fence=job.fence)
+    await dead_letter_queue.review.decide(letter_id, Decision.REQUEUE, "said twice")
+    (job,) = store.jobs.of_message(RetryJob, dead_letter_queue.original.id)
+    assert job.state is RetryState.SENT, "what was sent is not opened again"
     await dead_letter_queue.review.decide(letter_id, Decision.RETRY, "or a new one", sender=SENDER)
     assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id]
     await dead_letter_queue.review.decide(letter_id, Decision.ABANDON, "enough")

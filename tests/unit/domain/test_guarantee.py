@@ -29,7 +29,7 @@ from bridge.domain.guarantee import (
 )
 from bridge.domain.invariants import LOCKING, Reliability, longest_wait, reliable
 from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Dispatch
+from bridge.domain.ports import Call, Dispatch
 from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
@@ -168,6 +168,20 @@ def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
         reliable(Reliability(ttls=ttls, dedup_window=609))
 
 
+@pytest.mark.requirement("OIP-53", "OIP-54")
+@pytest.mark.parametrize(("changed", "least"), [({}, 610), ({"max_clock_skew": 50}, 700)])
+def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
+    changed: dict[str, Any], least: int
+) -> None:
+    ttls = {kind.name.lower(): min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {"plain": 0}
+    reliability = {"ttls": ttls, **changed}
+    Settings.load(retention=least, reliability=reliability)
+    with pytest.raises(SettingsError, match=f"dedup window is {least - 1} s, and must be at least {least} s"):
+        Settings.load(retention=least - 1, reliability=reliability)
+    with pytest.raises(SettingsError, match=f"dedup window is {least} s, and must be at least {least + 100} s"):
+        Settings.load(retention=least, reliability={**reliability, "ttls": {**ttls, "governance_execute": 700}})
+
+
 @pytest.mark.requirement("OIP-51", "X-3")
 def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
     reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
@@ -248,7 +262,16 @@ class Hanging(SimulatedAdapter):
         raise AssertionError
 
 
+class Undelivered(SimulatedAdapter):
+    """Has its proof, and never says what to send with it."""
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        await asyncio.sleep(10**6)
+        raise AssertionError
+
+
 @pytest.mark.requirement("OIP-29", "OIP-31", "OIP-32", "OIP-144", "OIP-150")
+@pytest.mark.parametrize(("phase", "adapter"), [("attest", Hanging), ("deliver", Undelivered)])
 @pytest.mark.parametrize(
     ("kind", "changed", "codes"),
     [
@@ -263,16 +286,17 @@ class Hanging(SimulatedAdapter):
 )
 @in_virtual_time
 async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_effort(
-    kind: Kind, changed: Atomicity | None, codes: set[str]
+    kind: Kind, changed: Atomicity | None, codes: set[str], phase: str, adapter: type[SimulatedAdapter]
 ) -> None:
     world, store = World(), MemoryStore()
     world.start()
     settings = Settings.load(
-        phase_timeouts={"attest": 7.0, "deliver": 60.0}, atomicity={kind.name.lower(): changed} if changed else {}
+        phase_timeouts={"attest": 60.0, "deliver": 60.0} | {phase: 7.0},
+        atomicity={kind.name.lower(): changed} if changed else {},
     )
     bridge = SimulatedRelayer(world, store, relaying=settings.relay())
     for deliveries in bridge.relayer.deliveries.values():
-        deliveries._adapters = {gmp: Hanging(gmp, world.chains) for gmp in GMPS}
+        deliveries._adapters = {gmp: adapter(gmp, world.chains) for gmp in GMPS}
     async with running(bridge):
         sent = world.send(ALPHA, BETA, kind=kind)
         await asyncio.sleep(40)
@@ -280,7 +304,7 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
         history = store.outbox.failures(entry.event_id)
     assert {one.failure.code for one in history} == codes
     assert (len(history) > 1) is bool(codes), "and is tried again"
-    assert all("phase attest did not end within 7 s" in one.failure.message for one in history)
+    assert all(f"phase {phase} did not end within 7 s" in one.failure.message for one in history)
     promised = settings.guarantee(sent.message).atomicity
     assert promised is (changed or (Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT))
     await world.stop()
@@ -326,7 +350,7 @@ def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() 
         Settings.load(atomicity={"query": "HALF"})
 
 
-@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25")
+@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25", "SF-6")
 def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
     sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=120)
     settings = Settings.load(

@@ -20,6 +20,7 @@ from bridge.domain.retry_policy import (
     validated,
 )
 from bridge.protocol.message import Kind
+from bridge.settings import Settings
 
 TABLE = [
     (Kind.REGULATORY_ACTION_CRITICAL, None, 0.5, 5, False),
@@ -80,6 +81,7 @@ def test_each_kind_has_the_row_of_the_document(
     dead_letter: bool,
 ) -> None:
     assert DEFAULT_POLICIES[kind] == RetryPolicy(retries, base, cap, dead_letter)
+    assert Settings.load().retry_policies()[kind] == DEFAULT_POLICIES[kind], "what a relayer takes"
 
 
 @pytest.mark.requirement("OIP-74", "OIP-75")

@@ -62,7 +62,7 @@ async def started(bridge: SimulatedRelayer) -> asyncio.Task[None]:
     return task
 
 
-@pytest.mark.requirement("SF-19", "SF-20", "SF-21", "SF-22", "SF-23", "SF-27", "SF-32")
+@pytest.mark.requirement("SF-19", "SF-20", "SF-21", "SF-22", "SF-23", "SF-27", "SF-32", "SF-34")
 @pytest.mark.parametrize(
     ("strategy", "interval", "expected"),
     [
@@ -277,6 +277,7 @@ def test_every_strategy_says_what_it_promises_and_at_what_price(
     assert set(GUARANTEES) == set(CommitStrategy)
     assert GUARANTEES[strategy].startswith(f"{promise}: ")
     assert GUARANTEES[strategy].endswith(price)
+    assert "exactly" not in GUARANTEES[strategy]
 
 
 @pytest.mark.requirement("SF-104", "SF-105")

@@ -303,7 +303,7 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-60", "OBX-61", "OBX-62")
+@pytest.mark.requirement("OBX-7", "OBX-60", "OBX-61", "OBX-62")
 @in_virtual_time
 async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
     world, store = World(), MemoryStore()

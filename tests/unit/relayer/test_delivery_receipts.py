@@ -59,7 +59,7 @@ async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
 
 
 @pytest.mark.finding("R4")
-@pytest.mark.requirement("OBX-60", "OBX-47")
+@pytest.mark.requirement("OBX-7", "OBX-60", "OBX-47")
 @in_virtual_time
 async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_tried(
     monkeypatch: pytest.MonkeyPatch,

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
+import structlog
 
 from bridge.dead_letters.decisions import Maker, decision_document, record_decision, signed
 from bridge.dead_letters.signing import KeySealer
@@ -216,7 +217,7 @@ async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> N
     await case.world.stop()
 
 
-@pytest.mark.requirement("SF-72", "SF-84")
+@pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84")
 @in_virtual_time
 async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -> None:
     dead_letters = FailingLog(10**6)
@@ -231,7 +232,12 @@ async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -
             seconds=30,
         )
         dead_letters.failures = 10**6
-        await until(lambda: case.store.lanes.state(Lane(ALPHA, BETA)) is LaneState.HALTED)
+        with structlog.testing.capture_logs() as logs:
+            await until(lambda: case.store.lanes.state(Lane(ALPHA, BETA)) is LaneState.HALTED)
+        critical = next(one for one in logs if one["log_level"] == "critical")
+        assert critical["dead_letter_error"] == "read-only file system"
+        assert "wei" in critical["delivery_error"], "the budget's refusal"
+        assert critical["message"] == f"0x{request.message_id.hex()}"
         assert case.is_in(request, RetryState.OPEN)
         dead_letters.failures = 0
         await until(lambda: case.is_in(request, RetryState.DEAD), seconds=700)

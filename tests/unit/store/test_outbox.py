@@ -142,6 +142,18 @@ def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     ]
 
 
+@pytest.mark.requirement("OBX-70")
+def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_history(store: Store) -> None:
+    (first,) = claim(store)
+    for number in range(1, 21):
+        entry = current(store, first)
+        assert store.outbox.finish([Retry(entry.claim_held, failure(), 100 - number)], NOW) == set()
+        kept = current(store, first)
+        assert (kept.state, kept.failed_tries, kept.dispatch) == (OutboxState.PENDING, number, first.dispatch)
+        assert claim(store) == [current(store, first)], "it is due the longest"
+    assert [one.number for one in store.outbox.failures(first.event_id)] == list(range(1, 21))
+
+
 def test_many_claims_end_in_one_transaction(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     lost = store.outbox.finish(
