@@ -58,8 +58,7 @@ abstract contract SendingActions is Witness {
         uint8 r = entry.created ? entry.source : uint8(callerSeed % ROUTERS);
         Retry memory request = Retry(messageId, entry.message, 1, gmpsOf(set), accountBy(callerSeed));
         address sender = address(uint160(uint256(entry.message.sender)));
-        // Mostly the sender itself: strangers are refused, and nothing else would be tried.
-        address caller = callerSeed % 4 == 0 ? accountBy(callerSeed / 5) : sender;
+        address caller = callerFor(entry.message.sender, callerSeed);
         onRouter(r);
         vm.prank(caller);
         try routers[r].retryRoute{value: caller.balance < 1 ether ? 0 : feesOf(request.gmps)}(request) {
@@ -99,7 +98,7 @@ abstract contract SendingActions is Witness {
         Record memory entry = records[messageId];
         uint8 r = entry.source;
         address sender = address(uint160(uint256(entry.message.sender)));
-        address caller = callerSeed % 4 == 0 ? accountBy(callerSeed / 5) : sender;
+        address caller = callerFor(entry.message.sender, callerSeed);
         GmpFee[] memory gmps = gmpsOf(set);
         onRouter(r);
         vm.prank(caller);
@@ -166,6 +165,13 @@ abstract contract SendingActions is Witness {
 
     function accountBy(uint256 seed) internal view returns (address) {
         return address(accounts[seed % ACCOUNTS]);
+    }
+
+    /// @dev Mostly the sender itself: strangers are refused, and nothing else would be tried. A router sends its reports and
+    ///      calls no router, so it pays for nothing with the ether that was forced on it.
+    function callerFor(bytes32 sender, uint256 seed) internal view returns (address) {
+        bool isAnother = seed % 4 == 0 || indexOf(sender) != ROUTERS;
+        return isAnother ? accountBy(seed / 5) : address(uint160(uint256(sender)));
     }
 
     /// @dev The first two recipients live on alpha, the others on beta.
