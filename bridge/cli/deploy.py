@@ -142,7 +142,7 @@ def _warn_of_one_host(plan: NetworkPlan) -> None:
             chain.agreement or 1
         ):  # "": a variable without a value, which is refused anyway
             progress(
-                f"the rpcUrls of {chain.name} are of {len(hosts)} host, and its agreement is {chain.agreement}: one that lies"
+                f"the rpcUrls of {chain.name} name {len(hosts)} of the {chain.agreement} hosts that have to agree: one that lies"
                 " would agree with itself"
             )
 

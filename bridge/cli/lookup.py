@@ -244,7 +244,8 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
     progress = await router.progress(message.id)
     trial = await router.try_execution(message)
     needed = len(progress.receipts) + trial.missing if trial.missing is not None else None
-    if needed is not None and not progress.ended and message.kind < Kind.CANCELLATION:
+    is_below = len(progress.receipts) < message.quorum and not progress.ended
+    if needed is not None and is_below and message.kind < Kind.CANCELLATION:
         # The router looks at what the recipient demands once the message's own quorum is reached, and not before.
         demanded = await router.demand(from_bytes32(message.recipient), message.source_chain)
         needed = max(needed, demanded.quorum)

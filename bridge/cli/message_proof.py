@@ -1,4 +1,4 @@
-"""`waybill message prove | verify-proof`: what happened to a message, for somebody who trusts block hashes alone."""
+"""`waybill message prove | verify-proof`: what happened to a message, checked against block hashes."""
 
 from __future__ import annotations
 

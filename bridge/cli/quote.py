@@ -63,7 +63,7 @@ def quote(
 
     Counts messages that the index has, and only those that were sent over all GMPs of a choice at once.
 
-    Example: waybill quote --from alpha --to beta --within 5m --confidence 99.9 --max-corrupt 1
+    Example: waybill quote --from alpha --to beta --within 5m --confidence 95
     """
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
@@ -115,9 +115,8 @@ def quote(
             next_step="ask for less: a longer --within or a lower --confidence; or send more over several GMPs at once",
         )
     names = ",".join(gmp.label for gmp in map(Gmp, cheapest.gmps))
-    named = "" if network == DEVNET else f" --network {network}"
     progress(
-        f"next: waybill send --from {origin.name} --to {target.name} --payload … --gmps {names} --quorum {cheapest.quorum}{named}"
+        f"next: waybill send --from {origin.name} --to {target.name} --payload … --gmps {names} --quorum {cheapest.quorum}"
     )
 
 
@@ -178,7 +177,7 @@ def _why_none(compared: list[Choice], needed: int, within: str, confidence: floa
     if most < needed:
         return (
             f"too little is known: messages of {needed} hours over the same GMPs would have to arrive within {within}, and the most"
-            f" that any choice has is worth {most} hours"
+            f" that any choice has is worth {most} of them"
         )
     return f"no choice is shown to bring {confidence:g} % of messages to their quorum within {within}"
 

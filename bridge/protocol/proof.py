@@ -299,7 +299,7 @@ def prove_logs(
     for place, receipt in enumerate(receipts):
         found = [log for log, one in enumerate(receipt["logs"]) if chosen(one)]
         if found:
-            nodes = tuple(rlp.encode(node) for node in trie.get_proof(rlp.encode(place)))  # type: ignore[no-untyped-call]
+            nodes = tuple(rlp.encode(node) for node in trie.get_proof(rlp.encode(place)))  # type: ignore[no-untyped-call]  # the package types only some of it
             proofs += [
                 LogProof(chain_id=chain_id, header=header, transaction=place, log=log, nodes=nodes) for log in found
             ]

@@ -89,7 +89,7 @@ def test_before_the_first_deployment_an_endpoint_that_does_not_do_is_mended_in_t
     assert ended.code == 1, ended.err
     assert "correct that chain's rpcUrls in" in ended.error["next"]
     assert (
-        "the rpcUrls of sepolia are of 1 host, and its agreement is 2: one that lies would agree with itself"
+        "the rpcUrls of sepolia name 1 of the 2 hosts that have to agree: one that lies would agree with itself"
         in ended.err
     )
     assert "networks/testnet.json, or the variables it names, and type the same command again" in ended.error["next"]
