@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
 
 import typer
 
@@ -22,6 +21,7 @@ from bridge.deploy.plan import NetworkPlan, adapter_numbers
 from bridge.domain.ports import TransientError
 from bridge.queries.replacements import replacement_values
 from bridge.rpc.answers import RpcError
+from bridge.service.connections import independent
 
 T = TypeVar("T")
 
@@ -137,13 +137,12 @@ def deploy(
 
 def _warn_of_one_host(plan: NetworkPlan) -> None:
     for chain in plan.chains:
-        hosts = {urlsplit(url).netloc for url in chain.endpoints}
-        if "" not in hosts and len(hosts) < (
-            chain.agreement or 1
-        ):  # "": a variable without a value, which is refused anyway
+        count, agreement = independent(chain.endpoints), chain.agreement or 1
+        is_whole = all("${" not in url for url in chain.endpoints)  # else the deployment is refused anyway
+        if is_whole and count < agreement:
             progress(
-                f"the rpcUrls of {chain.name} name {len(hosts)} of the {chain.agreement} hosts that have to agree: one that lies"
-                " would agree with itself"
+                f"{agreement} independent endpoints of {chain.name} have to agree, and {count} are named: one that lies would"
+                " agree with itself"
             )
 
 

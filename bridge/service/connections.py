@@ -49,6 +49,13 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
     return {chain_id: head for chain_id, head in zip(chains, heads, strict=True) if head is not None}
 
 
+def independent(urls: Collection[str]) -> int:
+    """How many of these endpoints can't be one liar: those of one host are one, but each on this machine is one."""
+    hosts = [urlsplit(url).hostname for url in urls]
+    here = [host for host in hosts if host in _THIS_MACHINE]
+    return len(here) + len(set(hosts) - _THIS_MACHINE)
+
+
 def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple[str, ...]]:
     """The tripwire's own endpoints, by the chain's id.
 
@@ -58,9 +65,7 @@ def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple
     table, found, problems = settings.tripwire, dict[int, tuple[str, ...]](), list[str]()
     for deployed in deployment.chains:
         urls = table.endpoints.get(deployed.name) or (deployed.rpc_urls if table.agreement == 1 else ())
-        hosts = [urlsplit(url).hostname for url in urls]
-        independent = {host for host in hosts if host not in _THIS_MACHINE}
-        count = len(independent) + sum(host in _THIS_MACHINE for host in hosts)
+        count = independent(urls)
         if count < table.agreement:
             problems.append(
                 f"tripwire.endpoints.{deployed.name}: {table.agreement} independent endpoints have to agree, and {count} are"
