@@ -144,7 +144,7 @@ class Actions:
         if action is None:
             return  # a reorg took it away
         self._tell(action)
-        self._advance(action)  # what its coordinator takes does not wait for participants
+        self._advance(action, self._clock.now())  # what its coordinator takes does not wait for participants
         for branch in action.branches:
             name = f"{_name(coordinator, number)}/{branch.number}"
             self._start(name, partial(self._hear, coordinator, action, branch))
@@ -153,9 +153,10 @@ class Actions:
         """Asks one participant, and does what its answer asks for. None waits for another whose chain is down."""
         agreed = self._agreed.setdefault((coordinator, action.number), set())
         agreed.discard(branch.number)  # what is asked now may contradict what was read before
+        asked_at = self._clock.now()
         part = await self._reader.with_participants(replace(action, branches=(branch,)))
         await self._judge(part)
-        self._advance(part)
+        self._advance(part, asked_at)
         if part.agrees:
             self._letters.close_action(part, {"by": part.name, "state": part.state.name})
             if not self._owes_report(part):
@@ -169,15 +170,19 @@ class Actions:
         untold = (branch.chain for branch in action.branches if branch.can_settle or branch in action.unreported)
         return self._settings.advance and any(chain in self._senders for chain in untold)
 
-    def _advance(self, action: Action) -> None:
-        """Starts what anyone may call, if this relayer pays for that."""
+    def _advance(self, action: Action, asked_at: float) -> None:
+        """Starts what anyone may call, if this relayer pays for that.
+
+        Args:
+            asked_at: Unix seconds, before the action was read. What arrives while an answer travels is not late.
+        """
         for step in due_steps(action) if self._settings.advance else ():
             if step.chain in self._senders:
                 self._start(f"{ACTION_KEYS}{action.name}/{step.name}", partial(self._take, action, step))
         for branch in action.unreported if self._settings.advance else ():
             if branch.chain in self._senders:
                 self._start(f"{ACTION_KEYS}{action.name}/report/{branch.number}", partial(self._report, action, branch))
-        for branch, message_id in action.overdue(self._clock.now()) if self._settings.advance else ():
+        for branch, message_id in action.overdue(asked_at) if self._settings.advance else ():
             name = f"{ACTION_KEYS}{action.name}/retry/{branch.number}/{action.phase.name}/{branch.retries}"
             self._start(name, partial(self._again, action, branch, message_id))
 

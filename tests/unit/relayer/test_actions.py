@@ -26,15 +26,28 @@ SENT = branch(0, 2, BranchState.NONE)
 HERE, AWAY = Coordinator(1, "0x" + "c0" * 20), Coordinator(2, "0x" + "c0" * 20)
 
 
+class Clock:
+    """Stands still until a read takes its time."""
+
+    def __init__(self, at: float = LATE) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"nothing waits here, and was to for {seconds} s")
+
+
 class ReadFromChains(ActionReader):
     """One action that waits for votes. Its participant's record is known once it was asked for, as on chains.
 
     If it has another participant, that one's chain never answers.
     """
 
-    def __init__(self, asked: Branch, silent: Sequence[Branch]) -> None:
+    def __init__(self, asked: Branch, silent: Sequence[Branch], clock: Clock, takes: float) -> None:
         super().__init__(deployment(), {}, [AWAY, HERE])
-        self._asked = asked
+        self._asked, self._clock, self._takes = asked, clock, takes
         self._unread = action(SENT, *silent, state=ActionState.PREPARING, decision=Decision.NONE)
 
     async def count(self, coordinator: Coordinator) -> int:
@@ -48,17 +61,8 @@ class ReadFromChains(ActionReader):
     async def with_participants(self, action: Action, patience: float = 1.0) -> Action:
         if action.branches != (SENT,):
             await asyncio.Event().wait()
+        self._clock.at += self._takes
         return replace(action, branches=(self._asked,))
-
-
-class Clock:
-    """Stands still."""
-
-    def now(self) -> float:
-        return LATE
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"nothing waits here, and was to for {seconds} s")
 
 
 async def retries_of(asked: Branch) -> list[bytes]:
@@ -69,8 +73,13 @@ async def retries_of(asked: Branch) -> list[bytes]:
     return sent_again
 
 
-def follower(asked: Branch, *silent: Branch) -> tuple[Actions, list[bytes]]:
-    """Who follows the action, and the messages that it sends again."""
+def follower(asked: Branch, *silent: Branch, at: float = LATE, takes: float = 0) -> tuple[Actions, list[bytes]]:
+    """Who follows the action, and the messages that it sends again.
+
+    Args:
+        at: when it is first looked at, in Unix seconds.
+        takes: seconds until a participant's chain answers.
+    """
     sent_again: list[bytes] = []
 
     async def retry(message_id: bytes) -> Retried:
@@ -84,11 +93,11 @@ def follower(asked: Branch, *silent: Branch) -> tuple[Actions, list[bytes]]:
     async def report_call(_message: Message) -> Call:
         raise AssertionError("there is nothing to report")
 
-    store = MemoryStore()
+    store, clock = MemoryStore(), Clock(at)
     unused: Any = None
     queue: DeadLetterQueue = unused
     followed = Actions(
-        ReadFromChains(asked, silent),
+        ReadFromChains(asked, silent, clock, takes),
         deployment=deployment(),
         chains={},
         observations=store.observations,
@@ -97,7 +106,7 @@ def follower(asked: Branch, *silent: Branch) -> tuple[Actions, list[bytes]]:
         retry=retry,
         report_call=report_call,
         dead_letters=queue,
-        clock=Clock(),
+        clock=clock,
         settings=ActionSettings(advance=True),
     )
     return followed, sent_again
@@ -119,6 +128,17 @@ async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_t
 )
 async def test_a_phase_that_has_not_arrived_is_sent_again_once_even_if_its_chain_is_down(asked: Branch) -> None:
     assert await retries_of(asked) == [SENT.prepare_id]
+
+
+async def test_a_record_that_was_asked_for_in_time_is_not_late_because_its_answer_took_long() -> None:
+    """It may say that nothing has arrived, and the message arrive while the answer travels."""
+    followed, sent_again = follower(replace(SENT, participation=participation(BranchState.NONE)), at=LATE - 2, takes=5)
+    await followed.look(HERE)
+    await followed.settled()
+    assert sent_again == []
+    await followed.look(HERE)
+    await followed.settled()
+    assert sent_again == [SENT.prepare_id]
 
 
 @pytest.mark.requirement("OIP-144")
