@@ -174,15 +174,18 @@ class Actions:
         """Starts what anyone may call, if this relayer pays for that.
 
         Args:
-            asked_at: Unix seconds, before the action was read. What arrives while an answer travels is not late.
+            action: as it was read.
+            asked_at: Unix seconds, before it was read. What arrives while a chain answers is not late.
         """
-        for step in due_steps(action) if self._settings.advance else ():
+        if not self._settings.advance:
+            return
+        for step in due_steps(action):
             if step.chain in self._senders:
                 self._start(f"{ACTION_KEYS}{action.name}/{step.name}", partial(self._take, action, step))
-        for branch in action.unreported if self._settings.advance else ():
+        for branch in action.unreported:
             if branch.chain in self._senders:
                 self._start(f"{ACTION_KEYS}{action.name}/report/{branch.number}", partial(self._report, action, branch))
-        for branch, message_id in action.overdue(asked_at) if self._settings.advance else ():
+        for branch, message_id in action.overdue(asked_at):
             name = f"{ACTION_KEYS}{action.name}/retry/{branch.number}/{action.phase.name}/{branch.retries}"
             self._start(name, partial(self._again, action, branch, message_id))
 

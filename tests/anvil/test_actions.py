@@ -308,7 +308,7 @@ async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: Worl
             advanced = await asyncio.to_thread(world.waybill, "action", "advance", f"0x{action_id.hex()}")
             assert "participant 1 was not read, so what it could do is unknown: gamma does not answer" in advanced.err
             prepare_id = (await world.here(action_id)).branches[0].prepare_id
-            sent = len(bridge.store.observations.attempts(prepare_id))  # with a retry that was under way before it arrived
+            sent = len(bridge.store.observations.attempts(prepare_id))  # one may have been under way
             await until(lambda: is_aborting(world, action_id))
             assert len(bridge.store.observations.attempts(prepare_id)) == sent, "what has arrived is not sent again"
         async with blocks(world.devnet):
