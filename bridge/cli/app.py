@@ -12,7 +12,9 @@ from importlib.metadata import version
 from typing import Annotated, Any, Final, Never
 
 import typer
+from rich.markup import escape
 
+from bridge.cli.extras import extra_of
 from bridge.cli.logs import configure_logging
 from bridge.cli.next_commands import remember_network
 
@@ -64,7 +66,10 @@ class _Commands(typer.core.TyperGroup):
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        module = import_module(f"bridge.cli.{name}")
+        try:
+            module = import_module(f"bridge.cli.{name}")
+        except ModuleNotFoundError as error:
+            return _missing(cmd_name, error)
         if group := getattr(module, "app", None):
             command: Any = typer.main.get_group(group)
         else:
@@ -73,6 +78,24 @@ class _Commands(typer.core.TyperGroup):
             command = typer.main.get_command(single)
         command.name = cmd_name
         return command
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> Any:
+    """A command that this installation leaves out: the help of all commands lists it, and to type it fails with `error`."""
+    extra = extra_of(error)
+    if extra is None:
+        raise error
+
+    def fail() -> Never:
+        raise error
+
+    return typer.core.TyperCommand(
+        name,
+        callback=fail,
+        help=escape(f"Not installed: pip install 'waybill[{extra}]'"),
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 app = typer.Typer(

@@ -39,7 +39,7 @@ def explained() -> Iterator[None]:
     except ModuleNotFoundError as error:
         first = _first(error)
         if isinstance(first, ModuleNotFoundError):
-            extra = _extra_of(first)
+            extra = extra_of(first)
             if extra is None:
                 raise
             _end(
@@ -56,7 +56,8 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _extra_of(error: ModuleNotFoundError) -> str | None:
+def extra_of(error: ModuleNotFoundError) -> str | None:
+    """The extra that brings the module that is missing, or None where none does."""
     module = (error.name or "").partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
 

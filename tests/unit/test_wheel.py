@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -175,6 +176,17 @@ def test_a_command_that_lacks_packages_names_the_extra(wheel: Path, tmp_path: Pa
     assert "which a small installation leaves out" in done.stderr
     assert f"next  pip install 'waybill[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_help_of_a_small_installation_lists_every_command(wheel: Path, tmp_path: Path) -> None:
+    done = run(wheel, tmp_path, typed("--help"))
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert "Send a message over one or more GMPs." in shown
+    for name in ("relayer", "dlq", "store"):
+        assert re.search(rf"{name} Not installed: pip install 'waybill\[relayer\]'", shown), shown
+    done = run(wheel, tmp_path, typed("relayer run --help"))
+    assert (done.returncode, "next  pip install 'waybill[relayer]'" in done.stderr) == (1, True), done.stderr
 
 
 @pytest.mark.finding("N6")
