@@ -395,8 +395,7 @@ class _Stage:
             if transactions > _MOST_TRANSACTIONS:
                 raise DevnetError(f"{gmp.label}'s contracts take its deliveries and the router gets none")
         self.stood_in[gmp.label] = stand_in.how
-        if transactions:
-            self.steps.append(Step(there.name, name, gas, transactions))
+        self.steps.append(Step(there.name, name, gas, transactions))  # none where what stands in brings it itself
 
     async def _dispatch(self, adapter: BaseAdapter, sent: Sent) -> Dispatch:
         source = sent.message.source_chain
