@@ -191,13 +191,12 @@ class Sender:
 
     async def _with_gas(self, call: Call) -> Call:
         settings = self._account.settings
-        gas = call.gas
-        if gas is None:
-            gas = int(await self._account.chain.estimate_gas(call, self.address) * settings.gas_margin)
-        if gas > settings.max_gas:
-            why = f"its transaction needs {gas} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
+        needed = call.gas or await self._account.chain.estimate_gas(call, self.address)
+        if needed > settings.max_gas:
+            why = f"its transaction needs {needed} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
             raise SpendHeldError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
-        return replace(call, gas=gas)
+        # The margin takes what room there is: without it, what just fits would wait for ever.
+        return replace(call, gas=call.gas or min(int(needed * settings.gas_margin), settings.max_gas))
 
     def _start_worker(self) -> None:
         if self._worker is None or self._worker.done():

@@ -307,6 +307,12 @@ async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused(
     async with account.looked_after(sender):
         await sender.send("p", call(gas=None))
     assert account.slots[0].call == call(gas=75_000)
+    just = account.sender(settings=replace(SETTINGS, gas_margin=1.5, max_gas=60_000))
+    async with account.looked_after(just):
+        await just.send("r", call(gas=None))
+    assert account.slots[1].call == call(gas=60_000), "the margin gives way: what just fits is sent"
+    with pytest.raises(SpendHeldError, match="needs 50000 gas, and max_gas is 49999"):
+        await account.sender(settings=replace(SETTINGS, max_gas=49_999)).send("s", call(gas=None))
     with pytest.raises(SpendHeldError, match="needs 60000 gas, and max_gas is 50000"):
         await account.sender(settings=replace(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
 
