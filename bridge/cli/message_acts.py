@@ -105,6 +105,13 @@ async def _owed(vault: VaultClient, found: Found, named: tuple[Gmp, ...] | None,
             "the relayer whose store is here waits for no payment for it",
             next_step=f"waybill message top-up 0x{message.id.hex()} --gmp NAME pays what a delivery costs",
         )
+    if strange := set(named or ()) - {Gmp(one.gmp) for one in found.explanation.gmps}:
+        took = ", ".join(Gmp(one.gmp).label for one in found.explanation.gmps)
+        raise CliError(
+            f"{', '.join(sorted(gmp.label for gmp in strange))} never took the message, so a payment would buy nothing; it went"
+            f" over {took or 'no GMP yet'}",
+            next_step=f"waybill message retry 0x{message.id.hex()} --gmps NAME sends it over another GMP",
+        )
     owed = {}
     for gmp in named or unpaid:
         missing = unpaid.get(gmp)

@@ -53,6 +53,8 @@ async def test_what_is_paid_for_is_delivered_and_the_rest_waits_for_a_top_up(
         assert "is missing" in str(value["reason"])
         assert not (await client.progress(unpaid.message)).executed
 
+        strange = await asyncio.to_thread(waybill, "message", "top-up", names[1], "--gmp", "axelar", "--json", **PUBLIC)
+        assert (strange.code, "axelar never took the message" in strange.err) == (1, True), strange
         topped = await asyncio.to_thread(waybill.json, "message", "top-up", names[1], "--key", DAPP_KEY, **PUBLIC)
         assert [one["gmp"] for one in topped["paid"]] == ["hyperlane"]
         _mine(devnet)
