@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from textwrap import indent
+from typing import Annotated, Any, Final
 
 import typer
 from pydantic import BaseModel, SecretStr
 
 from bridge.cli import options
-from bridge.cli.output import progress, result, table
+from bridge.cli.output import CliError, UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.rpc.policy import without_secrets
-from bridge.service.keys import require_keys
-from bridge.settings import Settings, SettingsError, check_chains
+from bridge.service.startup_checks import check_tripwire
+from bridge.settings import Settings, SettingsError
 from bridge.settings.sources import unknown_variables
 
 app = typer.Typer(help="See and check the relayer's settings.", no_args_is_help=True)
@@ -42,6 +45,8 @@ _OTHER_VARIABLES: Final = frozenset(
     )
 )
 
+_CORRECT: Final = "correct each where it is set: `waybill config show` says what sets a value"
+
 
 @app.command()
 def show(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
@@ -65,36 +70,60 @@ def show(*, network: options.Network = DEVNET, config: options.Config = None, as
     result(rows, as_json=as_json, render=lambda console: console.print(drawn))
 
 
-@app.command()
-def check(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
-    """Check the settings without starting anything; everything that is wrong is listed at once.
+class Process(StrEnum):
+    """What starts with the settings."""
 
-    Example: waybill config check --config waybill.toml
+    RELAYER = "relayer"
+    TRIPWIRE = "tripwire"
+
+
+@app.command()
+def check(
+    process: Annotated[
+        Process | None,
+        typer.Argument(
+            help="Check for this one alone; else for the relayer, and for the tripwire if [tripwire] sets anything.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check what `relayer run` and `tripwire run` check before they connect to anything: settings, network, keys, endpoints.
+
+    Everything that is wrong is listed at once. `waybill doctor` asks the chains besides.
+
+    Example: waybill config check relayer --config waybill.toml
     """
     workspace = Workspace.of(network, config)
-    settings = workspace.settings()
-    if deployed := workspace.deployments_file.exists():
-        _check_network(settings, workspace.deployment())
-    else:
-        progress(f"warning: no {workspace.deployments_file}, so names of chains and keys are not checked")
-    unread = unknown_variables(Settings, _OTHER_VARIABLES)
-    for name in unread:
+    for name in (unread := unknown_variables(Settings, _OTHER_VARIABLES)):
         progress(f"warning: nothing reads {name}; is it misspelt?")
-    file = workspace.settings_file
-    value = {"valid": True, "file": str(file) if file else None, "unread": unread, "networkChecked": deployed}
-    source = f"with {file}" if file else f"no {workspace.root / 'waybill.toml'}: defaults and environment"
-    result(value, as_json=as_json, render=lambda console: console.print(f"the settings can be used ({source})"))
-
-
-def _check_network(settings: Settings, deployment: Deployment) -> None:
+    try:
+        settings = workspace.settings()
+        deployment = workspace.deployment()
+    except (SettingsError, DeploymentError) as error:
+        raise UsageError(str(error), next_step=_CORRECT) from error
+    starting: dict[Process, Callable[[], object]] = {
+        Process.RELAYER: partial(workspace.check_relayer, settings),
+        Process.TRIPWIRE: partial(check_tripwire, settings, deployment, is_dry_run=False),
+    }
+    is_watching = "tripwire" in settings.model_fields_set
+    checked = [process] if process else [Process.RELAYER, *([Process.TRIPWIRE] if is_watching else [])]
     problems = []
-    for find in (check_chains, require_keys):
+    for one in checked:
         try:
-            find(settings, deployment)
-        except SettingsError as error:
-            problems.append(str(error))
+            starting[one]()
+        except (SettingsError, CliError) as error:
+            problems.append(f"{one} run would not start:\n{indent(str(error), '  ')}")
     if problems:
-        raise SettingsError("\n".join(problems))
+        raise UsageError("\n".join(problems), next_step=_CORRECT)
+    file = workspace.settings_file
+    value = {"valid": True, "file": str(file) if file else None, "unread": unread, "checked": checked}
+    source = f"with {file}" if file else f"no {workspace.root / 'waybill.toml'}: defaults and environment"
+    drawn = f"{' and '.join(checked)} can start on network {network} ({source})"
+    result(value, as_json=as_json, render=lambda console: console.print(drawn, markup=False))
 
 
 def _shown(value: Any) -> Any:

@@ -13,7 +13,6 @@ import typer
 from bridge.cli import options
 from bridge.cli.logs import configure_logging
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.settings import check_chains
 
 if TYPE_CHECKING:
     from bridge.protocol.deployment import Deployment
@@ -50,7 +49,6 @@ def run(
 
     workspace = Workspace.of(network, config)
     settings, deployment = workspace.settings(), workspace.deployment()
-    check_chains(settings, deployment)
     configure_logging(as_json=as_json)
     workspace.state.mkdir(parents=True, exist_ok=True)
 

@@ -197,6 +197,19 @@ class Workspace:
         self.state.mkdir(parents=True, exist_ok=True)
         return settings
 
+    def check_relayer(self, settings: Settings) -> None:
+        """Makes sure that `waybill relayer run` can start with those settings; see `check_relayer`. Connects to nothing.
+
+        Raises:
+            CliError: the network is not deployed, or the store in a file that the settings name is not there.
+            SettingsError: they lack something.
+        """
+        from bridge.service.startup_checks import check_relayer
+
+        check_relayer(settings, self.deployment(), has_attesters=self.network == DEVNET)
+        if settings.store.startswith("sqlite:"):
+            _ = self.store
+
     @asynccontextmanager
     async def open_relayer(self, settings: Settings, index: IndexSource | None = None) -> AsyncIterator[RelayerService]:
         """A relayer of the network; see `open_relayer`. A devnet brings the attesters of its GMPs itself."""

@@ -34,6 +34,7 @@ from bridge.rpc.policy import (
     Steps,
     Verdict,
     Wait,
+    require_endpoints,
     verdict_on,
     votes_of,
     without_secrets,
@@ -194,6 +195,7 @@ class Endpoints:
             WrongChainError: one that answers is another chain.
             TransientRpcError: none answers, or there are fewer than have to agree.
         """
+        require_endpoints(chain_id, urls, policy)
         endpoints = cls(chain_id, urls, policy)
         try:
             await endpoints._look_behind_each(may_be_down=may_be_down)
@@ -343,11 +345,6 @@ class Endpoints:
                 raise self._pool.nobody(errors)
             names = [endpoint.name for endpoint in self._exchanges]
             _log.warning("chain is down: it is taken in when it answers", chain=self._chain_id, endpoints=names)
-        if len(self._exchanges) < self.agreement:
-            raise TransientRpcError(
-                f"chain {self._chain_id} has {len(self._exchanges)} endpoints, and {self.agreement} have to agree:"
-                " name more of them, or lower agreement"
-            )
 
     async def _look_behind(self, endpoint: Endpoint) -> TransientRpcError | None:
         """Why an endpoint does not say which chain it is of; None if it is of ours.

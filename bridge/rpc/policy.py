@@ -245,8 +245,7 @@ class EndpointPool:
             NoUrlError: a URL is none.
         """
         self.policy = policy
-        for url in urls:
-            _require_url(url, policy.origin)
+        _require_urls(urls, policy)
         self.endpoints = [Endpoint(url, pace_of(url, policy.requests_per_second)) for url in urls]
         self.current = self.endpoints[0]  # whose answers we go by
         self._chain_id = chain_id
@@ -562,10 +561,28 @@ def _refusal(error: RpcError) -> Hashable:
     return error.meaning, revert_data(error)
 
 
-def _require_url(text: str, origin: str) -> None:
-    if not text.startswith(("http://", "https://")):
-        shown = quoted(text.partition("/")[0])  # the rest may hold a key
-        raise NoUrlError(f"{shown} is no JSON-RPC URL: it has to begin with http:// or https://; correct {origin}")
+def require_endpoints(chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> None:
+    """Does nothing if those endpoints of a chain can be asked as the policy says.
+
+    Raises:
+        NoUrlError: a URL is none.
+        TransientRpcError: fewer are named than have to agree.
+    """
+    _require_urls(urls, policy)
+    if len(urls) < policy.agreement:
+        raise TransientRpcError(
+            f"chain {chain_id} has {len(urls)} endpoints, and {policy.agreement} have to agree: name more of them in"
+            f" {policy.origin}, or lower agreement"
+        )
+
+
+def _require_urls(urls: Sequence[str], policy: EndpointPolicy) -> None:
+    for text in urls:
+        if not text.startswith(("http://", "https://")):
+            shown = quoted(text.partition("/")[0])  # the rest may hold a key
+            raise NoUrlError(
+                f"{shown} is no JSON-RPC URL: it has to begin with http:// or https://; correct {policy.origin}"
+            )
 
 
 def without_secrets(url: str) -> str:

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.deployment import Deployment
+from bridge.rpc.answers import RpcError
+from bridge.rpc.policy import require_endpoints
 from bridge.settings import Settings, SettingsError
 
 _PATIENCE: Final = 10.0
@@ -47,6 +49,25 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
 
     heads = await asyncio.gather(*map(ask, chains.values()))
     return {chain_id: head for chain_id, head in zip(chains, heads, strict=True) if head is not None}
+
+
+def check_endpoints(settings: Settings, deployment: Deployment) -> None:
+    """Makes sure that each chain has endpoints to ask, and as many as have to agree. Asks none.
+
+    Raises:
+        SettingsError: a chain has not.
+    """
+    policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
+    problems = []
+    for deployed in deployment.chains:
+        try:
+            require_endpoints(
+                deployed.chain_id, urls.get(deployed.chain_id) or deployed.rpc_urls, policies[deployed.chain_id]
+            )
+        except RpcError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
 
 
 def independent(urls: Collection[str]) -> int:

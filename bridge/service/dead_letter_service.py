@@ -16,6 +16,7 @@ from bridge.dead_letters.integrity import NOTHING_DENIED, Verified, Violation, d
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
+from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, LogHead, RecordKind
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxEntry, OutboxState
@@ -49,19 +50,15 @@ class DeadLetterService:
         clock: Clock,
         *,
         messages: OwnMessages,
+        sealer: KeySealer,
     ) -> None:
-        """Opens nothing yet: dead letters may be in a database that is away. Governance is told by `messages`.
-
-        Raises:
-            SettingsError: there is no key to seal them with.
-            InvalidKeyError: the key that is named can't be opened.
-        """
+        """Opens nothing yet: dead letters may be in a database that is away. Governance is told by `messages`."""
         self._deployment = deployment
         self._chains = chains
         self._store = store
         self._settings = settings
         self.dead_letters = open_dead_letters(settings.dlq.url or settings.store)
-        self.sealer = open_sealer(settings)
+        self.sealer = sealer
         self.dead_letter_queue = DeadLetterQueue(
             self.dead_letters, store, self.sealer, clock, settings.dlq.dead_letter_queue()
         )

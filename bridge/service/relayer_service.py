@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import structlog
 
 from bridge.client import Client
-from bridge.deploy.addresses import is_testnet
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
@@ -32,12 +31,10 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner, Signer
-from bridge.gmps.attestation import AttestationError
-from bridge.gmps.registry import create_adapters, create_attesters
+from bridge.gmps.registry import create_adapters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
 from bridge.relayer.heartbeats import TravellingHeartbeats
@@ -51,9 +48,9 @@ from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService, channels
-from bridge.service.keys import paying_signers
+from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters, trust_plan_file
 from bridge.service.trust_watch import TrustWatch
-from bridge.settings import Settings, SettingsError
+from bridge.settings import Settings
 from bridge.store import SqlStore, WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
 from bridge.streams.copying import Copier
@@ -89,6 +86,7 @@ class RelayerService:
         store: SqlStore,
         settings: Settings,
         *,
+        keys: RelayerKeys,
         worker: str,
         lock: WorkingLock,
         attesters: AttesterSource | None = None,
@@ -97,8 +95,7 @@ class RelayerService:
         """Uses chains and a store that are open, and the lock of that store; `open_relayer` opens them.
 
         Raises:
-            SettingsError: there is no key to deliver with, or nobody knows where this network's proofs come from.
-            InvalidKeyError: a key is none.
+            SettingsError: nobody knows where this network's proofs come from.
         """
         self.deployment = deployment
         self.chains = chains
@@ -106,7 +103,7 @@ class RelayerService:
         self._lock = lock
         self._settings = settings
         clock = SystemClock()
-        paying = paying_signers(settings, deployment)
+        paying = keys.paying
         self._senders = self._open_senders(paying, clock)
         payers = {
             chain_id: SenderPool([self._senders[chain_id, address] for address in _by_address(signers)])
@@ -132,7 +129,7 @@ class RelayerService:
             clock=clock,
         )
         self.dead_letter_service = DeadLetterService(
-            deployment, chains, store, settings, clock, messages=self.own_messages
+            deployment, chains, store, settings, clock, messages=self.own_messages, sealer=keys.sealer
         )
         gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
         self.sender_choices = SenderChoices(deployment, chains, settings.sender_choices.bounds(), relaying.guarantees)
@@ -143,7 +140,7 @@ class RelayerService:
             adapters=create_adapters(
                 deployment,
                 chains,
-                attesters(deployment, chains) if attesters else _public_attesters(deployment, chains, settings),
+                attesters(deployment, chains) if attesters else public_attesters(deployment, chains, settings),
             ),
             senders=served,
             store=store,
@@ -282,15 +279,11 @@ class RelayerService:
 
     def _open_trust_watch(self, clock: Clock) -> TrustWatch | None:
         """Compares lanes with their plan; None if no plan is named."""
-        trust = self._settings.trust
-        if trust.plan is None:
+        plan = trust_plan_file(self._settings, self.deployment)
+        if plan is None:
             return None
-        try:
-            TrustPlan.read(trust.plan, self.deployment.network)
-        except TrustPlanError as error:
-            raise SettingsError(f"trust.plan: {error}") from error
         told = channels(self._settings.dlq.alerts)
-        return TrustWatch(self.deployment, self.chains, told, clock, plan=trust.plan, interval=trust.interval)
+        return TrustWatch(self.deployment, self.chains, told, clock, plan=plan, interval=self._settings.trust.interval)
 
     def _requests(self) -> Counter[CounterKey]:
         """Requests to endpoints, by chain, endpoint and result."""
@@ -411,15 +404,24 @@ async def open_relayer(
         index: opens the index, whose divergences are published; None publishes none.
 
     Raises:
-        SettingsError: see `RelayerService`.
+        SettingsError: see `check_relayer`.
         StoreError: the store can't be opened, is being restored, or is of a newer version.
         WrongChainError: an endpoint is of another chain.
     """
+    keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
     worker = _worker_name()
     with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
         async with connected(deployment, settings, may_be_down=True) as chains:
             bridge = RelayerService(
-                deployment, chains, store, settings, worker=worker, lock=lock, attesters=attesters, index=index
+                deployment,
+                chains,
+                store,
+                settings,
+                keys=keys,
+                worker=worker,
+                lock=lock,
+                attesters=attesters,
+                index=index,
             )
             with closing(bridge.dead_letter_service.dead_letters):
                 yield bridge
@@ -476,14 +478,6 @@ async def _stop(streams: Streams, every: float) -> None:
 
 def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
     return {signer.address.lower(): signer for signer in signers}
-
-
-def _public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
-    chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
-    try:
-        return create_attesters(deployment, chains, chosen, settings.gmps)
-    except AttestationError as error:
-        raise SettingsError(f"network {deployment.network!r}: {error}") from error
 
 
 def _worker_name() -> str:

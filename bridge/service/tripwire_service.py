@@ -10,19 +10,17 @@ from functools import partial
 from pathlib import Path
 
 import structlog
-from eth_account.signers.local import LocalAccount
 
 from bridge.domain.ports import TransientError, read_view
 from bridge.domain.supervision import retry_until_success
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.evm.signing import LocalSigner, Signer
+from bridge.evm.signing import Signer
 from bridge.metrics.samples import Samples
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.service.connections import tripwire_urls
 from bridge.service.dead_letter_service import channels
-from bridge.service.keys import held, tripwire_signer
 from bridge.service.relayer_service import SystemClock
+from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError
 from bridge.tripwire.journal import Deed
 from bridge.tripwire.memory import Memory
@@ -38,22 +36,6 @@ _ROLE_EVERY = 1.0  # seconds between two tries to read a role
 _NO_ROLE = "the owner calls setTripwire, or --dry-run only tells people"
 
 
-def journal_signer(settings: Settings) -> LocalAccount:
-    """The account that signs the log: a key of its own, else the one that pauses, if it is here.
-
-    Raises:
-        SettingsError: none is here: a remote signer signs transactions alone.
-        InvalidKeyError: the key is none, or can't be opened.
-    """
-    table = settings.tripwire
-    key = table.log_key or table.key
-    if key is not None:
-        return LocalSigner.from_key(key.get_secret_value()).account
-    if table.signer is not None and table.signer.remote is None:
-        return held(table.signer)
-    raise SettingsError("no key to sign the tripwire's log with: set `log_key` in [tripwire]")
-
-
 @asynccontextmanager
 async def open_tripwire(
     deployment: Deployment, settings: Settings, file: Path, *, is_dry_run: bool
@@ -61,12 +43,12 @@ async def open_tripwire(
     """Opens the memory, connects to the chains, and puts a tripwire together. A chain that is down is taken in when it answers.
 
     Raises:
-        SettingsError: see `tripwire_urls`, `tripwire_signer` and `_checking_roles`.
+        SettingsError: see `check_tripwire` and `_checking_roles`.
         StoreError: the memory can't be used.
         WrongChainError: an endpoint is of another chain.
     """
-    urls, journal = tripwire_urls(settings, deployment), journal_signer(settings)
-    signer = None if is_dry_run else tripwire_signer(settings)
+    parts = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
+    signer = parts.signer
     chosen = replace(settings.tripwire.settings(), is_dry_run=is_dry_run)
     policy = replace(
         settings.tripwire.policy(),
@@ -81,10 +63,10 @@ async def open_tripwire(
         for deployed in deployment.chains
     }
     async with (
-        open_chains(deployment, policies=policies, rpc_urls=urls, may_be_down=True) as chains,
+        open_chains(deployment, policies=policies, rpc_urls=parts.urls, may_be_down=True) as chains,
         _checking_roles(deployment, chains, signer),
     ):
-        with closing(Memory(file, journal)) as memory:
+        with closing(Memory(file, parts.journal)) as memory:
             readers = {
                 deployed.chain_id: ChainReader(
                     chains[deployed.chain_id], deployed, memory, block_range=chosen.block_range

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-_SECRET: Final = frozenset({"relayer_key", "retry_keys", "api_token", "signers", "store", "index_store", "chains"})
+_SECRET: Final = frozenset(
+    {"relayer_key", "retry_keys", "api_token", "signers", "store", "index_store", "chains", "tripwire", "dlq"}
+)
 """Settings whose values may hold keys or passwords, and are never quoted."""
 
 _LONGEST_VALUE: Final = 60  # characters

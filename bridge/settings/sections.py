@@ -138,6 +138,12 @@ class PolicyOverride(Section):
         return replace(policy, **self.model_dump(exclude_none=True))
 
 
+_SIGNER_FORMS: Final = (
+    'a signer is { environment = "VARIABLE" }, { keystore = "FILE", password_file = "FILE" }'
+    ' or { remote = "URL", address = "0x…" }'
+)
+
+
 class SignerSource(Section):
     """Where one key is: in a variable, in a keystore file, or with a remote signer. Exactly one of the three."""
 
@@ -156,12 +162,23 @@ class SignerSource(Section):
     )
     chains: Names = Field(default=frozenset(), description="names of the chains it sends on; none is every chain")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_known_form(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{_SIGNER_FORMS}; found text or a number")  # noqa: TRY004  # pydantic takes a ValueError
+        if unknown := sorted(set(value) - set(cls.model_fields)):
+            raise ValueError(f"{_SIGNER_FORMS}; found {', '.join(unknown)}")
+        return value
+
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:
         named = [name for name in ("environment", "keystore", "remote") if getattr(self, name) is not None]
         if len(named) != 1:
             found = " and ".join(named) or "none"
-            raise ValueError(f"a signer needs exactly one of environment, keystore and remote; found {found}")
+            raise ValueError(f"{_SIGNER_FORMS}; exactly one of the first names must be there: found {found}")
         if self.keystore is not None and self.password_file is None:
             raise ValueError("a keystore needs password_file, the file that holds its password")
         if self.remote is not None and self.address is None:

@@ -66,7 +66,10 @@ def test_check_ends_with_a_usage_error_that_lists_everything(waybill: Command, t
     assert all(word in ended.error["message"] for word in ("poll_interval", "speed", "waybill.toml"))
 
 
-def test_check_warns_of_variables_that_nothing_reads(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_warns_of_variables_that_nothing_reads(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_network(tmp_path)
     monkeypatch.setenv("WAYBILL_POL", "1")
     ended = waybill("config", "check", "--json")
     assert ended.code == 0
@@ -74,7 +77,10 @@ def test_check_warns_of_variables_that_nothing_reads(waybill: Command, monkeypat
     assert "WAYBILL_POL" in ended.err
 
 
-def test_check_knows_every_variable_that_an_option_reads(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_knows_every_variable_that_an_option_reads(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_network(tmp_path)
     read = {name for option in _options(get_command(app)) for name in _names(option.envvar)}
     assert "WAYBILL_OPERATOR_KEY" in read
     for name in read - {"WAYBILL_CONFIG", "WAYBILL_NETWORK", "WAYBILL_HOME"}:
@@ -93,14 +99,118 @@ def _names(variables: str | Sequence[str] | None) -> Sequence[str]:
     return [variables] if isinstance(variables, str) else variables or ()
 
 
-def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, tmp_path: Path) -> None:
-    deployment = write_network(tmp_path)
-    public = tmp_path / "deployments" / "public.json"
-    public.write_text(deployment.to_json().replace('"devnet"', '"public"'))
-    (tmp_path / "waybill.toml").write_text(
+@pytest.fixture
+def public(tmp_path: Path) -> Path:
+    """A network without the devnet's own keys; a chain of it has one endpoint."""
+    text = write_network(tmp_path).to_json().replace('"devnet"', '"public"')
+    (tmp_path / "deployments" / "public.json").write_text(text)
+    return tmp_path
+
+
+def refused_alike(waybill: Command, *commands: tuple[str, ...]) -> str:
+    """What the commands say on the public network, each the same; no next step is the command that was typed."""
+    said = []
+    for command in commands:
+        ended = waybill(*command, "--network", "public", "--json")
+        assert ended.code == 2
+        if command[0] == "config":
+            assert "config check" not in (ended.error["next"] or "")
+        said.append(ended.error["message"])
+    check, run = map(str, said)
+    for line in run.splitlines():
+        assert line.strip() in check
+    return run
+
+
+def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, public: Path) -> None:
+    (public / "waybill.toml").write_text(
         f'[[signers]]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n'
     )
+    said = refused_alike(waybill, ("config", "check"), ("relayer", "run"))
+    assert "no key pays for deliveries to beta" in said
+    assert "no key to seal dead letters with" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        (
+            '[[signers]]\nenvironment = "MISSING_KEY"\n[trust]\nplan = "nowhere.json"\n',
+            ("variable MISSING_KEY is not set", "there is no plan file nowhere.json"),
+        ),
+        (
+            '[chains.alpha]\nagreement = 2\n[chains.beta]\nrpc_urls = ["rpc.example"]\n',
+            (
+                "has 1 endpoints, and 2 have to agree: name more of them in rpcUrls of chain 'alpha' in deployments/public.json",
+                '"rpc.example" is no JSON-RPC URL: it has to begin with http:// or https://; correct rpc_urls in [chains.beta]',
+            ),
+        ),
+    ],
+)
+def test_check_finds_all_that_keeps_a_relayer_from_starting(
+    waybill: Command, public: Path, monkeypatch: pytest.MonkeyPatch, text: str, complaints: tuple[str, ...]
+) -> None:
+    if "MISSING_KEY" not in text:
+        monkeypatch.setenv("WAYBILL_RELAYER_KEY", KEY)
+    (public / "waybill.toml").write_text(text)
+    said = refused_alike(waybill, ("config", "check"), ("relayer", "run"))
+    for complaint in complaints:
+        assert complaint in said
+
+
+@pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        (
+            "[tripwire]\nagreement = 2\n",
+            (
+                "no key for the tripwire: set `key` or `signer`",
+                "tripwire.endpoints.alpha: 2 independent endpoints have to agree, and 0 are named",
+                "tripwire.endpoints.beta: 2 independent endpoints have to agree, and 0 are named",
+            ),
+        ),
+        (
+            f'[tripwire]\nagreement = 1\nsigner = {{ remote = "http://127.0.0.1:9000", address = "0x{"aa" * 20}" }}\n',
+            ("no key to sign the tripwire's log with: set `log_key`",),
+        ),
+    ],
+)
+def test_check_finds_all_that_keeps_a_tripwire_from_starting(
+    waybill: Command, public: Path, monkeypatch: pytest.MonkeyPatch, text: str, complaints: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("WAYBILL_RELAYER_KEY", KEY)
+    (public / "waybill.toml").write_text(text)
+    for check in (("config", "check"), ("config", "check", "tripwire")):
+        said = refused_alike(waybill, check, ("tripwire", "run"))
+        for complaint in complaints:
+            assert complaint in said
+    assert waybill("config", "check", "relayer", "--network", "public").code == 0
+
+
+def test_where_a_tripwire_runs_alone_no_relayers_key_is_asked_for(waybill: Command, public: Path) -> None:
+    (public / "waybill.toml").write_text(f'[tripwire]\nagreement = 1\nkey = "{KEY}"\n')
+    ended = waybill("config", "check", "tripwire", "--network", "public", "--json")
+    assert (ended.code, json.loads(ended.out)["checked"]) == (0, ["tripwire"])
+    both = waybill("config", "check", "--network", "public", "--json").error["message"]
+    assert "relayer run would not start" in both
+    assert "tripwire run" not in both
+
+
+def test_an_endpoint_whose_variable_is_not_set_is_found(waybill: Command, public: Path) -> None:
+    file = public / "deployments" / "public.json"
+    file.write_text(file.read_text().replace("http://127.0.0.1:1", "${ALPHA_RPC}", 1))
     ended = waybill("config", "check", "--network", "public", "--json")
     assert ended.code == 2
-    assert "no key pays for deliveries to beta" in ended.error["message"]
-    assert "no key to seal dead letters with" in ended.error["message"]
+    assert "chains.alpha.rpcUrls.0: ${ALPHA_RPC}" in ended.error["message"]
+
+
+@pytest.mark.parametrize("wrong", [f'"{KEY}"', f'{{ url = "{KEY}" }}', "{ }"])
+def test_a_signer_in_no_known_form_is_told_the_forms_and_no_key_is_quoted(
+    waybill: Command, public: Path, wrong: str
+) -> None:
+    (public / "waybill.toml").write_text(f"[tripwire]\nsigner = {wrong}\n")
+    ended = waybill("config", "check", "--network", "public", "--json")
+    assert ended.code == 2
+    for form in ("environment = ", "keystore = ", "password_file = ", "remote = ", "address = "):
+        assert form in ended.error["message"]
+    assert KEY not in ended.err

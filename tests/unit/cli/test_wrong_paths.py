@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 import subprocess
@@ -242,11 +241,15 @@ def test_a_chain_that_the_network_does_not_have_is_found(
 
 
 @pytest.mark.finding("O8")
-def test_a_check_of_settings_alone_says_so(waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run"), ("tripwire", "run")])
+def test_without_the_networks_file_nothing_is_checked_or_started(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    ended = waybill("config", "check", "--json")
-    assert json.loads(ended.out)["networkChecked"] is False
-    assert "are not checked" in ended.err
+    ended = waybill(*command, "--network", "testnet", "--json")
+    assert ended.code == 1
+    assert "network 'testnet' is not deployed: there is no" in ended.error["message"]
+    assert ended.error["next"] == "waybill deploy --network testnet"
 
 
 @pytest.mark.finding("O7")

@@ -25,6 +25,7 @@ from bridge.protocol.message import Kind
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import verify_letters
+from bridge.service.keys import open_sealer
 from bridge.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import SqlDeadLetterLog
@@ -186,6 +187,7 @@ async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_onc
         settings,
         StillClock(),
         messages=cast(OwnMessages, None),
+        sealer=open_sealer(settings),
     )
     service.alerts._channels = [Told()]
     with closing(service.dead_letters):

@@ -1,0 +1,150 @@
+"""What a relayer and a tripwire need of their configuration, before they open or ask anything.
+
+`open_relayer` and `open_tripwire` begin with these checks. `waybill config check` makes them alone, so it finds what would stop
+either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_account.signers.local import LocalAccount
+
+from bridge.dead_letters.signing import KeySealer
+from bridge.deploy.addresses import is_testnet
+from bridge.domain.ports import Attester, Chain
+from bridge.evm.signing import InvalidKeyError, LocalSigner, Signer
+from bridge.gmps.attestation import AttestationError
+from bridge.gmps.registry import create_attesters
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.queries.trust_plan import TrustPlan, TrustPlanError
+from bridge.service.connections import check_endpoints, tripwire_urls
+from bridge.service.keys import journal_signer, open_sealer, paying_signers, tripwire_signer
+from bridge.settings import Settings, SettingsError, check_chains
+
+
+@dataclass(frozen=True, slots=True)
+class RelayerKeys:
+    """The keys that a relayer works with.
+
+    Attributes:
+        paying: who pays for deliveries, by chain.
+        sealer: who seals dead letters.
+    """
+
+    paying: Mapping[int, list[Signer]]
+    sealer: KeySealer
+
+
+@dataclass(frozen=True, slots=True)
+class TripwireParts:
+    """What a tripwire works with.
+
+    Attributes:
+        urls: its endpoints, by chain.
+        journal: who signs its log.
+        signer: who pauses; None for a dry run.
+    """
+
+    urls: Mapping[int, tuple[str, ...]]
+    journal: LocalAccount
+    signer: Signer | None
+
+
+def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: bool) -> RelayerKeys:
+    """Makes sure that the settings have what a relayer needs, and opens its keys. Connects to nothing.
+
+    Args:
+        settings: how to run.
+        deployment: the network.
+        has_attesters: whether the network brings its proofs itself, as a devnet does.
+
+    Raises:
+        SettingsError: something is missing or can't be used; the text lists all of it.
+    """
+    check_chains(settings, deployment)
+    problems = _Problems()
+    keys = (
+        problems.of(lambda: paying_signers(settings, deployment)),
+        problems.of(lambda: open_sealer(settings)),
+    )
+    problems.of(lambda: [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys])
+    problems.of(lambda: check_endpoints(settings, deployment))
+    if not has_attesters:
+        problems.of(lambda: public_attesters(deployment, {}, settings))
+    problems.of(lambda: trust_plan_file(settings, deployment))
+    problems.of(settings.streams)
+    problems.of(lambda: settings.webhook_settings(deployment))
+    problems.refuse()
+    return RelayerKeys(*keys)
+
+
+def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bool) -> TripwireParts:
+    """Makes sure that the settings have what a tripwire needs, and opens its keys. Connects to nothing.
+
+    Raises:
+        SettingsError: something is missing or can't be used; the text lists all of it.
+    """
+    check_chains(settings, deployment)
+    problems = _Problems()
+    signer = None if is_dry_run else problems.of(lambda: tripwire_signer(settings))
+    journal = problems.of(lambda: journal_signer(settings))
+    urls = problems.of(lambda: tripwire_urls(settings, deployment))
+    problems.refuse()
+    return TripwireParts(urls, journal, signer)
+
+
+def public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
+    """Where the proofs of a public network come from.
+
+    Raises:
+        SettingsError: nobody knows where those of a GMP do.
+    """
+    chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
+    try:
+        return create_attesters(deployment, chains, chosen, settings.gmps)
+    except AttestationError as error:
+        raise SettingsError(f"network {deployment.network!r}: {error}") from error
+
+
+def trust_plan_file(settings: Settings, deployment: Deployment) -> Path | None:
+    """The file with which lanes are compared; None if none is named.
+
+    Raises:
+        SettingsError: it can't be used.
+    """
+    file = settings.trust.plan
+    if file is not None:
+        try:
+            TrustPlan.read(file, deployment.network)
+        except TrustPlanError as error:
+            raise SettingsError(f"trust.plan: {error}") from error
+    return file
+
+
+class _Problems:
+    """Collects what checks find."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    def of(self, check: Callable[[], Any]) -> Any:
+        """What a check gives; None if it finds a problem."""
+        try:
+            return check()
+        except (SettingsError, InvalidKeyError) as error:
+            self._found += str(error).splitlines()
+            return None
+
+    def refuse(self) -> None:
+        """Does nothing if no check found a problem.
+
+        Raises:
+            SettingsError: some did.
+        """
+        if self._found:
+            raise SettingsError("\n".join(dict.fromkeys(self._found)))
