@@ -136,12 +136,13 @@ def _stores(workspace: Workspace) -> Iterable[Finding]:
                     yield Finding("lanes", Verdict.WARNING, f"{len(held)} held", "waybill lane list")
     except (StoreError, TransientError) as error:
         yield Finding("relayer's store", Verdict.FAILED, str(error))
+    named = {one.chain_id: one.name for one in workspace.deployment().chains}
     with index_if_any(workspace) as index:
         if index is None:
             yield Finding("index", Verdict.WARNING, "there is none yet", "waybill index run")
             return
         for chain in index.chains():
-            name = f"index of chain {chain.chain_id}"
+            name = f"index of {named.get(chain.chain_id, chain.chain_id)}"
             if chain.halted:
                 yield Finding(name, Verdict.FAILED, f"halted: {chain.halted}", "waybill report")
             elif chain.lag_seconds > 300:
@@ -251,7 +252,12 @@ async def _endpoint(
     name = f"{of}endpoint of {deployed.name}"
     try:
         async with await EvmChain.connect(
-            deployed.chain_id, [url], request_seconds=_SECONDS, retry_seconds=_SECONDS, origin=origin
+            deployed.chain_id,
+            [url],
+            request_seconds=_SECONDS,
+            retry_seconds=_SECONDS,
+            origin=origin,
+            chain_name=deployed.name,
         ) as chain:
             shown = chain.endpoint_states[0].name
             head, began = await chain.head(), time.time()
@@ -275,7 +281,9 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
     """Contracts and accounts, as the endpoints together have them."""
     findings = []
     try:
-        async with await EvmChain.connect(deployed.chain_id, tuple(urls), retry_seconds=_SECONDS) as chain:
+        async with await EvmChain.connect(
+            deployed.chain_id, tuple(urls), retry_seconds=_SECONDS, chain_name=deployed.name
+        ) as chain:
             places = {"router": deployed.router, **{f"adapter for {gmp}": at for gmp, at in deployed.adapters.items()}}
             missing = [name for name, address in places.items() if not await chain.code(address)]
             if missing:
@@ -294,7 +302,9 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
 async def _paused(deployed: ChainDeployment, urls: Iterable[str]) -> list[Finding]:
     """The GMPs over which the router sends and takes nothing now."""
     try:
-        async with await EvmChain.connect(deployed.chain_id, tuple(urls), retry_seconds=_SECONDS) as chain:
+        async with await EvmChain.connect(
+            deployed.chain_id, tuple(urls), retry_seconds=_SECONDS, chain_name=deployed.name
+        ) as chain:
             paused = await gmp_pauses(deployed, chain)
     except (TransientError, TerminalError, WrongChainError, CallRevertedError):
         return []  # the findings about its endpoints and contracts say so
@@ -308,7 +318,9 @@ async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str 
     """Whom the router lets pause a GMP that lies, and whether the settings name that account and it can pay."""
     name = f"tripwire on {deployed.name}"
     try:
-        async with await EvmChain.connect(deployed.chain_id, tuple(urls), retry_seconds=_SECONDS) as chain:
+        async with await EvmChain.connect(
+            deployed.chain_id, tuple(urls), retry_seconds=_SECONDS, chain_name=deployed.name
+        ) as chain:
             named = await read_view(chain, ROUTER, deployed.router, "tripwire")
             balance = await chain.balance(named)
     except (TransientError, TerminalError, WrongChainError):

@@ -87,6 +87,7 @@ def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, Endpoint
             concurrency=chain.concurrency,
             batch=chain.batch,
             origin=relayers[chain_id].origin,
+            chain_name=relayers[chain_id].chain_name,
         )
         for chain_id, chain in named.items()
     }

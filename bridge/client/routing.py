@@ -466,7 +466,7 @@ class Client:
             if created is not None:
                 return created
         left_out = [chain.name for chain in self._deployment.chains if chain not in asked]
-        but = f", and {' and '.join(left_out)} was not asked" if left_out else ""
+        but = f", and {' and '.join(left_out)} did not answer" if left_out else ""
         raise UnknownMessageError(
             f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}{but}"
         )

@@ -333,6 +333,7 @@ async def _compared(
                 retry_seconds=3,
                 agreement=planned.agreement or 1,
                 origin=planned.origin,
+                chain_name=planned.name,
             )
             chains.append(await stack.enter_async_context(chain))
         progress(f"checking the GMPs' contracts on {len(chains)} chains")

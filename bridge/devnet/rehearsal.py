@@ -122,13 +122,13 @@ async def _find_source(planned: PlannedChain) -> Source:
     for url in planned.endpoints:
         name = without_secrets(url)
         try:
-            async with await EvmChain.connect(planned.chain_id, [url], retry_seconds=1, origin=planned.origin) as chain:
+            async with await _connect(planned, url) as chain:
                 head = await chain.head()
                 # Only a node that has the state of the block answers; there is nobody to call.
                 await chain.call(Call(to=_NOBODY, data=b""), block=head.number)
                 price = await gas_price(chain)
         except (TransientError, TerminalError, CallRevertedError, WrongChainError) as error:
-            refusals.append(f"{name}: {error}")
+            refusals.append(str(error))
         else:
             return Source(planned, url, name, head.number, price)
     listed = "\n  ".join(refusals)
@@ -145,8 +145,14 @@ async def balance_of(source: Source, account: str) -> int:
         TransientError: the endpoint does not answer any more.
     """
     planned = source.planned
-    async with await EvmChain.connect(planned.chain_id, [source.url], retry_seconds=1, origin=planned.origin) as chain:
+    async with await _connect(planned, source.url) as chain:
         return await chain.balance(account)
+
+
+async def _connect(planned: PlannedChain, url: str) -> EvmChain:
+    return await EvmChain.connect(
+        planned.chain_id, [url], retry_seconds=1, origin=planned.origin, chain_name=planned.name
+    )
 
 
 @contextmanager

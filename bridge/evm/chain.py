@@ -112,6 +112,11 @@ class EvmChain:
         return self._chain_id
 
     @property
+    def _name(self) -> str:
+        """As errors name it."""
+        return self._endpoints.pool.chain
+
+    @property
     def answering_url(self) -> str:
         """The endpoint that requests go to first at present: for programs that take only one."""
         return self._endpoints.pool.in_order()[0].url
@@ -130,7 +135,7 @@ class EvmChain:
             return same[0]
         found = await self.block(number)  # some are further, and another one may have made it up
         if found is None:
-            raise UnansweredError(f"the endpoints of chain {self._chain_id} do not agree on the newest block")
+            raise UnansweredError(f"the endpoints of {self._name} do not agree on the newest block")
         return found
 
     async def height_of(self, tag: FinalityTag) -> int:
@@ -144,14 +149,14 @@ class EvmChain:
             blocks = await self._endpoints.opinions(request, decoder_of(what, self._to_remembered_or_none))
         except RefusedError as error:
             raise UnansweredError(
-                f"chain {self._chain_id} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
+                f"{self._name} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
                 " tag needs a deployments file without finality, and confirmations"
             ) from error
         except RpcError as error:
             raise as_port_error(error) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
-            raise UnansweredError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
+            raise UnansweredError(f"{self._name} has no {tag} block yet, say its nodes")
         return _reached(heights, self._endpoints.agreement)
 
     async def block(self, number: int) -> Block | None:
@@ -249,7 +254,7 @@ class EvmChain:
             raise as_port_error(error) from error
         found: list[Simulated] = answer
         if len(found) != len(calls):
-            raise UnansweredError(f"chain {self._chain_id} simulated {len(found)} of {len(calls)} calls")
+            raise UnansweredError(f"{self._name} simulated {len(found)} of {len(calls)} calls")
         return found
 
     async def fees(self, limit: int | None = None) -> Fees:
@@ -258,7 +263,7 @@ class EvmChain:
         bases = [base for base in said if base is not None]
         if len(bases) < self._endpoints.agreement:
             raise UnansweredError(
-                f"the endpoints of chain {self._chain_id} name no base fee; Waybill sends EIP-1559 transactions only"
+                f"the endpoints of {self._name} name no base fee; Waybill sends EIP-1559 transactions only"
             )
         base = _reached(bases, self._endpoints.agreement)
         offer = await self._amount("the priority fee", to_int, "eth_maxPriorityFeePerGas")
@@ -345,7 +350,7 @@ class EvmChain:
             False,
         )
         if header is None:
-            raise UnansweredError(f"the endpoints of chain {self._chain_id} do not have block {block}")
+            raise UnansweredError(f"the endpoints of {self._name} do not have block {block}")
         proofs: list[LogProof] = await self._look_up(
             f"the receipts of block {block}",
             lambda answer: prove_logs(self._chain_id, header, answer, chosen),
@@ -613,7 +618,7 @@ async def open_chains(
         for deployed in deployment.chains:
             if chain_ids is None or deployed.chain_id in chain_ids:
                 urls = rpc_urls.get(deployed.chain_id) or deployed.rpc_urls
-                policy = policies.get(deployed.chain_id, EndpointPolicy())
+                policy = replace(policies.get(deployed.chain_id, EndpointPolicy()), chain_name=deployed.name)
                 chain = (
                     await EvmChain.connect(deployed.chain_id, urls, policy, may_be_down=may_be_down)
                     if eager

@@ -174,7 +174,6 @@ class Endpoints:
         self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, connect: Connect = HttpExchange
     ) -> None:
         """Asks nobody yet; `connect` says how requests travel to a URL."""
-        self._chain_id = chain_id
         self._pool = EndpointPool(chain_id, urls, policy, lambda: asyncio.get_running_loop().time())
         self._exchanges = {endpoint: connect(endpoint.url, policy) for endpoint in self._pool.endpoints}
         self.agreement = policy.agreement
@@ -270,7 +269,7 @@ class Endpoints:
     def _too_few(self, request: Request, count: int, what: str, failures: Sequence[RpcError]) -> DisagreementError:
         """Says which chain it is, and which endpoints gave no answer."""
         text = (
-            f"chain {self._chain_id}: {self.agreement} endpoints have to agree on {request.method}, and {count} of"
+            f"{self._pool.chain}: {self.agreement} endpoints have to agree on {request.method}, and {count} of"
             f" {len(self._exchanges)} {what}"
         )
         if failures:
@@ -344,7 +343,7 @@ class Endpoints:
             if not may_be_down:
                 raise self._pool.nobody(errors)
             names = [endpoint.name for endpoint in self._exchanges]
-            _log.warning("chain is down: it is taken in when it answers", chain=self._chain_id, endpoints=names)
+            _log.warning("chain is down: it is taken in when it answers", chain=self._pool.chain, endpoints=names)
 
     async def _look_behind(self, endpoint: Endpoint) -> TransientRpcError | None:
         """Why an endpoint does not say which chain it is of; None if it is of ours.

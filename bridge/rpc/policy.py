@@ -68,6 +68,7 @@ class EndpointPolicy:
         concurrency: requests under way at an endpoint at once, from one machine; None is no limit.
         batch: requests that travel to an endpoint together at most.
         origin: where the URLs are from, for the error of one that leads to another chain.
+        chain_name: the chain's name in the network's files, for errors; empty if it has none.
     """
 
     request_seconds: float = 10.0
@@ -82,12 +83,17 @@ class EndpointPolicy:
     origin: str = field(
         default="rpcUrls in the network's file or deployments file, or the variable that it names", compare=False
     )
+    chain_name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for name in ("requests_per_second", "concurrency", "batch", "agreement"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value}; it must be greater than 0")
+
+    def called(self, chain_id: int) -> str:
+        """The chain as errors name it."""
+        return f"{self.chain_name} ({chain_id})" if self.chain_name else f"chain {chain_id}"
 
     def shared_by(self, tasks: int) -> EndpointPolicy:
         """How each of some tasks may ask that ask at once."""
@@ -249,6 +255,7 @@ class EndpointPool:
         self.endpoints = [Endpoint(url, pace_of(url, policy.requests_per_second)) for url in urls]
         self.current = self.endpoints[0]  # whose answers we go by
         self._chain_id = chain_id
+        self.chain = policy.called(chain_id)  # as errors name it
         self._clock = clock
         self._last: KnownBlock | None = None
         self._final: KnownBlock | None = None
@@ -382,7 +389,7 @@ class EndpointPool:
             raise UndecodableError(f"{endpoint.name}: eth_chainId answered {answer!r}") from None
         if found != self._chain_id:
             raise WrongChainError(
-                f"{endpoint.name} serves chain {found}, but the deployment says chain {self._chain_id}; correct"
+                f"{endpoint.name} serves chain {found}, but the deployment says {self.chain}; correct"
                 f" {self.policy.origin}"
             )
         endpoint.is_verified = True
@@ -500,7 +507,7 @@ class EndpointPool:
         if now - self._other_branch_since < self.policy.branch_seconds:
             return False
         _log.warning(
-            "no endpoint knows our block any more: switched to another branch", chain=self._chain_id, block=last.number
+            "no endpoint knows our block any more: switched to another branch", chain=self.chain, block=last.number
         )
         self._last = None
         return True
@@ -510,7 +517,7 @@ class EndpointPool:
         outage = (self._chain_id, endpoint.url)
         if not endpoint.rests_until and outage not in _OUTAGES:
             _OUTAGES.add(outage)
-            _log.warning("endpoint fails", chain=self._chain_id, endpoint=endpoint.name, reason=str(error))
+            _log.warning("endpoint fails", chain=self.chain, endpoint=endpoint.name, reason=str(error))
         now = self._clock()
         endpoint.rests_until = now + REST_SECONDS
         endpoint.is_verified = False
@@ -522,7 +529,7 @@ class EndpointPool:
         outage = (self._chain_id, endpoint.url)
         if outage in _OUTAGES:
             _OUTAGES.discard(outage)
-            _log.info("endpoint answers again", chain=self._chain_id, endpoint=endpoint.name)
+            _log.info("endpoint answers again", chain=self.chain, endpoint=endpoint.name)
         endpoint.rests_until = 0.0
 
     def nobody(self, errors: Sequence[RpcError]) -> RpcError:
@@ -539,7 +546,7 @@ class EndpointPool:
             first = copy(min(limited, key=lambda error: error.retry_after or 0.0))
         elif not sound and isinstance(first, RateLimitedError):
             first = TransientRpcError(text)
-        first.args = (text if sound else f"no RPC endpoint of chain {self._chain_id} answers: {text}",)
+        first.args = (text if sound else f"no RPC endpoint of {self.chain} answers: {text}",)
         return first
 
 
@@ -571,7 +578,7 @@ def require_endpoints(chain_id: int, urls: Sequence[str], policy: EndpointPolicy
     _require_urls(urls, policy)
     if len(urls) < policy.agreement:
         raise TransientRpcError(
-            f"chain {chain_id} has {len(urls)} endpoints, and {policy.agreement} have to agree: name more of them in"
+            f"{policy.called(chain_id)} has {len(urls)} endpoints, and {policy.agreement} have to agree: name more of them in"
             f" {policy.origin}, or lower agreement"
         )
 

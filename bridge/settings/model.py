@@ -415,6 +415,7 @@ class Settings(BaseSettings):
                 hedge_after=self.hedge_after,
                 requests_per_second=chain.requests_per_second,
                 batch=chain.batch,
+                chain_name=deployed.name,
             )
         return found
 

@@ -50,6 +50,11 @@ class ChainConfig:
     emitters: Emitters
     endpoints: EndpointPolicy = INDEX_POLICY
 
+    @property
+    def called(self) -> str:
+        """The chain as errors name it."""
+        return self.endpoints.called(self.chain_id)
+
     def with_adapters(self, adapters: Iterable[bytes]) -> ChainConfig:
         """The same chain with adapters that its router has taken since it was deployed."""
         return replace(self, emitters=self.emitters.with_adapters(adapters))
@@ -178,9 +183,7 @@ class ChainReader:
         try:
             return [bytes.fromhex(answer.removeprefix("0x")) for answer in answers]
         except (AttributeError, ValueError) as error:
-            raise TransientRpcError(
-                f"chain {self.config.chain_id}: eth_call answered with no bytes: {error}"
-            ) from error
+            raise TransientRpcError(f"{self.config.called}: eth_call answered with no bytes: {error}") from error
 
     def costs(self, transactions: Sequence[bytes]) -> dict[bytes, TransactionCost]:
         """What transactions cost; those that the chain does not have are left out.
@@ -205,7 +208,7 @@ class ChainReader:
             }
         except (AttributeError, HexError, KeyError, TypeError, ValueError) as error:
             raise TransientRpcError(
-                f"chain {self.config.chain_id}: a transaction or receipt has a missing or wrong field: {error}"
+                f"{self.config.called}: a transaction or receipt has a missing or wrong field: {error}"
             ) from error
 
     def _is_delivery(self, log: Mapping[str, Any]) -> bool:
@@ -276,7 +279,7 @@ class ChainReader:
             self._lower_head_since = None
             return False
         lags = TransientRpcError(
-            f"chain {self.config.chain_id}: the endpoint's newest block is {head.number}, below block {position.block} "
+            f"{self.config.called}: the endpoint's newest block is {head.number}, below block {position.block} "
             "that was read: it lags behind"
         )
         if position.final_hash and head.number < position.final_block:
@@ -317,7 +320,7 @@ class ChainReader:
         if number <= head.number and self._headers.at(number).hash == position.final_hash:
             return number
         text = (
-            f"chain {self.config.chain_id} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
+            f"{self.config.called} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
             "had called final: it was rewritten, or the endpoint now serves another chain with the same id. See `waybill index "
             "divergence`, then `waybill index repair`. If this is a devnet that was started again, delete the index's folder"
         )
@@ -369,14 +372,14 @@ class ChainReader:
         adjoins = next_header.number == base.block + 1
         hash_now = next_header.parent_hash if adjoins else self._headers.at(base.block).hash
         if hash_now[:HASH_PREFIX] != known:
-            raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
+            raise UnknownBlockError(f"{self.config.called} changed while it was read")
 
     def _finalised(self, position: ChainPosition, last: Header, final: Header | None) -> ChainPosition:
         if final is None or final.number <= position.final_block:
             return position
         reached = final if final.number <= last.number else last
         if position.hash_at(reached.number) not in (None, reached.hash[:HASH_PREFIX]):
-            raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
+            raise UnknownBlockError(f"{self.config.called} changed while it was read")
         return replace(position, final_block=reached.number, final_hash=reached.hash)
 
 

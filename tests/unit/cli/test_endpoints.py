@@ -68,7 +68,7 @@ def test_a_backup_is_put_back_only_where_its_nonces_can_be_compared_with_the_cha
     back_up(f"sqlite:///{tmp_path}/old.db", copy)
     ended = waybill("store", "restore", str(copy), "--store", url, "--json")
     assert ended.code == 1
-    assert "no RPC endpoint of chain 31337 answers" in ended.error["message"]
+    assert "no RPC endpoint of alpha (31337) answers" in ended.error["message"]
     assert not (tmp_path / "store.db").exists()
     with nodes((ALPHA, node(nonce=3)), (BETA, node())) as urls:
         config = str(settings_file(tmp_path, urls))

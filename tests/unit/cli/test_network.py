@@ -223,7 +223,9 @@ def test_a_single_verifier_is_refused_unless_it_is_accepted(waybill: Command, tm
     arguments = ("deploy", "--network", "testnet", "--key", "0x" + "11" * 32, "--json")
     assert "base-sepolia.verification.layerzero" in waybill(*arguments).error["message"]
     accepted = waybill(*arguments, "--accept-single-verifier").error["message"]
-    assert "no RPC endpoint of chain" in accepted, "the plan is accepted, and its chains are asked"
+    assert "no RPC endpoint of sepolia (11155111) answers: " in accepted, (
+        "the plan is accepted, and its chains are asked"
+    )
 
 
 @pytest.mark.usefixtures("accounts")

@@ -45,7 +45,7 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("chain_id", "behaviour", "found"),
     [
-        (SEPOLIA, whole, "serves chain 11155111, but the deployment says chain 84532; correct rpcUrls"),
+        (SEPOLIA, whole, "serves chain 11155111, but the deployment says base-sepolia (84532); correct rpcUrls"),
         (BASE_SEPOLIA, without_state, "state is not available"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_chain_that_can_not_be_forked_is_named_with_each_endpoints_reason(
     message = ended.error["message"]
     assert message.startswith("chain 'base-sepolia' can't be forked")
     assert found in message
-    assert "http://127.0.0.1:1/…: " in message
+    assert "no RPC endpoint of base-sepolia (84532) answers: http://127.0.0.1:1/…: " in message
     assert _NEXT in message
     assert "secret" not in ended.err
 

@@ -250,7 +250,7 @@ def test_both_clients_take_web3s_by_chain_and_name_a_chain_that_was_left_out() -
         client.find(bytes(32))
     with (
         BlockingClient(deployment(), {CHAIN: quiet[CHAIN]}) as client,
-        pytest.raises(LookupError, match=r"has created a message 0x00.*, and .* was not asked"),
+        pytest.raises(LookupError, match=r"has created a message 0x00.*, and .* did not answer"),
     ):
         client.find(bytes(32))
     assert isinstance(Client(deployment(), quiet), Client)
