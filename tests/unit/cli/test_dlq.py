@@ -117,6 +117,28 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     assert [one["kind"] for one in value["history"]] == ["ENTERED"]
 
 
+@pytest.mark.requirement("OIP-107", "OIP-126")
+def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "250")
+    decided = {"decisionType": "REQUEUE", "decisionMaker": SEALER.address, "rationale": "the gateway is back"}
+    url = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db"
+    with closing(open_store(url)) as store, closing(open_dead_letters(url)) as log:
+        event_id = asyncio.run(DeadLetterService(store, log).die(message()))
+        log.append(happened(event_id, RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
+    capsys.readouterr()
+    waybill = Command(monkeypatch, capsys)
+    (value,) = json.loads(waybill("dlq", "show", event_id, "--json").out)
+    entry, decision = value["history"]
+    assert (entry["kind"], decision["kind"], decision["document"]) == ("ENTERED", "DECIDED", decided)
+    assert (decision["previous"], decision["signer"]) == (entry["hash"], SEALER.address)
+    shown = " ".join(waybill("dlq", "show", event_id).out.split())
+    assert f"REQUEUE by {SEALER.address}: the gateway is back" in shown
+
+
 @pytest.mark.requirement("OIP-95")
 def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

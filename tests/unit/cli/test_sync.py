@@ -26,7 +26,9 @@ from tests.unit.cli.network import write_network
 from tests.unit.dead_letters.world import SEALER
 
 
-@pytest.mark.requirement("OIP-4", "OIP-131", "OIP-132", "OIP-133", "OIP-135", "OIP-138", "OIP-142", "OIP-163")
+@pytest.mark.requirement(
+    "OIP-4", "OIP-131", "OIP-132", "OIP-133", "OIP-135", "OIP-136", "OIP-138", "OIP-142", "OIP-163"
+)
 def test_what_was_applied_where_is_told_for_each_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

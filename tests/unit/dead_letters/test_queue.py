@@ -274,6 +274,30 @@ async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_l
     assert len(waits) < 2 or max(shares) - min(shares) > 0.001, "no jitter"
 
 
+@pytest.mark.requirement("OIP-79")
+@pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK], ids=lambda kind: kind.name)
+@in_virtual_time
+async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_no_dead_letter(kind: Kind) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, kind=kind)
+        await until(
+            lambda: (
+                sent.created != []
+                and any(one.state is OutboxState.DEAD for one in store.outbox.entries(sent.message.id))
+            )
+        )
+        (entry,) = store.outbox.entries(sent.message.id)
+        assert (entry.failed_tries, bridge.dead_letters.records()) == (4, [])
+        again = world.send(ALPHA, BETA, kind=kind, gmps=(Gmp.WORMHOLE,))
+        await until(lambda: again.created != [] and world.executions(again.message) == 1)
+    assert world.executions(sent.message) == 0
+    await world.stop()
+
+
 @pytest.mark.requirement(
     "OIP-90", "OIP-92", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151", "OIP-161",
     "SF-4", "SF-54", "SF-78", "SF-82", "SF-87",

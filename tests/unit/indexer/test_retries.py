@@ -42,14 +42,18 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
+@pytest.mark.requirement("GLA-1")
 def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(99)
     assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
     world.let_pass(1)
     assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
+    world.let_pass(400 * 86_400)
+    assert world.status(sent) is Status.STALLED, "its GMP may keep it for ever"
 
 
+@pytest.mark.requirement("GLA-1")
 def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     sent = world.send(sent_message(quorum=2), gmps=0b011)
     world.happens(world.beta, received(sent, 1))

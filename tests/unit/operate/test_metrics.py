@@ -246,6 +246,26 @@ def monitor(
     )
 
 
+@pytest.mark.requirement("SF-107")
+async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_when_it_comes_back(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    log, store = MemoryDeadLetterLog(), MemoryStore()
+    drafts = [
+        entered("one", gmp="axelar"),
+        happened("one", RecordKind.DECIDED, 1, decisionType=Decision.REQUEUE),
+        happened("one", RecordKind.RETURNED, 2),
+        happened("one", RecordKind.DECIDED, 3, decisionType=Decision.ABANDON),
+    ]
+    counted = []
+    for draft in drafts:
+        log.append(draft, SEAL)
+        found = exposed(await monitor(store, chains, tmp_path, dead_letters=log).exposition())
+        names = ("waybill_dead_letters", "waybill_dead_letters_entered_total")
+        counted.append(tuple(value(found, name, **LANE, gmp="axelar") for name in names))
+    assert counted == [(1, 1), (0, 1), (1, 2), (0, 2)]
+
+
 @pytest.mark.requirement(
     "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "X-11"
 )

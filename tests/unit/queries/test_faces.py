@@ -17,7 +17,9 @@ from eth_utils import keccak
 
 from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import Workspace
+from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import Retry
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.message import Message
@@ -41,6 +43,8 @@ class Faces:
         arrived: a message that was executed.
         stuck: one whose delivery was given up.
         forged: one that was executed and never sent.
+        letter: the dead delivery of the stuck one.
+        failing: a delivery that failed twice, and is tried again.
     """
 
     arrived: Message
@@ -49,6 +53,7 @@ class Faces:
     world: World
     waybill: Command
     letter: str
+    failing: str
     explorer: Client
 
     def command(self, *words: str) -> Any:
@@ -130,6 +135,7 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     log = open_dead_letters(f"sqlite:///{home / 'bridge.db'}")
     service = DeadLetterService(store=world.relayer, dead_letters=log)
     letter = asyncio.run(service.die(stuck, error="no gas"))
+    failing = fail_twice(service, sent_message(4, quorum=1))
     change = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.PAUSED, reason="router upgrade", by="ann", at=5.0)
     assert world.relayer.lanes.change(change)
     capsys.readouterr()  # what the relayer logged
@@ -140,7 +146,18 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         (tmp_path / "deployments").mkdir()
         (tmp_path / "deployments" / "devnet.json").write_text(json.dumps(network))
         explorer = world.explorer(patient(public_rpc=RPC), dead_letters=lambda: log)
-        yield Faces(arrived, stuck, forged, world, Command(monkeypatch, capsys), letter, explorer)
+        yield Faces(arrived, stuck, forged, world, Command(monkeypatch, capsys), letter, failing, explorer)
+
+
+def fail_twice(service: DeadLetterService, sent: Message) -> str:
+    """A message is seen, and two tries to deliver it fail; the event id of its delivery."""
+    service.observe(sent)
+    for error, code in (("no answer", "UnansweredError"), ("no proof", "NotAttestedError")):
+        (entry,) = service.claim()
+        now = service.clock.now()
+        failure = Failure(at=now, kind=FailureKind.TRANSIENT, code=code, message=error)
+        service.store.outbox.finish([Retry(entry.claim_held, failure, now)], now)
+    return entry.event_id
 
 
 def test_a_message_has_one_state_and_one_lane(faces: Faces) -> None:
@@ -196,6 +213,23 @@ def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
         assert decision["command"] in shown
 
 
+@pytest.mark.requirement("OBX-55")
+def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure(faces: Faces) -> None:
+    found = {one["eventId"]: one for one in faces.api("/deliveries")}
+    assert {name: one["state"] for name, one in found.items()} == {faces.letter: "DEAD", faces.failing: "PENDING"}
+    assert faces.api("/deliveries?state=DEAD") == [found[faces.letter]]
+    assert faces.api("/deliveries?state=PENDING") == [found[faces.failing]]
+    message_id = faces.letter.partition("/")[0]
+    assert faces.api(f"/deliveries?messageId={message_id}&state=DEAD") == [found[faces.letter]]
+    assert faces.api(f"/deliveries?messageId={message_id}&state=PENDING") == []
+    failures = {name: faces.api(f"/deliveries/{name}")["failures"] for name in found}
+    told = {name: [(one["number"], one["code"], one["message"]) for one in said] for name, said in failures.items()}
+    assert told == {
+        faces.letter: [(1, "TransientError", "no gas")],
+        faces.failing: [(1, "UnansweredError", "no answer"), (2, "NotAttestedError", "no proof")],
+    }
+
+
 def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
     stages = {}
     for sent in (faces.arrived, faces.stuck, faces.forged):
@@ -213,6 +247,26 @@ def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
             assert found["reason"] in shown
         stages[found["status"]] = [one["stage"] for one in found["gmps"]]
     assert stages == {"EXECUTED": ["RECEIVED", "DISPATCHED", "DISPATCHED"], "DEAD": ["DEAD"], "DIVERGED": []}
+
+
+@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-20", "OIP-21", "OIP-22", "OIP-23", "OIP-24")
+def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_programs(faces: Faces) -> None:
+    command = ("message", "explain", f"0x{faces.stuck.id.hex()}")
+    assert faces.command(*command)["guarantee"] == {
+        "semantics": "AT_LEAST_ONCE",
+        "ttlSeconds": 0,
+        "idempotencyStrategy": "MESSAGE_ID",
+        "requireAttestationCheck": False,
+        "maxRetries": 10,
+        "baseBackoffMs": 5_000,
+        "maxBackoffMs": 600_000,
+        "dlqEnabled": True,
+        "atomicity": "GUARANTEED",
+    }
+    assert (
+        "AT_LEAST_ONCE, ttlSeconds none, idempotencyStrategy MESSAGE_ID, requireAttestationCheck false, maxRetries 10,"
+        " baseBackoffMs 5000, maxBackoffMs 600000, dlqEnabled true, atomicity GUARANTEED"
+    ) in " ".join(faces.waybill(*command).out.split())
 
 
 def test_a_chain_is_as_far_behind_for_command_and_api(faces: Faces) -> None:

@@ -380,6 +380,34 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
+@in_virtual_time
+async def test_a_diverged_change_is_reconciled_by_its_record_as_long_as_the_destination_does_not_show_it() -> None:
+    world, store, counting = World(), MemoryStore(), Counting()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    one = propagation(world, store, counting)
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: store.outbox.counts() != [])
+        await step(one)
+        held = followed(store, sent.message)
+        diverged = replace(held, state=SyncState.DIVERGED, tries=PropagationSettings().most)
+        store.jobs.save(diverged, fence=held.fence)
+        found = await one.reconcile(sent.message.id)
+        forced = f"reconciled by force with its record of block {found.record.block.number}; "
+        assert (found.state, found.outcome.startswith(forced)) == (SyncState.DIVERGED, True)
+        assert counting.by_force == [True]
+        world.down.clear()
+        await until(lambda: world.executions(sent.message) == 1)
+        await asyncio.sleep(30)
+        await one.reconcile(sent.message.id)
+        await asyncio.sleep(30)
+        assert (await one.reconcile(sent.message.id)).state is SyncState.APPLIED
+    assert counting.by_force == [True], "what the destination shows is not forced on it again"
+    await world.stop()
+
+
 async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> Message:
     """A message that is applied, and known to be."""
     sent = world.send(ALPHA, BETA, kind=kind)

@@ -17,6 +17,7 @@ from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.retries import RetryBudget, spent_id
 from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
@@ -91,7 +92,10 @@ class Silent:
         reopen(self.store.jobs, request.message_id, request.attempt, "requeued", now)
 
 
-@pytest.mark.requirement("OIP-3", "OIP-90", "OIP-91", "OIP-92", "OIP-151", "OBX-29", "SF-78")
+@pytest.mark.requirement(
+    "OIP-3", "OIP-90", "OIP-91", "OIP-92", "OIP-151", "OBX-29", "SF-78",
+    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64",
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
@@ -117,12 +121,22 @@ async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_
     failures = document["failureHistory"]
     assert [one["attemptNumber"] for one in failures] == [1, 2, 3]
     assert [one["errorCode"] for one in failures] == ["NotAttestedError", "NotAttestedError", "RETRY_BUDGET_SPENT"]
-    headers = document["headers"]
-    assert (headers["waybill-error"], headers["waybill-error-type"]) == (why, "RETRY_BUDGET_SPENT")
-    assert headers["waybill-source-partition"] == f"{ALPHA}>{BETA}/retryRoute"
+    assert document["headers"] == {
+        "waybill-error": why,
+        "waybill-error-type": "RETRY_BUDGET_SPENT",
+        "waybill-reason": "MAX_RETRIES_EXCEEDED",
+        "waybill-timestamp": failures[-1]["failedAt"],
+        "waybill-source-topic": f"{ALPHA}/{from_bytes32(sent.source_router)}",
+        "waybill-source-partition": f"{ALPHA}>{BETA}/retryRoute",
+        "waybill-source-offset": f"{request.cause_block}@0x{request.cause_hash.hex()}",
+        "waybill-pipeline": "request>plan>retry",
+        "waybill-destination": str(BETA),
+        "waybill-filter": "retry requests of the index",
+        "waybill-transform": "retryRoute",
+    }
     delivery = next(record.document for record in case.dead_letters.records() if "/hyperlane/" in record.event_id)
     assert delivery is not None
-    assert headers.keys() == delivery["headers"].keys()
+    assert document["headers"].keys() == delivery["headers"].keys()
     await case.world.stop()
 
 

@@ -216,7 +216,7 @@ def test_renewing_says_which_claims_are_lost(store: Store) -> None:
     assert store.outbox.renew([entry.claim_held, unheard_of], NOW + LEASE, LEASE) == {entry.claim_held, unheard_of}
 
 
-@pytest.mark.requirement("OBX-54", "OBXS-12", "OBX-53", "OBX-56", "OBX-59", "SF-54")
+@pytest.mark.requirement("OBX-54", "OBXS-6", "OBXS-12", "OBX-53", "OBX-56", "OBX-59", "SF-54")
 @pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
 def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     store: Store, ended: OutboxState
