@@ -9,8 +9,11 @@ from importlib.util import find_spec
 from typing import Final, NoReturn
 
 EXTRAS: Final = {
-    "relayer": ("fastapi", "jinja2", "limits", "prometheus_client", "psycopg", "sqlalchemy", "starlette", "uvicorn"),
-    "index": ("deltalake", "duckdb", "numpy", "pyarrow", "pyspark"),
+    "relayer": (
+        *("fastapi", "jinja2", "limits", "numpy", "prometheus_client", "psycopg", "pyarrow", "sqlalchemy"),
+        *("starlette", "uvicorn"),
+    ),
+    "index": ("deltalake", "duckdb", "pyspark"),
     "kafka": ("confluent_kafka",),
 }
 """By extra, the modules that it brings. The extra `devnet` is the first two, and Spark's Java."""

@@ -65,15 +65,15 @@ def report(
 
     Example: waybill report --html report.html
     """
+    workspace = Workspace.of(network)
+    if economics:
+        _report_economics(workspace, as_json=as_json)
+        return
     from indexer.jobs.pruning import TABLES, pruned
     from indexer.jobs.report import figures_of_index, make_report
     from indexer.lake.files import damages
     from indexer.sources.chain import costs_of
 
-    workspace = Workspace.of(network)
-    if economics:
-        _report_economics(workspace, as_json=as_json)
-        return
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
     with open_index(workspace) as index, table_engine.opened(engine, master, explain=explain) as by:
         found = make_report(

@@ -153,6 +153,26 @@ def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
 
 
+def test_where_a_relayer_runs_the_index_is_read_and_shown(wheel: Path, tmp_path: Path) -> None:
+    home = {"WAYBILL_HOME": str(tmp_path)}
+    write_network(tmp_path)
+    index = tmp_path / ".waybill" / "devnet" / "index.db"
+    create = f"from indexer.store.store import Store\nStore('sqlite:///{index}').engine.dispose()"
+    index.parent.mkdir(parents=True)
+    done = run(wheel, tmp_path, create, "relayer", "index")
+    assert done.returncode == 0, done.stderr
+    for words, said in (
+        ("message list", "no messages, as far as the index has read"),
+        ("doctor", "seal of dead letters"),
+        ("report --economics", "no relayer of network 'devnet' has its store here"),
+    ):
+        done = run(wheel, tmp_path, typed(words), "relayer", **home)
+        assert "small installation" not in done.stderr, f"{words}: {done.stderr}"
+        assert said in done.stdout + done.stderr, f"{words}: {done.stdout}{done.stderr}"
+    done = run(wheel, tmp_path, "import bridge.cli.web_server", "relayer")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.finding("N6")
 def test_a_small_installation_tells_an_error_as_a_whole_one_does(wheel: Path, tmp_path: Path) -> None:
     done = run(wheel, tmp_path, typed("message show nonsense"))
