@@ -143,7 +143,7 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
 
     async def work() -> dict[str, Any]:
         async with workspace.open_relayer(workspace.working_settings()) as bridge:
-            one = await bridge.propagation.reconcile(message_id)
+            one = await bridge.reconcile(message_id)
             return {**one.record.document, "state": one.state.value, "problem": one.outcome}
 
     try:

@@ -23,6 +23,7 @@ from bridge.client import Client
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
+from bridge.domain.jobs import SyncJob
 from bridge.domain.ports import Attester, Call, Chain, Clock
 from bridge.domain.streams import IndexSource, Streams
 from bridge.domain.supervision import retry_until_success, run_forever
@@ -341,6 +342,10 @@ class RelayerService:
     async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
         """Retries one message; see `Recovery.retry`."""
         return await self.while_monitoring(lambda: self.recovery.retry(message_id, gmps))
+
+    async def reconcile(self, message_id: bytes) -> SyncJob:
+        """Compares a message with its primary record; see `Propagation.reconcile`."""
+        return await self.while_monitoring(lambda: self.propagation.reconcile(message_id))
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -90,6 +90,12 @@ class Registries:
         (routed,) = [one for one in events if isinstance(one, MessageRouted)]
         return decode_envelope(routed.envelope).message
 
+    async def allow_retaking(self) -> None:
+        """Lets the relayer take beta's locks again."""
+        beta = self.devnet.deployment.chains[1]
+        allow = self.artifact.contract.encode("setRetrier", account(RELAYER_KEY).address, True)
+        assert (await transact(self.chains[beta.chain_id], OWNER, Call(to=self.beta, data=allow))).succeeded
+
     async def ask(self, function: str, *arguments: Any) -> Any:
         """A view of beta's registry."""
         beta = self.devnet.deployment.chains[1]
@@ -204,9 +210,10 @@ async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
     assert "idempotencyStrategy MESSAGE_ID_PLUS_STATE_HASH" in " ".join(ended.out.split())
 
 
+@pytest.mark.parametrize("by", ["the relayer", "the command"])
 @pytest.mark.requirement("OIP-136", "OIP-141", "OIP-142", "OIP-143")
 async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or_with_one_command(
-    two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+    two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path, by: str
 ) -> None:
     """The recipient's owner lets the relayer take no lock: nothing is sent in vain, and the operator is told what to do."""
     registries = await Registries.deploy(two_chains, chains, retaker=OWNER.address)
@@ -218,17 +225,33 @@ async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or
             await until(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.DIVERGED)
             stuck = jobs.newest(SyncJob, sent.id)
             assert stuck is not None
-            assert stuck.outcome.startswith(
-                f"reconciled by force with its record of block {stuck.record.block.number}; "
-            )
+            forced = f"reconciled by force with its record of block {stuck.record.block.number}; "
+            assert stuck.outcome.startswith(forced)
             assert "NotLockRetaker" in stuck.outcome
             assert "waybill sync reconcile" in stuck.outcome
             assert len(bridge.store.observations.attempts(sent.id)) == 1, "nothing was paid for in vain"
-            allow = registries.artifact.contract.encode("setRetrier", account(RELAYER_KEY).address, True)
-            beta = chains[two_chains.deployment.chains[1].chain_id]
-            assert (await transact(beta, OWNER, Call(to=registries.beta, data=allow))).succeeded
-            await until_async(registries.is_applied)
-            attempts = bridge.store.observations.attempts(sent.id)
+            if by == "the relayer":
+                await registries.allow_retaking()
+                await until_async(registries.is_applied)
+        if by == "the command":
+            async with blocks(two_chains):
+                await registries.allow_retaking()
+                told = await asyncio.to_thread(reconcile, two_chains, tmp_path, sent)
+            assert (told["state"], told["blockHash"]) == ("DIVERGED", f"0x{stuck.record.block.hash.hex()}")
+            assert told["problem"].startswith(f"{forced}re-propagated")
+        async with relaying(two_chains, tmp_path) as bridge:
+            jobs = bridge.store.jobs
             await until(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.APPLIED)
-    forced = {gmp for attempt in attempts[1:] for gmp in attempt.gmps}
-    assert len(forced) > 1, "over every GMP that can carry it"
+            attempts = bridge.store.observations.attempts(sent.id)
+    assert await registries.is_applied()
+    more = {gmp for attempt in attempts[1:] for gmp in attempt.gmps}
+    assert len(more) > 1, "over every GMP that can carry it"
+
+
+def reconcile(devnet: Devnet, folder: Path, message: Message) -> Any:
+    """What the operator's command says, which works on the store that the relayer has left."""
+    home = new_home(devnet, folder)
+    following = "".join(f"{name} = {seconds}\n" for name, seconds in FOLLOWING.items())
+    store = f'store = "sqlite:///{folder}/bridge.db"\nretry_for = ["any"]\n'
+    (home / "waybill.toml").write_text(f"{store}[sync]\n{following}")
+    return Waybill(home).json("sync", "reconcile", f"0x{message.id.hex()}")
