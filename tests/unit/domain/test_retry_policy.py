@@ -192,7 +192,7 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(DEFAULT_POLICIES[Kind.HEARTBEAT], 1, kind=FailureKind.UNANSWERED) == 1, "its row has no pause"
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160")
+@pytest.mark.requirement("OBX-43", "OIP-5", "OIP-24", "OIP-61", "OIP-160")
 @pytest.mark.parametrize(
     ("kind", "policy", "complaint"),
     [
@@ -200,6 +200,7 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
         (Kind.PLAIN, RetryPolicy(1, -1, 2, dead_letter=True), "base is -1"),
         (Kind.PLAIN, RetryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s, less than base 3 s"),
         (Kind.PLAIN, RetryPolicy(1, 0, 2, dead_letter=True), "without a pause"),
+        (Kind.PLAIN, RetryPolicy(1, 1, 2, dead_letter=True, jitter=1.0), "jitter is 1.0"),
         (Kind.REGULATORY_ACTION_CRITICAL, RetryPolicy(99, 1, 2, dead_letter=False), "retried without end"),
         (Kind.REGULATORY_ACTION_CRITICAL, RetryPolicy(None, 1, 2, dead_letter=True), "never becomes a dead letter"),
     ],
