@@ -35,7 +35,7 @@ from bridge.domain.spending import ether
 from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
-from bridge.gmps.attestation import AttestationError
+from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import adapter_class, attestation_choice, create_attesters
 from bridge.gmps.verification import DEFAULT
 from bridge.protocol.contracts import ROUTER
@@ -237,7 +237,8 @@ async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
         return []
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
-        attesters = create_attesters(deployment, {}, chosen, settings.gmps)
+        web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
+        attesters = create_attesters(deployment, {}, chosen, settings.gmps, web)
     except AttestationError as error:
         return [Finding("proofs of GMPs", Verdict.FAILED, str(error), "without it no relayer starts")]
     asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in attesters}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any, Final, Self
 
-import httpx
 import orjson
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 
 from bridge.domain.ports import Chain, Dispatch, ProofPendingError, TransientError, UnansweredError
 from bridge.protocol.deployment import Deployment
@@ -30,7 +31,6 @@ class AttestationSettings:
         default_factory=dict
     )  # what an operator said, where the GMP's `SETTING` does not do
     is_testnet: bool = False  # whether the chains are public testnets, where some GMPs have other services
-    timeout: float = 10.0  # seconds until a service that does not answer is given up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,19 @@ class AttestationSources:
 
 
 class JsonDocuments:
-    """Asks public services."""
+    """Asks public services, over connections that are kept. Close it in the event loop that used it."""
 
     def __init__(self, *, timeout: float) -> None:
-        """`timeout` is in seconds."""
-        self._timeout = timeout
-        self._certificates = httpx.create_ssl_context()  # takes longer to read than an answer to come
+        """Connects to nothing yet. `timeout` is in seconds."""
+        self._timeout = ClientTimeout(total=timeout)
+        self._session: ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        if self._session is not None:
+            await self._session.close()
 
     async def json(self, url: str) -> Any | None:
         """The document at a URL, or None if there is none yet.
@@ -57,29 +64,29 @@ class JsonDocuments:
         Raises:
             UnansweredError: no sensible answer.
         """
+        if self._session is None:
+            self._session = ClientSession(timeout=self._timeout, trust_env=True)
         try:
-            async with (
-                httpx.AsyncClient(timeout=self._timeout, verify=self._certificates) as client,
-                client.stream("GET", url, headers={"accept": "application/json"}) as answer,
-            ):
+            async with self._session.get(url, headers={"accept": "application/json"}, allow_redirects=False) as answer:
                 # Public buckets that may not be listed say 403 of what is not there.
-                if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.FORBIDDEN):
+                if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
                     return None
-                answer.raise_for_status()
-                return orjson.loads(await _limited(answer))  # bounds how deep it goes, unlike the standard library's
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+                return orjson.loads(await _content(answer))  # bounds how deep it goes, unlike the standard library's
+        except (ClientError, TimeoutError, ValueError) as error:
             raise UnansweredError(
                 f"{url} does not answer as it should: {str(error) or type(error).__name__}"
             ) from error
 
 
-async def _limited(answer: httpx.Response) -> bytes:
-    content = b""
-    async for chunk in answer.aiter_bytes():
+async def _content(answer: ClientResponse) -> bytes:
+    if answer.status != HTTPStatus.OK:
+        raise ValueError(f"status {answer.status}")
+    content = bytearray()
+    async for chunk in answer.content.iter_any():
         content += chunk
         if len(content) > _LONGEST:
             raise ValueError(f"more than {_LONGEST} bytes")
-    return content
+    return bytes(content)
 
 
 class PublicHosts:

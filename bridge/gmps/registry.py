@@ -48,7 +48,11 @@ def create_adapters(
 
 
 def create_attesters(
-    deployment: Deployment, chains: Mapping[int, Chain], settings: AttestationSettings, gmps: AbstractSet[Gmp]
+    deployment: Deployment,
+    chains: Mapping[int, Chain],
+    settings: AttestationSettings,
+    gmps: AbstractSet[Gmp],
+    web: JsonDocuments,
 ) -> dict[Gmp, Attester]:
     """Where the proofs of those GMPs come from on a public network.
 
@@ -57,11 +61,11 @@ def create_attesters(
         chains: its chains by id, connected.
         settings: whom to ask.
         gmps: those that are delivered over.
+        web: asks services; its owner closes it.
 
     Raises:
         AttestationError: the settings do not say enough.
     """
-    web = JsonDocuments(timeout=settings.timeout)
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     attesters: dict[Gmp, Attester] = {}
     for gmp in sorted(deployed & gmps):

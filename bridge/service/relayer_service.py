@@ -32,6 +32,7 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner, Signer
+from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.registry import create_adapters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -90,10 +91,11 @@ class RelayerService:
         keys: RelayerKeys,
         worker: str,
         lock: WorkingLock,
+        web: JsonDocuments,
         attesters: AttesterSource | None = None,
         index: IndexSource | None = None,
     ) -> None:
-        """Uses chains and a store that are open, and the lock of that store; `open_relayer` opens them.
+        """Uses what is open: chains, a store, the lock of that store, and what asks services. `open_relayer` opens them.
 
         Raises:
             SettingsError: nobody knows where this network's proofs come from.
@@ -141,7 +143,7 @@ class RelayerService:
             adapters=create_adapters(
                 deployment,
                 chains,
-                attesters(deployment, chains) if attesters else public_attesters(deployment, chains, settings),
+                attesters(deployment, chains) if attesters else public_attesters(deployment, chains, settings, web),
             ),
             senders=served,
             store=store,
@@ -416,7 +418,10 @@ async def open_relayer(
     keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
     worker = _worker_name()
     with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
-        async with connected(deployment, settings, may_be_down=True) as chains:
+        async with (
+            connected(deployment, settings, may_be_down=True) as chains,
+            JsonDocuments(timeout=settings.attestations.timeout) as web,
+        ):
             bridge = RelayerService(
                 deployment,
                 chains,
@@ -425,6 +430,7 @@ async def open_relayer(
                 keys=keys,
                 worker=worker,
                 lock=lock,
+                web=web,
                 attesters=attesters,
                 index=index,
             )

@@ -17,7 +17,7 @@ from bridge.dead_letters.signing import KeySealer
 from bridge.deploy.addresses import is_testnet
 from bridge.domain.ports import Attester, Chain
 from bridge.evm.signing import InvalidKeyError, LocalSigner, Signer
-from bridge.gmps.attestation import AttestationError
+from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -75,7 +75,8 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     problems.of(lambda: [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys])
     problems.of(lambda: check_endpoints(settings, deployment))
     if not has_attesters:
-        problems.of(lambda: public_attesters(deployment, {}, settings))
+        web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
+        problems.of(lambda: public_attesters(deployment, {}, settings, web))
     problems.of(lambda: trust_plan_file(settings, deployment))
     problems.of(settings.streams)
     problems.of(lambda: settings.webhook_settings(deployment))
@@ -98,7 +99,9 @@ def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bo
     return TripwireParts(urls, journal, signer)
 
 
-def public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
+def public_attesters(
+    deployment: Deployment, chains: Mapping[int, Chain], settings: Settings, web: JsonDocuments
+) -> dict[Gmp, Attester]:
     """Where the proofs of a public network come from.
 
     Raises:
@@ -106,7 +109,7 @@ def public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settin
     """
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
-        return create_attesters(deployment, chains, chosen, settings.gmps)
+        return create_attesters(deployment, chains, chosen, settings.gmps, web)
     except AttestationError as error:
         raise SettingsError(f"network {deployment.network!r}: {error}") from error
 

@@ -454,12 +454,12 @@ _GmpAttestations: Any = create_model("_GmpAttestations", __base__=Section, **_FI
 class AttestationTable(_GmpAttestations):  # type: ignore[misc]  # the GMPs' folders say what it holds
     """Whom to ask for what a GMP's own parties signed. A devnet asks nobody: it signs itself."""
 
-    timeout: float = Field(default=AttestationSettings().timeout, gt=0, description="until an answer is given up")
+    timeout: float = Field(default=10.0, gt=0, description="until an answer is given up")
 
     def settings(self, *, is_testnet: bool = False) -> AttestationSettings:
         """What the attesters need of these, on public testnets or elsewhere."""
         said = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS if gmp.label in self.model_fields_set}
-        return AttestationSettings(gmps=said, is_testnet=is_testnet, timeout=self.timeout)
+        return AttestationSettings(gmps=said, is_testnet=is_testnet)
 
     def chains(self) -> dict[str, set[str]]:
         """The chains that are named, by table."""

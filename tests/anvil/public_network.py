@@ -17,7 +17,7 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.ports import Call, Dispatch
-from bridge.gmps.attestation import AttestationSettings
+from bridge.gmps.attestation import AttestationSettings, JsonDocuments
 from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.ccip.v2 import CcipMessageV2, decode_results
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
@@ -36,6 +36,7 @@ class PublicNetwork:
     documents: dict[str, Any] = field(default_factory=dict)  # by path
     announce: dict[str, str] = field(default_factory=dict)  # ValidatorAnnounce, by name of the chain
     url: str = ""
+    asking: JsonDocuments = field(default_factory=lambda: JsonDocuments(timeout=2))  # asks them
     prefix: str = ""  # of the paths that are asked for: the bucket, as S3's clients name it
 
     @property
@@ -43,7 +44,7 @@ class PublicNetwork:
         """What a relayer has to be told."""
         hosts = (self.url,)
         gmps = {Gmp.WORMHOLE: hosts, Gmp.CCIP: hosts, Gmp.HYPERLANE: self.announce}
-        return AttestationSettings(gmps=gmps, timeout=2)
+        return AttestationSettings(gmps=gmps)
 
     async def attest(self, dispatch: Dispatch) -> None:
         """The GMP's own parties do their part."""
@@ -148,6 +149,7 @@ class PublicNetwork:
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         try:
-            yield
+            async with self.asking:
+                yield
         finally:
             await runner.cleanup()

@@ -52,7 +52,9 @@ def world(public: PublicNetwork) -> World:
 
 @pytest.fixture
 def attester(public: PublicNetwork) -> Attester:
-    return create_attesters(public.world.deployment, public.world.chains, public.settings, {Gmp.CCIP})[Gmp.CCIP]
+    return create_attesters(public.world.deployment, public.world.chains, public.settings, {Gmp.CCIP}, public.asking)[
+        Gmp.CCIP
+    ]
 
 
 def later(devnet: Devnet, seconds: int) -> None:

@@ -18,7 +18,7 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
 from bridge.domain.ports import Attester, Call, CallRevertedError, Dispatch, ProofPendingError, TransientError
 from bridge.evm.chain import EvmChain
-from bridge.gmps.attestation import AttestationError, AttestationSettings
+from bridge.gmps.attestation import AttestationError, AttestationSettings, JsonDocuments
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.attester import public_url
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
@@ -34,6 +34,7 @@ from tests.unit.cli.command import Command
 pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
 
 STRANGER = signer("stranger", 0)
+NO_WEB = JsonDocuments(timeout=1)  # nothing is asked
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ async def public(world: World) -> AsyncIterator[PublicNetwork]:
 
 
 def attester_of(gmp: Gmp, public: PublicNetwork) -> Attester:
-    return create_attesters(public.world.deployment, public.world.chains, public.settings, set(Gmp))[gmp]
+    return create_attesters(public.world.deployment, public.world.chains, public.settings, set(Gmp), public.asking)[gmp]
 
 
 async def dispatched(world: World, gmp: Gmp, payload: bytes = b"hello") -> Dispatch:
@@ -80,7 +81,7 @@ async def test_a_vaa_that_is_not_the_messages_own_is_refused_and_the_next_host_i
     path, of_other = (f"/v1/signed_vaa/{one.transport_id}" for one in (dispatch, other))
     honest = public.documents[path]
     settings = replace(public.settings, gmps={Gmp.WORMHOLE: (f"{public.url}/liar", "http://127.0.0.1:1", public.url)})
-    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.WORMHOLE})
+    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.WORMHOLE}, public.asking)
     lies: list[object] = [
         public.documents[of_other],
         {"vaaBytes": "no base64"},
@@ -121,7 +122,7 @@ async def test_an_announcer_that_is_another_contract_is_named_with_its_function_
     dispatch = await dispatched(public.world, Gmp.HYPERLANE)
     wrong = public.world.deployment.chain("alpha").router
     settings = AttestationSettings(gmps={Gmp.HYPERLANE: public.announce | {"alpha": wrong}})
-    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.HYPERLANE})
+    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.HYPERLANE}, public.asking)
     with pytest.raises(CallRevertedError) as refused:
         await made[Gmp.HYPERLANE].attest(dispatch)
     shown = failure_of(refused.value, now=0).message
@@ -190,8 +191,8 @@ async def test_a_relayer_on_a_public_network_delivers_with_what_it_fetches(
 
 def test_a_network_whose_validators_nobody_named_is_refused_naming_chains_and_setting(devnet: Devnet) -> None:
     with pytest.raises(AttestationError, match=r"alpha, beta can't be found.*\[attestations\.hyperlane\]"):
-        create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp))
-    assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE})
+        create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp), NO_WEB)
+    assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE}, NO_WEB)
 
 
 def test_doctor_says_beforehand_that_no_relayer_would_start(
