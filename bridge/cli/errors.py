@@ -28,6 +28,8 @@ from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError
 
 _READ_HELP: Final = "add --help to see what the command takes"
+_AGAIN: Final = "put that right, and type the same command again: what is done stays"
+_MEND_PLAN: Final = "correct the network file, or the variables it names, and type the same command again"
 
 # The first class that fits decides, so subclasses stand before their bases.
 _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
@@ -38,13 +40,13 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (SettingsError, ExitCode.USAGE, "waybill config check"),
     (ListeningError, ExitCode.USAGE, _READ_HELP),
     (UnknownChainError, ExitCode.USAGE, "waybill network list"),
-    (PlanError, ExitCode.USAGE, "waybill deploy --help"),
-    (EndpointError, ExitCode.FAILED, "waybill rehearse --help"),
+    (PlanError, ExitCode.USAGE, _MEND_PLAN),
+    (EndpointError, ExitCode.FAILED, _MEND_PLAN),
     (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
     (RpcError, ExitCode.FAILED, "waybill doctor"),
     (TransientError, ExitCode.FAILED, "waybill status"),
     (DeploymentError, ExitCode.FAILED, "waybill doctor"),
-    (DeployError, ExitCode.FAILED, "waybill deploy --help"),
+    (DeployError, ExitCode.FAILED, _AGAIN),
     (DevnetError, ExitCode.FAILED, "waybill devnet status"),
     (IndexerError, ExitCode.FAILED, "waybill doctor"),
     (NotIncludedError, ExitCode.FAILED, "waybill status"),

@@ -18,6 +18,7 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.queries.messages import utc
 
 app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)
 
@@ -207,8 +208,8 @@ def _act(
         }
         for row in done
     ]
-    rows = [[row["chain"], row["pausedUntil"] or "not paused", row["error"] or row["transaction"]] for row in value]
-    columns = ["chain", "paused until (Unix seconds)", "transaction"]
+    rows = [[row["chain"], utc(row["pausedUntil"]) or "not paused", row["error"] or row["transaction"]] for row in value]
+    columns = ["chain", "paused until (UTC)", "transaction"]
     result(
         {"gmp": gmp.label, "chains": value},
         as_json=as_json,

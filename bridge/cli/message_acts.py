@@ -33,6 +33,7 @@ class Where(StrEnum):
     DESTINATION = "destination"
 
 
+_ENDED = frozenset({Status.EXECUTED, Status.EXPIRED, Status.CANCELLED})
 _LOOK_SECONDS = 1.0
 _TOP_UP_PERCENT = 125  # of what is missing; what is not spent comes back
 
@@ -134,7 +135,14 @@ def cancel(
 
     Example: waybill message cancel 0x…
     """
-    act = _sent_about(gmps, "cancellation", Client.cancel)
+    cancelled = _sent_about(gmps, "cancellation", Client.cancel)
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        status, there = found.explanation.status, found.deployment.chain(found.message.destination_chain).name
+        if status in _ENDED:
+            raise RefusedError(f"the message is {status} on {there}: a cancellation would cost its fee and change nothing")
+        return await cancelled(client, found)
+
     act_on(message, network, key, act, "its cancellation is on its way over", where=Where.SOURCE, as_json=as_json)
 
 

@@ -24,6 +24,7 @@ from bridge.domain.ports import Chain
 from bridge.domain.spending import GWEI, NOTHING, balance_keys, ether
 from bridge.domain.store import Store
 from bridge.protocol.deployment import ChainDeployment
+from bridge.queries.messages import utc
 from bridge.service.connections import connected
 
 app = typer.Typer(help="See what was paid for deliveries, earn it, and keep prices.", no_args_is_help=True)
@@ -212,7 +213,15 @@ def refund(
         raise CliError("no payment for that message is known here, or nothing of it is left")
 
     async def act(vault: VaultClient, _: dict[int, Chain]) -> dict[str, Any]:
-        receipts = [await vault.refund(message_id, one.gmp, one.payer) for one in left]
+        try:
+            receipts = [await vault.refund(message_id, one.gmp, one.payer) for one in left]
+        except RefusedError as error:
+            if error.revert is None or error.revert.name != "NotRefundableYet":
+                raise
+            until = utc(error.revert.values["refundableAt"])
+            raise CliError(
+                f"what is left of the payment can be fetched from {until} UTC on, or once the operator has charged the message"
+            ) from error
         return {"refunds": len(left), "transactions": [f"0x{bytes(one['transactionHash']).hex()}" for one in receipts]}
 
     deployed = workspace.deployment().chain(left[0].source_chain)

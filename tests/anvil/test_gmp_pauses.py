@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,11 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
         status, told = waybill.json("status"), waybill("status").out
         doctor = waybill("doctor", "--json").value
         explained = waybill("message", "explain", message_id, "--json").value
+        again = waybill("gmp", "pause", "axelar", "--chains", "beta", "--for", "2").out
     finally:
         waybill.json("gmp", "resume", "axelar")
+    assert "paused until (UTC)" in again
+    assert re.search(r"beta +20\d\d-\d\d-\d\d \d\d:", again), again
     assert status["gmpPauses"] == [{"gmp": "axelar", "chain": "beta", "until": until}]
     assert "GMP paused" in told
     (row,) = [one for one in doctor if one["check"] == "GMPs on beta"]

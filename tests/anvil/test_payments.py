@@ -58,7 +58,14 @@ async def test_what_is_paid_for_is_delivered_and_the_rest_waits_for_a_top_up(
         topped = await asyncio.to_thread(waybill.json, "message", "top-up", names[1], "--key", DAPP_KEY, **PUBLIC)
         assert [one["gmp"] for one in topped["paid"]] == ["hyperlane"]
         _mine(devnet)
+        await until(
+            lambda: "can be fetched from 20" in waybill("vault", "refund", names[1]).err,
+            "a payment that can't be fetched yet says from when on it can",
+        )
+        _mine(devnet)
         await _until_executed(client, unpaid)
+        late = await asyncio.to_thread(waybill, "message", "cancel", names[1], "--key", DAPP_KEY, **PUBLIC)
+        assert (late.code, "the message is EXECUTED on beta" in late.err) == (1, True), late
         await until(lambda: relayer.log.count('"delivered"') >= 2, "both are delivered")
         _mine(devnet)
 

@@ -14,7 +14,7 @@ from typer._click.core import Command, Context  # typer keeps its click to itsel
 from typer.core import TyperGroup
 
 from bridge.cli.app import app
-from bridge.cli.errors import _ENDS, _READ_HELP, as_cli_error
+from bridge.cli.errors import _AGAIN, _ENDS, _MEND_PLAN, _READ_HELP, as_cli_error
 from tests.unit.cli.examples import read_line
 
 WAYBILL = Path(sys.executable).with_name("waybill")
@@ -47,11 +47,11 @@ def test_the_help_of_every_command_ends_with_an_example_that_can_be_typed(path: 
     read_line(line)
 
 
-def test_every_kind_of_error_names_a_command_that_can_be_typed_next() -> None:
+def test_every_kind_of_error_names_a_command_or_says_to_type_the_same_one_again() -> None:
     for kind, _, next_step in _ENDS:
         if next_step.endswith(" --help"):
             assert tuple(next_step.split()[1:-1]) in ALL
-        elif next_step != _READ_HELP:
+        elif next_step not in (_READ_HELP, _MEND_PLAN, _AGAIN):
             read_line(next_step)
         ended = as_cli_error(kind.__new__(kind))
         assert ended is not None

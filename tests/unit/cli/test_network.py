@@ -104,6 +104,7 @@ def test_every_placeholder_is_named_by_create_and_refused_by_deploy(waybill: Com
         second = f"chains.{chain}.verification.layerzero.requiredDvns.1: ${{{variable}_LAYERZERO_DVN_2}}"
         assert second in created["unset"], "both ends name the same operators"
     refused = waybill("deploy", "--network", "testnet", "--json")
+    assert refused.error["next"].endswith("and type the same command again")
     assert refused.code == 2
     for line in created["unset"]:
         assert line in refused.error["message"]
