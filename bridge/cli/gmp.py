@@ -208,7 +208,9 @@ def _act(
         }
         for row in done
     ]
-    rows = [[row["chain"], utc(row["pausedUntil"]) or "not paused", row["error"] or row["transaction"]] for row in value]
+    rows = [
+        [row["chain"], utc(row["pausedUntil"]) or "not paused", row["error"] or row["transaction"]] for row in value
+    ]
     columns = ["chain", "paused until (UTC)", "transaction"]
     result(
         {"gmp": gmp.label, "chains": value},

@@ -140,7 +140,9 @@ def cancel(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         status, there = found.explanation.status, found.deployment.chain(found.message.destination_chain).name
         if status in _ENDED:
-            raise RefusedError(f"the message is {status} on {there}: a cancellation would cost its fee and change nothing")
+            raise RefusedError(
+                f"the message is {status} on {there}: a cancellation would cost its fee and change nothing"
+            )
         return await cancelled(client, found)
 
     act_on(message, network, key, act, "its cancellation is on its way over", where=Where.SOURCE, as_json=as_json)
