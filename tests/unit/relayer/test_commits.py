@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -248,6 +249,18 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="time").relay().commits.wait == 30
     assert Settings.load(commit="time", commit_seconds=7).relay().commits.wait == 7
     assert Settings.load(commit="batch").relay().commits.wait == 5
+
+
+@pytest.mark.requirement("OBX-20")
+@pytest.mark.parametrize("profile", ["default", "production", "low-latency", "high-throughput"])
+@pytest.mark.parametrize("strategy", [None, *CommitStrategy])
+def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
+    chosen = {} if strategy is None else {"commit": strategy}
+    skip, block = (
+        Settings.load(profile=profile, ordering=ordering, unsafe=True, **chosen).relay() for ordering in Ordering
+    )
+    assert (skip.ordering, block.ordering) == (Ordering.SKIP, Ordering.BLOCK)
+    assert replace(block, ordering=Ordering.SKIP) == skip
 
 
 @pytest.mark.requirement("SF-20", "SF-21", "SF-22", "SF-27", "SF-29", "SF-34", "SF-35", "SF-101")
