@@ -103,6 +103,8 @@ def gmps(
     Example: waybill network gmps sepolia base-sepolia
     """
     registry = address_table()
+    if registry.chain(one) is registry.chain(other):
+        raise UsageError(f"both chains are {one}: a GMP connects two", next_step="waybill network list")
     if registry.chain(one).testnet != registry.chain(other).testnet:
         raise UsageError(f"{one} and {other} are a testnet and a mainnet: no GMP connects them")
     found = registry.gmps_between(one, other)

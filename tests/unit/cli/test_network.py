@@ -68,6 +68,7 @@ def test_the_gmps_between_two_chains_are_said_and_the_registry_that_lacks_one(wa
     ("arguments", "complaint"),
     [
         (("gmps", "sepolia", "base"), "a testnet and a mainnet"),
+        (("gmps", "sepolia", "sepolia"), "both chains are sepolia"),
         (("gmps", "sepolia", "pluto"), "'pluto' is no chain of the table; it has ethereum, base"),
         (("create", "x", "--chains", "sepolia,pluto"), "'pluto' is no chain"),
         (("create", "x", "--chains", "sepolia,base"), "base and testnets can't be one network"),
