@@ -162,7 +162,7 @@ async def _found(
     message, routers = created.message, readers_of(deployment, answering)
     ends = (message.source_chain, message.destination_chain)
     source, destination = (routers.get(chain) for chain in ends)
-    router = await _ask(destination, message) if destination else None
+    router = await _ask(destination, answering[message.destination_chain], message) if destination else None
     circumstances = circumstances_kept(message, kept, now)
     if source:
         head = heads[message.source_chain]
@@ -182,6 +182,7 @@ async def _found(
         outcome=router.outcome if router else None,
         needed=router.needed if router else None,
         refusal=router.refusal if router else None,
+        recipient_is_missing=router is not None and not router.has_recipient,
         unfunded=created.unfunded,
         circumstances=circumstances,
         usable=deployment.gmps_between(*ends),
@@ -225,11 +226,12 @@ async def _unsent(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the destination's router says of a message now."""
+    """What the destination and its router say of a message now."""
 
     progress: Progress
     needed: int | None  # receipts that it asks for; None if it does not say
     refusal: str | None  # why the recipient does not take it
+    has_recipient: bool  # whether a contract is at the recipient's address
     is_expired: bool
     paused_until: int
     guards: frozenset[IdempotencyStrategy]
@@ -240,7 +242,7 @@ class _Asked:
         return self.progress.outcome or (Status.EXPIRED if self.is_expired else None)
 
 
-async def _ask(router: RouterReader, message: Message) -> _Asked:
+async def _ask(router: RouterReader, chain: EvmChain, message: Message) -> _Asked:
     progress = await router.progress(message.id)
     trial = await router.try_execution(message)
     needed = len(progress.receipts) + trial.missing if trial.missing is not None else None
@@ -253,6 +255,7 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
         progress=progress,
         needed=needed,
         refusal=trial.why if trial.verdict in (Verdict.REFUSED, Verdict.REJECTED) else None,
+        has_recipient=bool(await chain.code(from_bytes32(message.recipient))),
         is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
         paused_until=await router.paused_until(PausedThing.LANE, message.source_chain),
         guards=await router.guards(message),

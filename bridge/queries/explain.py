@@ -13,6 +13,7 @@ from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
 from bridge.domain.spending import Bound, Held
 from bridge.domain.store import Store
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import (
@@ -267,6 +268,7 @@ def explain(
     outcome: Status | None = None,
     needed: int | None = None,
     refusal: str | None = None,
+    recipient_is_missing: bool = False,
     unfunded: bool = False,
     circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
     usable: frozenset[Gmp] = frozenset(),
@@ -288,6 +290,7 @@ def explain(
         outcome: how the message ended as that router says, or would if it were asked to mark its expiry; None if it is open.
         needed: how many receipts the router asks for; None is what the message itself asks for.
         refusal: why the recipient does not take it, where the router was asked now.
+        recipient_is_missing: whether its destination has no contract at the recipient's address.
         unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
         circumstances: what else decides about the next action.
         usable: the GMPs that both of its chains have.
@@ -341,7 +344,12 @@ def explain(
         *(
             []
             if status.is_final
-            else [*_gmps_paused(message, pauses), *_lane_held(kept.lane), *_held_retries(kept.retries)]
+            else [
+                *([_missing(message)] if recipient_is_missing else []),
+                *_gmps_paused(message, pauses),
+                *_lane_held(kept.lane),
+                *_held_retries(kept.retries),
+            ]
         ),
         *_prospects(said, now),
         *_delays(status, circumstances.expiry, now),
@@ -622,6 +630,14 @@ def _reason(message: Message, said: _Said, now: float) -> str:
             counted = f"{len(said.receipts)} of {said.quorum} GMPs have delivered"
             few = [f"too few GMPs carry it: it needs {said.lacking} more"] if said.lacking else []
             return unsure + "; ".join([counted, *few, *_silences(said, now)])
+
+
+def _missing(message: Message) -> str:
+    recipient = from_bytes32(message.recipient)
+    return (
+        f"no contract is at its recipient {recipient}, so it can't be executed until one is there that takes messages"
+        " (IERC7786Recipient)"
+    )
 
 
 def _refusal(said: _Said) -> str:

@@ -108,8 +108,14 @@ def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devne
     assert refused.code == 1
     assert "no contract is at 0x1111111111111111111111111111111111111111 on beta" in refused.err
     assert "--anyway" in refused.err
-    assert waybill(*words, "--anyway").code == 0
-    assert "no contract" not in waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json").err
+    sent = waybill(*words, "--anyway")
+    assert sent.code == 0
+    explained = waybill("message", "explain", sent.value["messageId"], "--json")
+    said = "no contract is at its recipient 0x1111111111111111111111111111111111111111, so it can't be executed until"
+    assert said in explained.value["reason"], explained.err
+    sound = waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json")
+    assert "no contract" not in sound.err
+    assert "no contract" not in waybill("message", "explain", sound.value["messageId"], "--json").value["reason"]
 
 
 async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_answers(

@@ -107,6 +107,8 @@ def node_of(chain: SimulatedChain) -> Behaviour:
             first, last = (int(params[0][end], 16) for end in ("fromBlock", "toBlock"))
             logs = [log for log in chain.logs(first, last) if log["topics"][0] in params[0]["topics"][0]]
             return {"result": [log | {"address": params[0]["address"][0]} for log in logs]}
+        if method == "eth_getCode":
+            return {"result": "0x60"}
         number = int(params[0], 16) if params[0].startswith("0x") else chain.head
         block = {
             "number": hex(number),
