@@ -64,7 +64,7 @@ def opened(engine: EngineName, master: str | None, *, explain: bool) -> Iterator
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
     # Spark takes a second to import, which no other command has to wait for.
     from indexer.spark.java import JavaNotFoundError
-    from indexer.spark.outage import SPARK_ERRORS, first_line
+    from indexer.spark.outage import SPARK_ERRORS, reason_of
     from indexer.spark.session import batch_session
     from indexer.spark.tables import SparkEngine
 
@@ -73,7 +73,7 @@ def opened(engine: EngineName, master: str | None, *, explain: bool) -> Iterator
             spark = stack.enter_context(batch_session(master))
         except (JavaNotFoundError, *SPARK_ERRORS) as error:
             raise CliError(
-                f"Spark did not start: {first_line(error)}",
+                f"Spark did not start: {reason_of(error)}",
                 next_step="the same command with --engine duckdb needs no Spark",
             ) from error
         yield SparkEngine(spark, show)

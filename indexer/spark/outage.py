@@ -22,6 +22,8 @@ SPARK_ERRORS: Final = (Py4JError, PySparkException, ConnectionError)
 _FIRST_WAIT: Final = 1.0  # seconds
 _LONGEST_WAIT: Final = 60.0  # seconds
 _LONGEST_REASON: Final = 300  # characters
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_MODULES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_]\w*(?::|$))")  # before an error's class
 
 # A machine that is too busy to start a process in time is no fault of the index, however often it happens.
 _SLOW_START: Final = re.compile(
@@ -57,7 +59,7 @@ class SparkOutage:
         Raises:
             IndexerError: there were too many in a row.
         """
-        reason = first_line(error)
+        reason = reason_of(error)
         self._failures += 1
         self._counted += 0 if _SLOW_START.search(str(error)) else 1
         if self._most is not None and self._counted > self._most:
@@ -66,16 +68,24 @@ class SparkOutage:
         self._next_try = self._clock() + pause
         if self._began is None:
             self._began = self._clock()
-            log.warning("Spark failed; it is started again, and reading goes on where the store is", reason=reason)
+            log.warning(
+                "the stream failed; it is started again, and reading goes on where the store is",
+                reason=reason,
+                seconds=pause,
+            )
+        log.debug("what Spark says of it", error=str(error))
 
     def over(self) -> None:
         """Spark works."""
         if self._began is not None:
-            log.info("Spark works again", failures=self._failures, seconds=round(self._clock() - self._began))
+            log.info("the stream works again", failures=self._failures, seconds=round(self._clock() - self._began))
         self._began, self._failures, self._counted = None, 0, 0
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says without the stacks of Java and Python that follow."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:_LONGEST_REASON]
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line without the stacks of Java and Python; of Python's, what was raised at last."""
+    _, stack, frames = str(error).rpartition(_TRACEBACK)
+    # Of a traceback all is indented but the error itself.
+    lines = [line.strip() for line in frames.splitlines() if line.strip() and not (stack and line[0].isspace())]
+    said = lines[0] if lines else type(error).__name__
+    return (_MODULES.sub("", said) if stack else said)[:_LONGEST_REASON]

@@ -26,7 +26,7 @@ from indexer.model.errors import IndexerError, LakeDamagedError
 from indexer.model.spark_types import spark_schema
 from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import MADE_OF, SCHEMAS, Bronze, Explain, Noted, Tables
-from indexer.spark.outage import SPARK_ERRORS, first_line
+from indexer.spark.outage import SPARK_ERRORS, reason_of
 from indexer.transforms.arrow import map_in_arrow
 from indexer.transforms.pipeline import Pipeline
 
@@ -219,4 +219,4 @@ def _plain_errors(folder: StorageLocation) -> Iterator[None]:
     except SPARK_ERRORS as error:
         if found := "; ".join(damages(folder)):
             raise LakeDamagedError(f"the lake at {folder} is damaged: {found}") from error
-        raise IndexerError(f"Spark failed: {first_line(error)}") from error
+        raise IndexerError(f"Spark failed: {reason_of(error)}") from error

@@ -81,7 +81,7 @@ def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, t
         assert second is not None
         assert second.pid != first.pid
         told = log.read_text()
-        assert told.count("Spark failed; it is started again") == 1
+        assert told.count("the stream failed; it is started again") == 1
         assert "Traceback" not in told
         assert "Py4J" not in told
         children = index.children(recursive=True)
@@ -91,7 +91,7 @@ def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, t
     assert not psutil.wait_procs(children, timeout=15)[1]
     ended = log.read_text().removeprefix(told)
     assert ended.rstrip().endswith("stopped"), ended
-    assert all(word not in ended for word in ("Traceback", "Exception", "java.", "Spark failed")), ended
+    assert all(word not in ended for word in ("Traceback", "Exception", "java.", "the stream failed")), ended
 
 
 @pytest.mark.timeout(300)
