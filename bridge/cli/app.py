@@ -15,6 +15,7 @@ import typer
 from rich.markup import escape
 
 from bridge.cli.extras import extra_of
+from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.logs import configure_logging
 from bridge.cli.next_commands import remember_network
 
@@ -67,7 +68,8 @@ class _Commands(typer.core.TyperGroup):
             return None
         name = cmd_name.replace("-", "_")
         try:
-            module = import_module(f"bridge.cli.{name}")
+            with if_interrupted(NOTHING_SENT):
+                module = import_module(f"bridge.cli.{name}")
         except ModuleNotFoundError as error:
             return _missing(cmd_name, error)
         if group := getattr(module, "app", None):

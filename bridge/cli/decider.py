@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from eth_utils.address import to_checksum_address
 
+from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.next_commands import with_network
 from bridge.cli.output import CliError, ExitCode, UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
-from bridge.deploy.safe import Batch, make_batches, save
+from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.transactions import DeployError, Transaction, why_refused
 from bridge.devnet.accounts import DEPLOYER_KEY
-from bridge.domain.ports import Call, CallRevertedError, TransientError
+from bridge.domain.ports import Call, CallRevertedError, TransientError, read_view
 from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
 from bridge.protocol.addresses import AddressError, checksummed
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.service.connections import connected, newest_blocks
 from bridge.tripwire.pauser import RefusedPauseError, send
@@ -78,6 +81,17 @@ class Decider:
             next_step = "set WAYBILL_KEY, or give --key, --keystore or --signer-url; where a Safe may decide, --safe"
             raise UsageError("no key to sign with", next_step=next_step)
         return LocalSigner.from_key(self.key or devnet_key)
+
+    def simulated_account(self, network: str, *, by_owner: bool) -> str | None:
+        """The account of a dry run; None: none is named, and the owner of each router will do.
+
+        Raises:
+            UsageError, InvalidKeyError: see `signer`; none is needed where a call may be made `by_owner`.
+        """
+        if self.safe is not None:
+            return self.safe
+        is_named = self.key is not None or self.keystore is not None or self.signer_url is not None
+        return self.signer(network).address if is_named or network == DEVNET or not by_owner else None
 
 
 def _options(
@@ -185,6 +199,7 @@ def carry_out(
     after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
     as_json: bool,
     dry_run: bool = False,
+    by_owner: bool = True,
 ) -> list[dict[str, Any]] | None:
     """Has an account make its calls on each chain. One that refuses does not keep the others waiting.
 
@@ -198,6 +213,7 @@ def carry_out(
         after: reads what is so on a chain afterwards, for its row.
         as_json: as the option says.
         dry_run: whether the calls are simulated instead.
+        by_owner: whether the owner of a chain's router may make them: then a dry run needs no account, and is the owner's.
 
     Returns:
         A row for each chain: ``chain``, ``transactions`` by name, ``error`` and what `after` read. None: nothing was sent, since
@@ -210,14 +226,9 @@ def carry_out(
     ids, safe = {one.chain_id for one in chains}, decider.safe
     folder = workspace.deployments_file.with_suffix(f".{name.replace(' ', '-')}.safe")
 
-    async def preview(account: str) -> list[ChainPreview]:
+    async def preview(account: str | None) -> list[ChainPreview]:
         async with connected(deployment, settings, ids) as opened:
-            found = []
-            for here in chains:
-                chain = opened[here.chain_id]
-                estimates = await simulated(here.name, chain, account, await steps(here, chain, account))
-                found.append(ChainPreview(here.name, estimates, await gas_price(chain)))
-            return found
+            return [await _preview(here, opened[here.chain_id], account, steps, safe) for here in chains]
 
     async def write(account: str) -> list[Batch]:
         batches = []
@@ -243,14 +254,37 @@ def carry_out(
 
     try:
         if dry_run:
-            print_preview(asyncio.run(preview(safe or decider.signer(workspace.network).address)), as_json=as_json)
+            account = decider.simulated_account(workspace.network, by_owner=by_owner)
+            with if_interrupted(NOTHING_SENT):
+                previews = asyncio.run(preview(account))
+            print_preview(previews, as_json=as_json)
             return None
         if safe is not None:
-            print_batches(asyncio.run(write(safe)), then=then, as_json=as_json)
+            with if_interrupted(NOTHING_SENT):
+                batches = asyncio.run(write(safe))
+            print_batches(batches, then=then, as_json=as_json)
             return None
     except DeployError as error:
         raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
     return asyncio.run(make(decider.signer(workspace.network)))
+
+
+async def _preview(
+    here: ChainDeployment, chain: EvmChain, account: str | None, steps: Steps, safe: str | None
+) -> ChainPreview:
+    """What the account's calls on a chain would cost; None: its router's owner's. A `safe` has to be one."""
+    if safe is not None:
+        await require_safe(here.name, chain, safe)
+    sender = account or await _owner(here, chain)
+    estimates = await simulated(here.name, chain, sender, await steps(here, chain, sender))
+    return ChainPreview(here.name, estimates, await gas_price(chain))
+
+
+async def _owner(here: ChainDeployment, chain: EvmChain) -> str:
+    """The owner of a chain's router, in whose place a dry run is made; says so."""
+    owner = to_checksum_address(await read_view(chain, ROUTER, here.router, "owner"))
+    progress(f"{here.name}: as the owner {owner}, since no key is given")
+    return owner
 
 
 def _silent(here: ChainDeployment) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -11,6 +12,7 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.decider import Decider, print_batches, print_preview, with_decider
+from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, progress, result
 from bridge.cli.workspace import Workspace
@@ -87,9 +89,14 @@ def deploy(
         replacement = Replacement(gmps, _to_former(workspace, path), abandon_open)
     if dry_run:
         previewing = preview(
-            described, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
+            described,
+            target,
+            progress,
+            accept_single_verifier=accept_single_verifier,
+            replacement=replacement,
+            safe=decider.safe,
         )
-        print_preview(_run(previewing, path), as_json=as_json)
+        print_preview(_run(previewing, path, sends=False), as_json=as_json)
         return
     if decider.safe is not None:
         by_safe = deploy_by_safe(
@@ -100,7 +107,7 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
         )
-        batches = _run(by_safe, path)
+        batches = _run(by_safe, path, sends=False)
         if isinstance(batches, list):
             print_batches(batches, then="type the same command again", as_json=as_json)
             return
@@ -109,7 +116,7 @@ def deploy(
         by_cast = deploy_by_cast(
             described, cast, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
         )
-        scripts = _run(by_cast, path)
+        scripts = _run(by_cast, path, sends=False)
         if isinstance(scripts, list):
             _print_scripts(scripts, as_json=as_json)
             return
@@ -123,7 +130,7 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
         )
-        done = _run(running, path)
+        done = _run(running, path, sends=True)
     value = {
         "deployments": str(done.path),
         "changed": done.changed,
@@ -146,10 +153,14 @@ def _warn_of_one_host(plan: NetworkPlan) -> None:
             )
 
 
-def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
-    """What the work gives. Of endpoints that give no answer it says where they are named: no other command knows them yet."""
+def _run(work: Coroutine[Any, Any, T], plan: Path, *, sends: bool) -> T:
+    """What the work gives. Of endpoints that give no answer it says where they are named: no other command knows them yet.
+
+    Work that `sends` says itself what is so after Ctrl-C.
+    """
     try:
-        return asyncio.run(work)
+        with nullcontext() if sends else if_interrupted(NOTHING_SENT):
+            return asyncio.run(work)
     except (TransientError, RpcError) as error:
         raise CliError(
             str(error),

@@ -35,6 +35,7 @@ def pause(
         float, typer.Option("--for", help="Hours; the router allows 168 at most, and a tripwire 6.", min=0.01)
     ] = 6,
     decider: Decider,
+    dry_run: DryRun = False,
     network: options.Network = DEVNET,
     config: options.Config = None,
     as_json: options.Json = False,
@@ -49,7 +50,8 @@ def pause(
     def call(number: Gmp, time: int) -> bytes:
         return ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
 
-    _act("pause", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
+    workspace = Workspace.of(network, config)
+    _act("pause", gmp, chains, decider, call, workspace=workspace, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -59,6 +61,7 @@ def resume(
     *,
     chains: Chains = None,
     decider: Decider,
+    dry_run: DryRun = False,
     network: options.Network = DEVNET,
     config: options.Config = None,
     as_json: options.Json = False,
@@ -73,7 +76,8 @@ def resume(
     def call(number: Gmp, _time: int) -> bytes:
         return ROUTER.encode("endGmpPause", int(number))
 
-    _act("resume", gmp, chains, decider, call, workspace=Workspace.of(network, config), as_json=as_json)
+    workspace = Workspace.of(network, config)
+    _act("resume", gmp, chains, decider, call, workspace=workspace, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -177,15 +181,16 @@ def _with_gmp(gmp: Gmp, named: list[ChainDeployment]) -> list[ChainDeployment]:
 
 def _act(
     what: str,
-    name: str,
+    named: str,
     chains: str | None,
     decider: Decider,
     call: Callable[[Gmp, int], bytes],
     *,
     workspace: Workspace,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
-    (gmp,) = options.gmps(name)
+    (gmp,) = options.gmps(named)
     wanted = _with_gmp(gmp, named_chains(workspace.deployment(), chains))
 
     async def steps(here: ChainDeployment, chain: EvmChain, _account: str) -> list[Transaction]:
@@ -196,14 +201,15 @@ def _act(
         return {"pausedUntil": until if until > (await chain.head()).timestamp else None}
 
     then = f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}"
-    done = carry_out(workspace, decider, wanted, f"{what} {gmp.label}", steps, then=then, after=after, as_json=as_json)
+    name = f"{what} {gmp.label}"
+    done = carry_out(workspace, decider, wanted, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
     if done is None:
         return
     value = [
         {
             "chain": row["chain"],
             "pausedUntil": row.get("pausedUntil"),
-            "transaction": row["transactions"].get(f"{what} {gmp.label}"),
+            "transaction": row["transactions"].get(name),
             "error": row["error"],
         }
         for row in done

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.output import ExitCode, escaped, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import NetworkPlan
@@ -43,10 +44,22 @@ def rehearse(
     # Ended by whatever asks for it: the forks must end with this process.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    sources: list[Source] = []
+
+    def left() -> str:
+        names = " and ".join(source.planned.name for source in sources)
+        return f"{f'the forks of {names} are stopped, and ' if names else ''}{NOTHING_SENT}"
+
+    with if_interrupted(left):
+        _rehearse(file, sources, accept_single_verifier=accept_single_verifier, as_json=as_json)
+
+
+def _rehearse(file: Path, sources: list[Source], *, accept_single_verifier: bool, as_json: bool) -> None:
+    """Puts into `sources` what it forks."""
     plan = NetworkPlan.read(file)
     require_security(plan, accept_single_verifier=accept_single_verifier)
     bring_anvil(progress)
-    sources = asyncio.run(find_sources(plan))
+    sources += asyncio.run(find_sources(plan))
     known = Workspace.of(plan.network).deployments_file
     with tempfile.TemporaryDirectory(prefix="waybill-rehearsal-") as name:
         folder = Path(name)

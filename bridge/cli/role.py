@@ -43,6 +43,7 @@ _UNNOTED: Final = (
     "role retrier",
     "role transfer",
 )  # a network file notes none of these
+_BY_OTHERS: Final = ("role retrier", "role accept")  # a sender names its retrier, and the next owner accepts
 _NOBODY: Final = "0x" + "00" * 20
 _OWNED: Final = contract(
     "owner() returns (address)",
@@ -254,7 +255,18 @@ def _carry_out(
 
     reminder = _reminder(workspace) if name not in _UNNOTED else ""
     then = "`waybill role show` shows it" + (f"; {reminder}" if reminder else "")
-    done = carry_out(workspace, decider, chains, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
+    done = carry_out(
+        workspace,
+        decider,
+        chains,
+        name,
+        steps,
+        then=then,
+        after=after,
+        as_json=as_json,
+        dry_run=dry_run,
+        by_owner=name not in _BY_OTHERS,
+    )
     if done is None:
         return
     print_done(done, as_json=as_json)

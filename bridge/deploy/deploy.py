@@ -176,10 +176,16 @@ async def preview(
     *,
     accept_single_verifier: bool = False,
     replacement: Replacement = NO_REPLACEMENT,
+    safe: str | None = None,
 ) -> list[ChainPreview]:
-    """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there."""
+    """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there.
+
+    With `safe` it is what `deploy_by_safe` would write, and refuses what that refuses.
+    """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     async with _compared(plan, target, progress, payer=None, replacement=replacement) as (chains, works, _):
+        if safe is not None:
+            await _require_owning_safe(plan, works, chains, safe)
         return [
             await preview_chain(work, chain, plan.byte_price(work.planned.name))
             for work, chain in zip(works, chains, strict=True)
@@ -211,9 +217,7 @@ async def deploy_by_safe(
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
     async with _compared(plan, target, progress, payer=None, replacement=replacement) as compared:
-        _require_owner(plan, compared[1], safe, always=True)
-        for work, chain in zip(compared[1], compared[0], strict=True):
-            await require_safe(work.planned.name, chain, safe)
+        await _require_owning_safe(plan, compared[1], compared[0], safe)
         return await _by_others(plan, compared, target, folder=folder, make=make_batches, write=save)
 
 
@@ -437,6 +441,19 @@ async def _lacking_funds(work: ChainWork, chain: EvmChain, payer: str, byte_pric
         f"{payer} holds {ether(holds)} on chain {name!r}, and what is missing costs about {ether(needs)} at the gas price of"
         f" now: send it {ether(needs - holds)} or more"
     )
+
+
+async def _require_owning_safe(
+    plan: NetworkPlan, works: Sequence[ChainWork], chains: Sequence[EvmChain], safe: str
+) -> None:
+    """Does nothing if there is a Safe at that address on each chain, and it is the owner.
+
+    Raises:
+        DeployError: there is none, or it is not.
+    """
+    _require_owner(plan, works, safe, always=True)
+    for work, chain in zip(works, chains, strict=True):
+        await require_safe(work.planned.name, chain, safe)
 
 
 def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, *, always: bool = False) -> None:

@@ -25,7 +25,12 @@ MULTI_SEND_CALL_ONLY: Final = {
 }
 """By the Safe's version: through which contract its app executes a batch. It has this address on all chains."""
 
-_SAFE: Final = contract("VERSION() returns (string)", "nonce() returns (uint256)")
+_SAFE: Final = contract(
+    "VERSION() returns (string)",
+    "nonce() returns (uint256)",
+    "getOwners() returns (address[])",
+    "getThreshold() returns (uint256)",
+)
 _MULTI_SEND: Final = contract("multiSend(bytes)")
 _DOMAIN: Final = keccak(text="EIP712Domain(uint256 chainId,address verifyingContract)")
 _SAFE_TX: Final = keccak(
@@ -135,6 +140,8 @@ async def require_safe(name: str, chain: EvmChain, safe: str) -> tuple[str, int]
     try:
         version = str(await read_view(chain, _SAFE, safe, "VERSION"))
         nonce = int(await read_view(chain, _SAFE, safe, "nonce"))
+        for function in ("getOwners", "getThreshold"):  # a Safe that was not set up has none, and refuses the first
+            await read_view(chain, _SAFE, safe, function)
     except (UnansweredError, CallRevertedError) as error:
         raise DeployError(f"chain {name!r} has no Safe at {safe}: {error}") from error
     version = version.removesuffix("+L2")

@@ -195,5 +195,9 @@ def test_ctrl_c_leaves_no_fork_and_no_file(public: Public, document: dict[str, A
             assert process.wait() == 130
         finally:
             process.kill()
+        errors.seek(0)
+        *_, said, left = errors.read().decode().splitlines()
+    assert said == "interrupted"
+    assert left.startswith("the forks of sepolia and base-sepolia are stopped, and nothing was sent")
     assert public.forks == []
     assert list((public.home / "tmp").iterdir()) == []

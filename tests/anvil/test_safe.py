@@ -120,8 +120,10 @@ async def test_the_batches_deploy_through_the_real_safe_and_then_nothing_is_miss
     (other,) = {await safe_on(chain, 8) for chain in chains.values()}
     for wrong in (no_safe, other):
         said = f"the account is {wrong}, but the plan's owner is {safe}"
-        refused = await asyncio.to_thread(waybill, "deploy", "--network", "second", "--safe", wrong, "--json")
-        assert (refused.code, said in refused.error["message"]) == (1, True), refused.err
+        for dry_run in ((), ("--dry-run",)):
+            words = ("deploy", "--network", "second", "--safe", wrong, "--json", *dry_run)
+            refused = await asyncio.to_thread(waybill, *words)
+            assert (refused.code, said in refused.error["message"]) == (1, True), refused.err
 
 
 async def test_a_safe_that_is_guardian_pauses_a_gmp_and_ends_the_pause(
@@ -136,6 +138,11 @@ async def test_a_safe_that_is_guardian_pauses_a_gmp_and_ends_the_pause(
     waybill = Command(monkeypatch, capsys)
     by_name = {chain.name: chain for chain in devnet.deployment.chains}
 
+    owner = account(DEPLOYER_KEY).address  # may pause, and is no Safe
+    for dry_run in ((), ("--dry-run",)):
+        words = ("gmp", "pause", "axelar", "--chains", "beta", "--safe", owner, *dry_run)
+        no_safe = await asyncio.to_thread(waybill, *words)
+        assert (no_safe.code, f"chain 'beta' has no Safe at {owner}" in no_safe.err) == (1, True), no_safe.err
     refused = await asyncio.to_thread(waybill, "gmp", "pause", "axelar", "--chains", "beta", "--safe", safe)
     assert refused.code == 1
     assert "chain 'beta' would refuse 'pause axelar'" in refused.err
@@ -165,6 +172,8 @@ async def test_who_is_no_safe_or_not_the_owner_is_refused(devnet: Devnet, tmp_pa
     planned = plan(devnet).model_copy(update={"owner": other})
     with pytest.raises(DeployError, match=f"'alpha' has no Safe at {other}, and no contract at all"):
         await deployment.deploy_by_safe(planned, other, tmp_path / "second.json")
+    with pytest.raises(DeployError, match=f"'alpha' has no Safe at {other}, and no contract at all"):
+        await deployment.preview(planned, tmp_path / "second.json", safe=other)
     assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
 
 

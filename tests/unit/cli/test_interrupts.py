@@ -1,0 +1,72 @@
+"""Ctrl-C ends a command that sends nothing with a word on what is so, whatever it was at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridge.cli import app
+from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
+from tests.unit.cli.test_network import PRICES, ROLES, WITHOUT_GAPS
+
+SAID = "interrupted\nnothing was sent; the same command starts again\n"
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    return Command(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("deploy", "--network", "testnet", "--dry-run"),
+        ("rehearse", "networks/testnet.json"),
+        ("gmp", "floor", "alpha", "beta", "2", "--dry-run"),
+    ],
+    ids=["deploy", "rehearse", "gmp"],
+)
+def test_a_command_that_waits_for_a_silent_endpoint_says_that_nothing_was_sent(
+    waybill: Command, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    waybill("network", "create", "testnet", *WITHOUT_GAPS)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        write_network(tmp_path, url, url)
+        urls = {f"{chain}_RPC_{n}": f"{url}/{n}" for chain in ("SEPOLIA", "BASE_SEPOLIA") for n in (1, 2, 3)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bridge.cli", *words],
+            env={**os.environ, **ROLES, **PRICES, **urls, "PYTHONPATH": str(Path(__file__).parents[3])},
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            silent.settimeout(60)
+            asked, _ = silent.accept()
+            with asked:
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130, said
+    assert said.endswith(SAID)
+    assert "Traceback" not in said
+
+
+def test_a_command_that_is_being_loaded_says_so_too(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "import_module", interrupt)
+    ended = waybill("deploy", "--network", "testnet", "--dry-run")
+    assert (ended.code, ended.err) == (130, SAID)
