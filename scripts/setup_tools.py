@@ -33,7 +33,7 @@ def find_foundry(tool: str, path: str | None = None) -> Path:
     packaged = sorted((ROOT / "node_modules" / "@foundry-rs").glob(f"{tool}-*/bin/{tool}"))
     found = fetch.find_foundry(tool, packaged, path)
     if found is None:
-        raise ToolMissingError(fetch.no_foundry(tool, "in node_modules"))
+        raise ToolMissingError(fetch.no_foundry(tool, "for this platform in node_modules"))
     return found
 
 

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
-from bridge.cli.output import ExitCode, escaped, progress, result, table
+from bridge.cli.output import CliError, ExitCode, escaped, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.security import require_security
-from bridge.devnet.fetch import bring_anvil
+from bridge.devnet.fetch import ArtifactError, bring_anvil
 from bridge.devnet.rehearsal import Rehearsed, Source, Step, balance_of, find_sources, forks
 from bridge.devnet.rehearsal import rehearse as rehearse_on
 from bridge.domain.spending import ether
@@ -58,7 +58,10 @@ def _rehearse(file: Path, sources: list[Source], *, accept_single_verifier: bool
     """Puts into `sources` what it forks."""
     plan = NetworkPlan.read(file)
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    bring_anvil(progress)
+    try:
+        bring_anvil(progress)
+    except ArtifactError as error:
+        raise CliError(str(error), next_step=f"waybill rehearse {file}") from error
     sources += asyncio.run(find_sources(plan))
     known = Workspace.of(plan.network).deployments_file
     with tempfile.TemporaryDirectory(prefix="waybill-rehearsal-") as name:

@@ -279,7 +279,7 @@ def no_foundry(tool: str, places: str) -> str:
     """What to do where there is none."""
     oldest = ".".join(map(str, _OLDEST_FOUNDRY))
     return (
-        f"{tool}: no native {tool} >= {oldest} on PATH, and none for this platform {places}. Install Foundry (foundryup,"
+        f"{tool}: no native {tool} >= {oldest} on PATH, and none {places}. Install Foundry (foundryup,"
         " https://getfoundry.sh) and try again."
     )
 
@@ -308,14 +308,17 @@ def bring_anvil(progress: Progress) -> None:
         found = ANVIL.with_name(f"anvil-{package.version}")
         found.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=found.parent, prefix=".anvil-") as scratch:
-            archive = download(package, Path(scratch))
+            try:
+                archive = download(package, Path(scratch))
+            except ArtifactError as error:
+                raise ArtifactError(no_foundry("anvil", f"from npm ({package.specifier}: {error})")) from error
             check_integrity(package, archive)
             with tarfile.open(archive) as tarball:
                 tarball.extract("package/bin/anvil", scratch, filter="data")
             binary = Path(scratch) / "package" / "bin" / "anvil"
             binary.chmod(0o755)
             if not is_supported(binary):
-                raise ArtifactError(no_foundry("anvil", f"in {package.specifier}"))
+                raise ArtifactError(no_foundry("anvil", f"for this platform in {package.specifier}"))
             binary.replace(found)
     link(found, ANVIL)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from bridge.devnet import fetch
 from tests.unit.cli.command import Command
 from tests.unit.cli.nodes import node, nodes
 from tests.unit.cli.test_network import PRICES, ROLES, WITHOUT_GAPS
@@ -91,3 +93,23 @@ def test_before_the_first_deployment_an_endpoint_that_does_not_do_is_mended_in_t
     is_one_host = "2 independent endpoints of base-sepolia have to agree, and 1 are named" in ended.err
     assert is_one_host is ("one-host" in url)
     assert "networks/testnet.json, or the variables it names, and type the same command again" in ended.error["next"]
+
+
+def test_without_anvil_it_says_as_the_page_does_where_to_get_it(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waybill("network", "create", "testnet", *WITHOUT_GAPS)
+    monkeypatch.setattr(fetch, "IS_CHECKOUT", False)
+    monkeypatch.setattr(fetch, "ANVIL", tmp_path / "cache" / "anvil")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for number in (1, 2, 3):
+        monkeypatch.setenv(f"SEPOLIA_RPC_{number}", f"https://{number}.example")
+        monkeypatch.setenv(f"BASE_SEPOLIA_RPC_{number}", f"https://{number}.example")
+    ended = waybill("rehearse", str(tmp_path / "networks" / "testnet.json"), "--json")
+    page = " ".join((Path(__file__).parents[3] / "docs" / "testnet.md").read_text().split())
+    pinned = tomllib.loads(fetch.PINS.read_text())["anvil"]
+    assert ended.code == 1
+    for said in ("1.7", "foundryup", "https://getfoundry.sh", pinned["name"], pinned["version"]):
+        assert said in ended.error["message"]
+        assert said in page
+    assert ended.error["next"] == f"waybill rehearse {tmp_path}/networks/testnet.json"
