@@ -122,6 +122,7 @@ class NetworkPlan(FileSection):
     version: Literal[1]
     network: str = Field(pattern=r"^[a-z0-9-]+$")
     owner: Address
+    router_number: int = Field(default=1, ge=1)  # another one makes a second router of the same owner on each chain
     guardian: Address | None = None  # may begin pauses, on chains that name no other
     revoker: Address | None = None  # may take trust away, and nothing else, on chains that name no other
     tripwire: Address | None = None  # may pause a GMP for hours, and nothing else

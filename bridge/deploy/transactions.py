@@ -34,7 +34,7 @@ CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 
 ROUTER_NAME: Final = "router"  # what the router's creation is called among the things done
 
-_SALT: Final = keccak(text="waybill 1")  # another salt makes a second set of contracts
+_SALT: Final = "waybill {}"  # with the router's number; the other contracts' addresses follow from the router's
 _GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
 _ALL_GMPS: Final = 0xFFFF
 _PARAMETERS: Final = contract("numberOf(bytes32) returns (uint64)", "set(uint64,bytes32[],uint256[])")
@@ -63,6 +63,7 @@ class OwnContract:
     name: str  # such as "axelar adapter"
     artifact: Artifact
     arguments: bytes  # of the constructor
+    salt: bytes = field(default=keccak(text=_SALT.format(1)), kw_only=True)
 
     @property
     def creation_code(self) -> bytes:
@@ -72,12 +73,12 @@ class OwnContract:
     @property
     def creation(self) -> Transaction:
         """The call that creates it; anyone may make it."""
-        return Transaction(self.name, CREATE2_FACTORY, _SALT + self.creation_code)
+        return Transaction(self.name, CREATE2_FACTORY, self.salt + self.creation_code)
 
     @property
     def address(self) -> str:
         """Where its code and arguments put it, on every chain."""
-        return create2_address(CREATE2_FACTORY, _SALT, self.creation_code)
+        return create2_address(CREATE2_FACTORY, self.salt, self.creation_code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,8 @@ class ChainContracts:
             ForgeError: they are not compiled.
         """
         # One owner on all chains makes one address on all chains.
-        router = OwnContract(ROUTER_NAME, Artifact.load("Router"), encode(["address"], [plan.owner]))
+        salt = keccak(text=_SALT.format(plan.router_number))
+        router = OwnContract(ROUTER_NAME, Artifact.load("Router"), encode(["address"], [plan.owner]), salt=salt)
         adapters = {gmp: _adapter(planned, gmp, router.address) for gmp in Gmp if gmp.label in planned.gmps}
         # The owner is its timelock at first, and its governor from the plan's first chain.
         kinds = ["address", "address", "uint64", "address", "uint8", "uint16"]
@@ -453,7 +455,7 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
 
 
 def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None:
-    """Other code or another owner makes another router: beside one that is deployed it would be a second network.
+    """Other code, another owner or another number makes another router: beside one that is deployed it would be a second network.
 
     Raises:
         DeployError: that would happen.
@@ -462,6 +464,6 @@ def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None
         if router.lower() != planned_router.lower():
             raise DeployError(
                 f"the deployments file names the router {router}, which is deployed, and this version and plan would make"
-                f" {planned_router} beside it; deploy with the version and the owner that made it, or give the new network"
-                " a name of its own"
+                f" {planned_router} beside it; deploy with the version, the owner and the `routerNumber` that made it, or give"
+                " the new network a name of its own"
             )

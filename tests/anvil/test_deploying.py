@@ -205,6 +205,24 @@ def test_an_interrupted_run_is_continued_and_nothing_is_done_twice(
     assert not run(plan(devnet), target).changed
 
 
+def test_an_owner_deploys_a_second_router_beside_the_first_which_stays_as_it_is(devnet: Devnet, tmp_path: Path) -> None:
+    first = run(plan(devnet), tmp_path / "second.json").deployment
+    successor = plan(devnet).model_copy(update={"network": "successor", "router_number": 2})
+    with pytest.raises(DeployError, match="routerNumber"):
+        run(successor, tmp_path / "second.json")
+    made = run(successor, tmp_path / "successor.json").deployment
+    for place, (old, new) in enumerate(zip(first.chains, made.chains, strict=True)):
+        mine = {old.router, old.parameters, old.vault, *old.adapters.values()}
+        assert not mine & {new.router, new.parameters, new.vault, *new.adapters.values()}
+        assert new.multicall == old.multicall, "it belongs to no router"
+        assert read(devnet, place, new.router, ROUTER, "owner") == read(devnet, place, old.router, ROUTER, "owner")
+        there = made.chains[1 - place]
+        peer = read(devnet, place, new.router, ROUTER, "peerOf", there.chain_id)
+        assert peer == to_bytes32(there.router), "it knows its like"
+    assert not run(plan(devnet), tmp_path / "second.json").changed
+    assert not run(successor, tmp_path / "successor.json").changed
+
+
 def test_what_is_missing_on_one_chain_is_all_that_is_done(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     full = plan(devnet)
