@@ -24,7 +24,7 @@ SUITES := $(VENV)/python -m scripts.test_suites
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test release abi snapshots sweep soak sim conformance findings operate wheel docs measure lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-trust bench-web prove slither coverage mutate twins fmt lock addresses clean
+.PHONY: help setup demo test release abi snapshots sweep soak sim conformance findings operate wheel dist docs measure lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-trust bench-web prove slither coverage mutate twins fmt lock addresses clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -127,6 +127,9 @@ operate: $(STEPS)  ## Write the pages on settings, metrics and alerts again afte
 
 wheel: $(STEPS)  ## Build the Python package into build/dist
 	@$(VENV)/python -m hatchling build --target wheel --directory build/dist
+
+dist: $(STEPS)  ## Make a release's files in build/dist: wheel, npm packages, SBOM, checksums (TAG=v0.1.0: check it)
+	@$(VENV)/python -m scripts.dist $(if $(TAG),--tag '$(TAG)')
 
 docs: $(STEPS)  ## Build the documentation's site into build/site
 	@$(VENV)/python -m scripts.build_docs
