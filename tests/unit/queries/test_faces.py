@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
+from httpx import Response
 
 from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import Workspace
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Retry
+from bridge.domain.outbox import Dead, Retry
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.queries.explain import Stage
 from bridge.store import open_dead_letters
@@ -62,12 +64,16 @@ class Faces:
 
     def api(self, path: str) -> Any:
         """What the API answers."""
+        return self.asked("GET", path).json()
 
-        async def ask() -> Any:
+    def asked(self, method: str, path: str, body: dict[str, str] | None = None) -> Response:
+        """The API's answer, with its status."""
+
+        async def ask() -> Response:
             workspace = Workspace.of("devnet")
             async with opened_backend(workspace) as backend:
                 client = Client(api_of(backend, workspace.settings()))
-                return (await client._request("GET", f"/v1{path}", headers=OPERATOR)).json()
+                return await client._request(method, f"/v1{path}", headers=OPERATOR, json=body)
 
         return asyncio.run(ask())
 
@@ -230,6 +236,30 @@ def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure
         faces.letter: [(1, "TransientError", "no gas")],
         faces.failing: [(1, "UnansweredError", "no answer"), (2, "NotAttestedError", "no proof")],
     }
+
+
+@pytest.mark.requirement("OBX-54", "OBX-55")
+def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_sign_for_it(faces: Faces) -> None:
+    store, reason = faces.world.relayer, {"reason": "the gateway is back", "by": "ann"}
+    pending = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)
+    assert (pending.status_code, pending.json()["error"]["code"]) == (409, "REFUSED")
+    change = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.RUNNING, reason="upgraded", by="ann", at=6.0)
+    assert store.lanes.change(change)
+    found = store.outbox.claim(
+        worker="worker", destination_chain=BETA, gmps=frozenset(Gmp), limit=1, now=time.time(), lease=15
+    )
+    failure = Failure(at=time.time(), kind=FailureKind.TERMINAL, code="TerminalError", message="not ours")
+    store.outbox.finish([Dead(entry.claim_held, failure) for entry in found], time.time())
+    assert faces.api(f"/deliveries/{faces.failing}")["state"] == "DEAD"
+    opened = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)
+    assert opened.status_code == 200
+    now = faces.api(f"/deliveries/{faces.failing}")
+    assert opened.json() == {name: now[name] for name in now if name != "failures"}
+    assert (now["state"], now["tries"], now["lastError"]) == ("PENDING", 0, "the gateway is back (ann)")
+    assert len(now["failures"]) == 3, "its history stays"
+    refused = faces.asked("POST", f"/deliveries/{faces.letter}/replay", reason)
+    assert (refused.status_code, faces.api(f"/deliveries/{faces.letter}")["state"]) == (409, "DEAD")
+    assert faces.asked("POST", f"/deliveries/{faces.letter}9/replay", reason).status_code == 404
 
 
 def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
