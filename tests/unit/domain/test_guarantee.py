@@ -270,7 +270,7 @@ class Undelivered(SimulatedAdapter):
         raise AssertionError
 
 
-@pytest.mark.requirement("OIP-29", "OIP-31", "OIP-32", "OIP-144", "OIP-150")
+@pytest.mark.requirement("OBX-13", "OIP-29", "OIP-31", "OIP-32", "OIP-144", "OIP-150")
 @pytest.mark.parametrize(("phase", "adapter"), [("attest", Hanging), ("deliver", Undelivered)])
 @pytest.mark.parametrize(
     ("kind", "changed", "codes"),

@@ -18,7 +18,7 @@ from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import Counted
 from bridge.domain.finality_records import FOLLOWED, Heartbeat
-from bridge.domain.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState
+from bridge.domain.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, Delivery, OutboxState, Retry
 from bridge.domain.ports import Call, Clock, Fees, TransientError
@@ -325,6 +325,37 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert ("waybill_divergences", frozenset({("severity", "low")})) not in found, "any stranger can cause it"
 
 
+@pytest.mark.requirement("SF-5")
+async def test_executions_retries_breakers_and_how_far_all_have_read_are_numbers_too(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    now, silent = time.time(), Failure(at=0, kind=FailureKind.TRANSIENT, code="NotAttestedError", message="no proof")
+    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
+        fill(store)
+        wormhole = map(message, range(10, 20))
+        store.observations.record(
+            observed_range(*wormhole, previous=block(11), position=block(12), gmps=(Gmp.WORMHOLE,), now=now)
+        )
+        found = store.outbox.claim(worker="w", destination_chain=BETA, gmps={Gmp.WORMHOLE}, limit=10, now=now, lease=30)
+        failed = [Retry(entry.claim_held, replace(silent, at=now), now + 60) for entry in found]
+        store.outbox.finish(failed, now)
+        shown = exposed(await monitor(store, chains, tmp_path).exposition())
+    executions = {state: value(shown, "waybill_executions", **LANE, state=state) for state in ExecutionState}
+    assert {state: count for state, count in executions.items() if count} == {"WAITING": 1}
+    assert {state: value(shown, "waybill_retry_requests", state=state) for state in ("OPEN", "DEAD")} == {
+        "OPEN": 2,
+        "DEAD": 1,
+    }
+    breakers = {
+        gmp: value(shown, "waybill_breaker_open", gmp=gmp, destination="beta") for gmp in ("axelar", "wormhole")
+    }
+    assert breakers == {"axelar": 0, "wormhole": 1}
+    expected = {"chain_head_block": 100, "chain_read_block": 12, "index_block": 7, "index_halted": 1}
+    assert {name: value(shown, f"waybill_{name}", chain="alpha") for name in expected} == expected
+    assert value(shown, "waybill_dedup_capacity_messages") == 5_000_000
+    assert value(shown, "waybill_dedup_messages") == 15
+
+
 @pytest.mark.requirement("OBXS-13")
 async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
     chains: dict[int, EvmChain], tmp_path: Path
@@ -382,7 +413,8 @@ async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
-        watching = partial(monitor, store, chains, tmp_path, MemoryDeadLetterLog(), streams=store.streams)
+        clock = StillClock(time.time() + 100)
+        watching = partial(monitor, store, chains, tmp_path, MemoryDeadLetterLog(), streams=store.streams, clock=clock)
         assert b"waybill_stream" not in await watching().exposition()
         store.streams.start()
         store.observations.record(observed_range(message()))
@@ -392,6 +424,7 @@ async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
         store.streams.halt("the topic is gone")
         found = exposed(await watching().exposition())
     assert value(found, "waybill_stream_waiting_records") == 2
+    assert 40 < value(found, "waybill_stream_oldest_seconds") <= 100
     assert value(found, "waybill_stream_records_total", stream="messages") == 1
     assert value(found, "waybill_stream_records_total", stream="refused") == 1
     assert value(found, "waybill_stream_halted") == 1
