@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "ops"
 UNITS = sorted((OPS / "systemd").glob("*.service"))
 COMPOSE: dict[str, Any] = yaml.safe_load((OPS / "compose.yaml").read_text())
+CLUSTER: list[dict[str, Any]] = yaml.safe_load((OPS / "kubernetes.yaml").read_text())["items"]
+KUBERNETES = ROOT / "tests" / "golden" / "kubernetes.schema.json"
 INSTRUCTIONS = {"FROM", "RUN", "ENV", "COPY", "ENTRYPOINT", "WORKDIR", "USER", "EXPOSE", "CMD"}
 
 
@@ -45,6 +47,12 @@ def stages() -> dict[str, dict[str, str]]:
     return found
 
 
+def containers() -> list[dict[str, Any]]:
+    """Those that a cluster runs."""
+    pods = [one["spec"]["template"]["spec"] for one in CLUSTER if one["kind"] in ("Deployment", "StatefulSet")]
+    return [one for pod in pods for one in (*pod.get("initContainers", []), *pod["containers"])]
+
+
 def commands() -> Iterator[list[str]]:
     """What the files type after `waybill`."""
     for stage in stages().values():
@@ -53,6 +61,8 @@ def commands() -> Iterator[list[str]]:
     for service in COMPOSE["services"].values():
         if "command" in service:
             yield service["command"]
+    for container in containers():
+        yield container["args"]
     for unit in UNITS:
         (words,) = re.findall(r"^ExecStart=/opt/waybill/bin/waybill (.*)$", unit.read_text(), re.MULTILINE)
         yield words.replace("%i", "testnet").split()
@@ -166,6 +176,47 @@ def problems(schema: str, document: object) -> list[str]:
     )
     found: list[str] = json.loads(done.stdout)
     return found
+
+
+def refused(document: Any) -> list[str]:
+    """What Kubernetes' own schema of a document's kind finds wrong with it."""
+    schema = json.loads(KUBERNETES.read_text())
+    (own,) = (one for one in schema["oneOf"] if one["properties"]["kind"]["enum"] == [document["kind"]])
+    return problems(json.dumps({**own, "$defs": schema["$defs"]}), document)
+
+
+def test_kubernetes_takes_the_manifest_and_refuses_a_misspelt_name() -> None:
+    assert [one["kind"] for one in CLUSTER] == ["Deployment", "StatefulSet", "Service", "Service"]
+    for document in CLUSTER:
+        assert refused(document) == [], document["metadata"]["name"]
+    deployment, text = CLUSTER[0], json.dumps(CLUSTER[0])
+    assert any("additional properties" in one for one in refused(json.loads(text.replace("httpGet", "httpGets"))))
+    assert refused({**deployment, "spec": {**deployment["spec"], "replicas": "one"}})
+    assert refused({**deployment, "apiVersion": "apps/v2"})
+
+
+def test_the_manifests_parts_fit_each_other_and_run_as_nobody() -> None:
+    images = {f"waybill-{name}:{bridge.__version__}" for name in stages().keys() - {"base"}}
+    assert {container["image"] for container in containers()} == images
+    uids = re.findall(r"--uid (\d+)", (OPS / "Containerfile").read_text())
+    for document in CLUSTER:
+        if document["kind"] == "Service":
+            continue
+        pod = document["spec"]["template"]
+        assert pod["metadata"]["labels"] == document["spec"]["selector"]["matchLabels"]
+        assert [str(pod["spec"]["securityContext"]["runAsUser"])] == uids
+        claims = [one["metadata"]["name"] for one in document["spec"].get("volumeClaimTemplates", [])]
+        volumes = {*claims, *(one["name"] for one in pod["spec"]["volumes"])}
+        for container in (*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]):
+            assert {one["name"] for one in container["volumeMounts"]} <= volumes
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            for port in container.get("ports", []):
+                assert f"0.0.0.0:{port['containerPort']}" in container["args"]
+    pods = [one["spec"]["template"]["metadata"]["labels"] for one in CLUSTER if one["kind"] != "Service"]
+    for service in (one for one in CLUSTER if one["kind"] == "Service"):
+        assert service["spec"]["selector"] in pods
+        ports = {port["containerPort"] for container in containers() for port in container.get("ports", [])}
+        assert {one["port"] for one in service["spec"]["ports"]} <= ports
 
 
 def test_the_schema_of_settings_takes_the_pages_examples_and_names_what_is_wrong(
