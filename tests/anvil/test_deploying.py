@@ -284,8 +284,8 @@ def test_urls_of_two_chains_that_were_swapped_are_refused(devnet: Devnet, tmp_pa
         beta.model_copy(update={"rpc_urls": alpha.rpc_urls}),
     )
     wrong = (
-        f"serves chain {beta.chain_id}, but the deployment says chain {alpha.chain_id}; correct rpcUrls of chain 'alpha' in the"
-        " network file"
+        rf"serves chain {beta.chain_id}, but the deployment says alpha \({alpha.chain_id}\); correct rpcUrls of chain 'alpha'"
+        " in the network file"
     )
     with pytest.raises(WrongChainError, match=wrong):
         run(full.model_copy(update={"chains": swapped}), tmp_path / "second.json")
