@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import structlog
 from pyspark.sql import SparkSession
@@ -18,6 +21,7 @@ from indexer.jobs.stream import Stream
 from indexer.lake.files import mend_last_commit
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import lost, promote
+from indexer.model.errors import IndexerError
 from indexer.model.settings import INDEX_POLICY, IndexSettings
 from indexer.sources.chain import ChainConfig, ChainReader, chain_config
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
@@ -188,25 +192,45 @@ def run_index(
         master: of a Spark cluster; see `spark_session`.
 
     Raises:
-        IndexerError: the index can't start or go on.
+        IndexerError: the index can't start or go on, or another one works in its folder.
     """
     stop = stop or threading.Event()
     if settings.stateful:
         check_stateful(settings, master)
     check_chains(deployment, settings)
-    log.info("starting Spark", folder=str(settings.folder.path))
-    outage = SparkOutage(most=_MOST_FAILURES_AT_ONCE if once else None)
-    while not stop.is_set():
-        try:
-            with spark_session(master, log_file=settings.folder.path / "spark.log") as spark:
-                if stop.is_set():
+    with _alone_in(settings.folder.path):
+        log.info("starting Spark", folder=str(settings.folder.path))
+        outage = SparkOutage(most=_MOST_FAILURES_AT_ONCE if once else None)
+        while not stop.is_set():
+            try:
+                with spark_session(master, log_file=settings.folder.path / "spark.log") as spark:
+                    if stop.is_set():
+                        break
+                    log.info("Spark has started")
+                    index = Index(deployment, settings, spark, outage=outage)
+                    with closing(index):
+                        index.run_once() if once else index.run(stop)
                     break
-                log.info("Spark has started")
-                index = Index(deployment, settings, spark, outage=outage)
-                with closing(index):
-                    index.run_once() if once else index.run(stop)
-                break
-        except SPARK_ERRORS as error:
-            outage.failed(error)
-            stop.wait(outage.wait)
-    log.info("stopped")
+            except SPARK_ERRORS as error:
+                outage.failed(error)
+                stop.wait(outage.wait)
+        log.info("stopped")
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Holds an index's folder: two at once would take the stream's files from each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "index.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise IndexerError(
+                f"an index is at work in {folder} already (process {file.read().strip()}): end it first, or name another"
+                " WAYBILL_HOME"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

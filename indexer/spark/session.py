@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorTCPServer
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from indexer.sources.evm import EvmDataSource
@@ -145,6 +147,9 @@ def _started(
     is_lost = False
     try:
         yield session
+    except CapturedException as error:
+        is_lost = True
+        raise PySparkException(str(error)) from error  # it asks the session for its own text, and that ends now
     except SPARK_ERRORS:
         is_lost = True
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,14 @@ def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, t
     with running_index(home, log) as index:
         until(lambda: has_caught_up(world), "it has caught up", log)
         first = jvm(index)
+        refused = subprocess.run(
+            [sys.executable, "-m", "bridge.cli", "index", "run", "--once"],
+            env={**os.environ, "WAYBILL_HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (refused.returncode, f"already (process {index.pid})" in refused.stderr) == (1, True), refused.stderr
         assert first is not None
         first.kill()
         world.send(world.new_message())
@@ -107,3 +116,29 @@ def test_ctrl_c_while_spark_starts_ends_without_a_word_of_java(world: World, tmp
     assert "loading Spark" in lines[0], "something is said before Spark is imported"
     assert "stopped" in lines[-1]
     assert all(word not in line for line in lines for word in ("Traceback", "Exception", "java.", "Spark has started"))
+
+
+FAILING = """
+import sys
+from pathlib import Path
+from bridge.protocol.deployment import Deployment
+from indexer.jobs import index
+from indexer.model.settings import IndexFolder, IndexSettings
+
+index._MOST_FAILURES_AT_ONCE = 0
+index.Index.run_once = lambda self: self._spark.sql("select raise_error('no such table')").collect()
+deployment, folder = sys.argv[1:]
+index.run_index(Deployment.from_json(Path(deployment).read_text(), ""), IndexSettings(folder=IndexFolder(path=Path(folder))), once=True)
+"""
+
+
+@pytest.mark.timeout(120)
+def test_what_spark_says_of_a_failure_is_told(world: World, tmp_path: Path) -> None:
+    """Its errors ask the session for their own text, so that they say nothing once it has ended."""
+    file = tmp_path / "devnet.json"
+    file.write_text(world.deployment.to_json())
+    command = [sys.executable, "-c", FAILING, str(file), str(tmp_path / "index")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert re.search(r"IndexerError: Spark failed 1 times in a row, at last with: .*no such table", done.stderr), (
+        done.stderr
+    )
