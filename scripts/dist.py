@@ -161,16 +161,19 @@ def write_checksums(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Makes the release's files in a folder, in place of what was there."""
+    """Makes the release's files in a folder."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--into", type=Path, default=ROOT / "build" / "dist", help="the folder; build/dist if not given"
-    )
+    parser.add_argument("--into", type=Path, help="an empty folder; if not given, build/dist, which is replaced")
     parser.add_argument("--tag", help="of the release; refused unless it is the version's")
     asked = parser.parse_args()
-    folder, version = asked.into.resolve(), release_version(tag=asked.tag)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    version, folder = release_version(tag=asked.tag), ROOT / "build" / "dist"
+    if asked.into is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder = asked.into.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ReleaseError(f"{folder} is not empty, and would be mixed with the release: name another folder")
     wheel = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(wheel, cwd=ROOT, check=True)
     packed = [str(ROOT / name) for name in _PACKAGES]

@@ -80,6 +80,14 @@ def test_packages_and_tags_of_another_version_are_refused(tmp_path: Path) -> Non
     assert release_version(tag=f"v{bridge.__version__}") == bridge.__version__
 
 
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("kept")
+    command = [sys.executable, "-m", "scripts.dist", "--into", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "is not empty" in done.stderr) == (1, True), done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+
+
 def test_the_checksums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
     for name in ("a.whl", "b.tgz"):
         (tmp_path / name).write_text(name)
