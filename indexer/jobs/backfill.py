@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from pyspark.sql import SparkSession
@@ -49,11 +49,11 @@ def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: Index
             if (misfit := misfit_of_lake(reader, lake)) is not None:
                 log.error("nothing is added to the lake", chain=chain.chain_id, reason=misfit)
                 continue
-            found = chain.with_adapters(reader.adapters(first, final.number))
+            found = chain
             for start in range(first, final.number + 1, _BLOCKS_IN_A_COMMIT):
                 last = min(start + _BLOCKS_IN_A_COMMIT - 1, final.number)
                 blocks = FinalBlocks(start, last, reader.header(last).hash)
-                _read_into_lake(spark, found, settings.limits, lake, blocks)
+                found = _read_into_lake(spark, found, settings.limits, lake, blocks)
                 log.info("read final blocks", chain=chain.chain_id, block=last, of=final.number)
 
 
@@ -72,7 +72,27 @@ def tasks_at_once(ranges: int, policy: EndpointPolicy, cores: int) -> int:
 
 def _read_into_lake(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
-) -> None:
+) -> ChainConfig:
+    """Returns the chain with the adapters that its router took in these blocks.
+
+    Looking for these first would ask for every range twice. Most deployments name all of them, and those that do not are read
+    again: a task does not know what another one's blocks have registered.
+    """
+    manifests = _read(spark, chain, limits, lake, blocks)
+    while new := {adapter for one in manifests for adapter in one["new_adapters"]} - chain.emitters.adapters:
+        log.info(
+            "reading again with adapters that the deployment does not name", chain=chain.chain_id, adapters=len(new)
+        )
+        chain = chain.with_adapters(new)
+        manifests = _read(spark, chain, limits, lake, blocks)
+    lake.commit(manifests, {chain.chain_id: blocks})
+    return chain
+
+
+def _read(
+    spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
+) -> list[dict[str, Any]]:
+    """The manifests of files that hold the events of these blocks; no commit names them yet."""
     cores = _cores(spark)
     step = blocks_in_a_task(blocks.last - blocks.first + 1, cores)
     starts = range(blocks.first, blocks.last + 1, step)
@@ -80,8 +100,7 @@ def _read_into_lake(
     shared = replace(chain, endpoints=chain.endpoints.shared_by(at_once))
     task = RangeReader(shared, limits, lake.folder, (blocks.last, blocks.last_hash), step)
     tasks = spark.range(blocks.first, blocks.last + 1, step, at_once)
-    manifests = [row.asDict() for row in map_in_arrow(tasks, task, MANIFEST).collect()]
-    lake.commit(manifests, {chain.chain_id: blocks})
+    return [row.asDict() for row in map_in_arrow(tasks, task, MANIFEST).collect()]
 
 
 def _cores(spark: SparkSession) -> int:

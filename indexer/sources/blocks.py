@@ -21,7 +21,7 @@ import structlog
 from eth_utils.crypto import keccak
 
 from bridge.rpc.answers import RangeTooLargeError, RefusedError, Request, RpcError, TransientRpcError, UnknownBlockError
-from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registered_adapters
+from indexer.decode.events import Emitters, events_table, registered_adapters
 from indexer.decode.hexadecimal import HexError, fixed_width, quantity
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs, scan
 from indexer.model import schemas
@@ -40,6 +40,7 @@ Logs = TypeVar("Logs", bound=Sized)
 
 _FIRST_STEP: Final = 100  # blocks
 _TARGET: Final = 5_000  # logs in one answer
+_TRY_AGAIN: Final = 32  # pieces, after which the endpoint may take more blocks than it did
 
 _BITS: Final = 2048
 
@@ -259,24 +260,10 @@ class EventReader:
         except RpcError as error:
             log.debug("filters of headers are not relied upon yet", chain=self._emitters.chain_id, error=str(error))
 
-    def adapters(self, first: int, last: int) -> frozenset[bytes]:
-        """The adapters that the router took in these blocks, asked for alone: far fewer logs than all.
-
-        Raises:
-            RpcError: no usable answer.
-        """
-        query = {
-            "address": "0x" + self._emitters.router.hex(),
-            "topics": [["0x" + topic.hex() for topic in REGISTRATIONS]],
-        }
-
-        def read(start: int, end: int) -> RawLogs:
-            return self._answer(query, _Blocks(start, end, self._headers.at(end, final=True), final=True))
-
-        found: set[bytes] = set()
-        for _, logs in AdaptiveRanges().read(first, last, read):
-            found |= registered_adapters(logs, self._emitters.router).keys()
-        return frozenset(found)
+    @property
+    def emitters(self) -> Emitters:
+        """The contracts whose logs are read, with the adapters that were registered in what was read so far."""
+        return self._emitters
 
     def _changed(self, number: int) -> UnknownBlockError:
         return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
@@ -307,7 +294,7 @@ class EventReader:
         few load balancers take a request apart, and one that does is noticed as soon as a node that lags gets two of the three.
         """
         by_hash = {**query, "blockHash": "0x" + blocks.header.hash.hex()}
-        if blocks.first == blocks.last:
+        if blocks.first == blocks.last and not blocks.final:
             logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", by_hash, final=blocks.final)
             return self._checked(logs, blocks.last, blocks.last)
         ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
@@ -403,11 +390,18 @@ def _scanned_or_parsed(body: bytes, sent: Sent) -> Any:
 
 
 class AdaptiveRanges:
-    """Reads the logs of a long range of blocks in pieces, and remembers the size that worked last."""
+    """Reads the logs of a long range of blocks in pieces of the size that the endpoint takes.
+
+    A piece of more blocks than one that was refused is not asked for again until `_TRY_AGAIN` pieces were read: where a limit
+    is one of blocks, each such request would be wasted, and counted.
+    """
 
     def __init__(self, first_step: int = _FIRST_STEP) -> None:
         """Begins with ranges of `first_step` blocks."""
         self._step = first_step
+        self._taken = 0  # blocks of the last piece that was read
+        self._most: int | None = None  # blocks that may be taken, by what was refused
+        self._read_since = 0  # pieces since then
 
     @property
     def step(self) -> int:
@@ -442,16 +436,26 @@ class AdaptiveRanges:
     def _shrink(self, failed: int, error: RangeTooLargeError) -> None:
         if failed == 1:
             raise error
-        half = failed // 2
         # Some providers suggest the very range that they have just refused.
-        useful = error.hint is not None and 0 < error.hint < failed
-        self._step = max(1, min(half, error.hint) if useful and error.hint else half)
+        if error.hint is not None and 0 < error.hint < failed:
+            self._step = self._most = error.hint
+        else:
+            self._step = self._taken if failed // 2 < self._taken < failed else failed // 2
+            self._most = failed - 1 if self._most is None else min(self._most, failed - 1)
+        self._read_since = self._taken = 0
 
     def _grow(self, logs: int, blocks: int) -> None:
+        self._taken = blocks
+        self._read_since += 1
+        if self._most is not None and blocks > self._most:
+            self._most = None
         if logs > 2 * _TARGET:
             self._step = max(1, blocks * _TARGET // logs)
         elif logs < _TARGET and blocks == self._step:
-            self._step *= 2
+            if self._most is None or self._read_since >= _TRY_AGAIN:
+                self._step *= 2
+            elif self._most - self._step > self._step // 8:  # near enough: each refusal on the way costs a request
+                self._step = min(2 * self._step, (self._step + self._most) // 2)
 
 
 class Blooms:

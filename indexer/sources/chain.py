@@ -262,13 +262,10 @@ class ChainReader:
         for _, events in self._events.read(first, last, [], final=True):
             yield events
 
-    def adapters(self, first: int, last: int) -> frozenset[bytes]:
-        """The adapters, 20 bytes each, that the router took in a range of blocks.
-
-        Raises:
-            RpcError: no usable answer.
-        """
-        return self._events.adapters(first, last) if first <= last else frozenset()
+    @property
+    def new_adapters(self) -> frozenset[bytes]:
+        """The adapters, 20 bytes each, that the router took in what was read so far, and that `config` does not name."""
+        return self._events.emitters.adapters - self.config.emitters.adapters
 
     def _lags(self, position: ChainPosition, head: Header) -> bool:
         """Whether a head below ours is that of an endpoint that lags: one that stays there is a rollback.

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from indexer.jobs import backfill, backfill_task, index, stream, watch
+from indexer.jobs import backfill, index, stream, watch
 from indexer.jobs.backfill_task import read_into_files
 from indexer.jobs.stream import where_to_begin
 from indexer.jobs.watch import Watch
@@ -81,12 +81,20 @@ class Runner:
 
     def use(self, monkeypatch: pytest.MonkeyPatch) -> Runner:
         """Gives the jobs these chains instead of a network, and this process instead of Spark's."""
-        for module in (backfill, backfill_task, index, stream, watch):
+        for module in (backfill, index, stream, watch):
             monkeypatch.setattr(module, "ChainReader", self.reader)
-        monkeypatch.setattr(backfill, "_read_into_lake", _read_into_lake)
+        monkeypatch.setattr(backfill, "_read", self._read)
         monkeypatch.setattr(index, "chain_config", lambda chain, _endpoints: chain)
         monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
         return self
+
+    def _read(
+        self, _spark: object, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
+    ) -> list[dict[str, Any]]:
+        """What Spark's tasks do, in this process."""
+        with self.reader(chain, limits) as reader:
+            reader.follow((blocks.last, blocks.last_hash))
+            return list(read_into_files(reader, lake.folder, blocks.first, blocks.last))
 
     def catch_up(self) -> None:
         """What a start does before the stream; raises what a start raises."""
@@ -139,13 +147,6 @@ class Runner:
 
     def _clock(self) -> float:
         return self.now
-
-
-def _read_into_lake(_spark: object, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks) -> None:
-    """What Spark's tasks do, in this process."""
-    final = (blocks.last, blocks.last_hash)
-    manifests = list(read_into_files(chain, limits, lake.folder, final, (blocks.first, blocks.last)))
-    lake.commit(manifests, {chain.chain_id: blocks})
 
 
 def refused(run: Any) -> str:

@@ -72,6 +72,25 @@ def test_ranges_grow_back_after_a_crowded_stretch() -> None:
     assert ranges.step > 64
 
 
+@pytest.mark.parametrize("says_how_many", [True, False])
+@pytest.mark.parametrize("limit", [7, 100, 2_000])
+def test_a_limit_of_blocks_is_learned_once_and_made_use_of(limit: int, *, says_how_many: bool) -> None:
+    refused, sizes = 0, list[int]()
+
+    def read(start: int, end: int) -> list[int]:
+        nonlocal refused
+        if end - start + 1 > limit:
+            refused += 1
+            raise RangeTooLargeError("too large", limit if says_how_many else None)
+        sizes.append(end - start + 1)
+        return []
+
+    list(AdaptiveRanges().read(0, 200 * limit, read))
+    assert sum(sizes) == 200 * limit + 1
+    assert len(sizes) < 240, "200 of the largest pieces would do"
+    assert refused <= 12, "each was learned from, but for a try now and then whether the limit has grown"
+
+
 def test_a_single_block_that_is_refused_is_an_error() -> None:
     def read(_start: int, _end: int) -> list[int]:
         raise RangeTooLargeError("too large", None)
@@ -103,7 +122,7 @@ def test_a_replaced_adapter_is_followed_from_the_very_block_that_registers_it(ma
         chain.mine(*of_both)
     with reader_of(Endpoint(chain, max_range=max_range), LIMITS) as reader:
         _, found = follow(reader, ChainPosition.before(0))
-        assert reader.adapters(0, chain.head) == frozenset({second})
+        assert reader.new_adapters == {second}
     assert [number for number, _ in found] == [1, 2, 2, 2, *[number for number in range(3, 8) for _ in range(2)]]
 
 
