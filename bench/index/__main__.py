@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from pyspark.sql import SparkSession
 
 from bench.bar_chart import bar_chart
 from bench.index.endpoint import endpoint
@@ -26,13 +28,14 @@ from bench.index.idle import idle
 from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
 from bench.index.requests import request_latency
+from bench.index.sold import from_sold_endpoint
 from bench.index.stateful import stateful
 from bridge.cli.logs import configure_logging
 from indexer.spark.session import batch_session, spark_session
 
 RESULT: Final = Path("build/bench/index.json")
 _ENGINES: Final = {"Spark": "spark", "DuckDB": "duckdb"}
-PARTS: Final = ("cold", "ingest", "lifecycle", "gold", "requests", "stateful", "idle")
+PARTS: Final = ("cold", "ingest", "sold", "lifecycle", "gold", "requests", "stateful", "idle")
 
 
 def main() -> None:
@@ -70,23 +73,32 @@ def _run_apart(command: list[str]) -> None:
 
 def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
     """The figures of one part."""
-    if part == "cold":
-        return {"cold_start_s": _cold_start()}
-    if part in ("idle", "stateful", "gold"):
-        with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
-            folder = Path(name)
-            if part == "idle":
-                return idle(folder)
-            return gold(folder, sizes.messages) if part == "gold" else stateful(folder, sizes.events)
-    if part == "lifecycle":
-        with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, batch_session() as spark:
-            return lifecycle(spark, Path(name), sizes.messages, sizes.rounds)
-    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, spark_session() as spark:
+    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
         folder = Path(name)
+        of_part: dict[str, Callable[[], dict[str, Any]]] = {
+            "cold": lambda: {"first_row_s": _cold_start()},
+            "ingest": lambda: _in_session(lambda spark: ingest(spark, folder, sizes.logs)),
+            "sold": lambda: _in_session(lambda spark: from_sold_endpoint(spark, folder, sizes.logs)),
+            "lifecycle": lambda: _lifecycle(folder, sizes.messages, sizes.rounds),
+            "gold": lambda: gold(folder, sizes.messages),
+            "requests": lambda: _in_session(
+                lambda spark: {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}
+            ),
+            "stateful": lambda: stateful(folder, sizes.events),
+            "idle": lambda: idle(folder),
+        }
+        return of_part[part]()
+
+
+def _in_session(work: Callable[[SparkSession], dict[str, Any]]) -> dict[str, Any]:
+    with spark_session() as spark:
         spark.range(1).collect()
-        if part == "ingest":
-            return ingest(spark, folder, sizes.logs)
-        return {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}
+        return work(spark)
+
+
+def _lifecycle(folder: Path, messages: int, rounds: int) -> dict[str, Any]:
+    with batch_session() as spark:
+        return lifecycle(spark, folder, messages, rounds)
 
 
 def _note(figures: Mapping[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,13 +18,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from bench.index.history import MESSAGES_OF_A_BLOCK, fill_lake
-from bench.index.lifecycles import memory
+from bench.index.usage import usage
 from indexer.jobs.tables import write_tables
 from indexer.lake import lake_tables
 from indexer.lake.lake import Lake
+from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
 from indexer.model.spark_types import spark_schema
-from indexer.model.tables import SCHEMAS, Noted
+from indexer.model.tables import SCHEMAS, Noted, TableEngine
 from indexer.spark.session import batch_session
 from indexer.spark.tables import SparkEngine
 from indexer.store.store import Store
@@ -34,7 +37,7 @@ _SHARE_OF_MEMORY: Final = 0.6  # of the machine, for DuckDB
 
 
 def gold(folder: Path, messages: int) -> dict[str, Any]:
-    """Seconds and megabytes for the tables of that many messages, each engine in a process of its own.
+    """Seconds, processor seconds and megabytes for the tables of that many messages, each run in a process of its own.
 
     Args:
         folder: for the lake and the tables.
@@ -42,21 +45,26 @@ def gold(folder: Path, messages: int) -> dict[str, Any]:
     """
     lake = fill_lake(folder / "lake", messages)
     figures: dict[str, Any] = {}
-    for engine in ("duckdb", "spark_sql", "gold"):
-        figures |= _apart(engine, folder)
+    for run in ("duckdb", "spark_sql", "gold", "engine_duckdb"):
+        figures |= _apart(run, folder)
     ids = pq.ParquetFile(lake.files()[0]).read_row_group(0, ["message_id"])["message_id"].unique()[:_LATE]
     late = np.frombuffer(b"".join(ids.to_pylist()), np.uint8).reshape(-1, 32)
     first = -(-messages // MESSAGES_OF_A_BLOCK) * MESSAGES_OF_A_BLOCK
     fill_lake(folder / "lake", first + messages // 10, first, late)
-    figures |= _apart("incremental", folder) | _apart("full", folder)
-    figures["incremental_fraction"] = round(figures["incremental_s"] / figures["full_s"], 3)
+    shutil.copytree(folder / "lake", folder / "lake_duckdb", copy_function=os.link)
+    for run in ("incremental", "full", "duckdb_incremental", "duckdb_full"):
+        figures |= _apart(run, folder)
+    for engine in ("", "duckdb_"):
+        for name, unit in (("incremental_fraction", "s"), ("incremental_cpu_fraction", "cpu_s")):
+            part, whole = figures[f"{engine}incremental_{unit}"], figures[f"{engine}full_{unit}"]
+            figures[engine + name] = round(part / whole, 3)
     size = f"{messages // 1_000_000}m" if messages >= 1_000_000 else str(messages)
-    names = {"gold_s": f"gold_{size}_s", "duckdb_s": f"duckdb_{size}_s", "spark_sql_s": f"spark_sql_{size}_s"}
+    names = {f"{run}_s": f"{run}_{size}_s" for run in ("duckdb", "spark_sql", "gold", "engine_duckdb")}
     return {names.get(name, name): value for name, value in figures.items()}
 
 
-def _apart(engine: str, folder: Path) -> dict[str, Any]:
-    told = [sys.executable, "-m", "bench.index.gold", engine, str(folder)]
+def _apart(run: str, folder: Path) -> dict[str, Any]:
+    told = [sys.executable, "-m", "bench.index.gold", run, str(folder)]
     said = subprocess.run(told, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     print(said[-1], flush=True)
     found: dict[str, Any] = json.loads(said[-1])
@@ -64,38 +72,39 @@ def _apart(engine: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Runs one engine on a lake that is there, and prints its figures as JSON."""
-    engine, folder = sys.argv[1], Path(sys.argv[2])
-    lake, peaks = Lake(folder / "lake"), [0.0]
-    with memory(peaks):
-        if engine == "duckdb":
-            seconds = _duckdb_alone(lake, folder / engine)
-            figures = {"duckdb_s": seconds}
-        else:
-            with batch_session() as spark:
-                figures = _by_spark(engine, spark, lake, folder)
-    print(json.dumps({**figures, f"{engine}_peak_mb": round(max(peaks))}))
+    """Makes one run on a lake that is there, and prints its figures as JSON."""
+    run, folder = sys.argv[1], Path(sys.argv[2])
+    lake = Lake(folder / ("lake_duckdb" if run in ("duckdb_incremental", "duckdb_full") else "lake"))
+    if "duckdb" in run:
+        with usage() as used:
+            if run == "duckdb":
+                _duckdb_alone(lake, folder / run)
+            else:
+                _by_engine(DUCKDB, lake, folder, full=run != "duckdb_incremental")
+    else:
+        with batch_session() as spark, usage() as used:
+            if run == "spark_sql":
+                _plain_spark(spark, lake, folder / run)
+            else:
+                _by_engine(SparkEngine(spark), lake, folder, full=run != "incremental")
+    figures = {"s": round(used.seconds, 1), "cpu_s": round(used.cpu_s, 1), "peak_mb": round(used.peak_mb)}
+    print(json.dumps({f"{run}_{name}": value for name, value in figures.items()}))
 
 
-def _by_spark(engine: str, spark: SparkSession, lake: Lake, folder: Path) -> dict[str, float]:
-    if engine == "spark_sql":
-        return {"spark_sql_s": _plain_spark(spark, lake, folder / engine)}
+def _by_engine(engine: TableEngine, lake: Lake, folder: Path, *, full: bool) -> None:
     store = Store(f"sqlite:///{folder / 'index.db'}")
-    by = SparkEngine(spark)
     begun = time.monotonic()
-    write_tables(store.engine, lake, by, lambda text: _say(begun, text), full=engine == "full")
+    write_tables(store.engine, lake, engine, lambda text: _say(begun, text), full=full)
     store.close()
-    return {f"{engine}_s": round(time.monotonic() - begun, 1)}
 
 
 def _say(begun: float, text: str) -> None:
     print(f"{time.monotonic() - begun:.1f} s: {text}", file=sys.stderr)
 
 
-def _duckdb_alone(lake: Lake, target: Path) -> float:
+def _duckdb_alone(lake: Lake, target: Path) -> None:
     """The same texts as a user would run them, with memory enough for what they hold."""
     target.mkdir()
-    begun = time.monotonic()
     with duckdb.connect() as connection:
         most = int(psutil.virtual_memory().total * _SHARE_OF_MEMORY) >> 20
         connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{most}MB'")
@@ -106,12 +115,10 @@ def _duckdb_alone(lake: Lake, target: Path) -> float:
             path = f"{target}/{name}.parquet"
             connection.execute(f"copy ({text}) to '{path}' (format parquet, compression zstd)")
             connection.read_parquet(path).create_view(name)
-    return round(time.monotonic() - begun, 1)
 
 
-def _plain_spark(spark: SparkSession, lake: Lake, target: Path) -> float:
+def _plain_spark(spark: SparkSession, lake: Lake, target: Path) -> None:
     """Spark SQL as a user would write it: each event ranked by a window, as in the text that every engine has."""
-    begun = time.monotonic()
     events = spark.read.schema(spark_schema(schemas.EVENTS)).parquet(*lake.files())
     pipeline = Pipeline(events, Noted())
     bits = {name: text for name, text in FOR_SPARK.items() if name in WITH_BIT_OR}
@@ -123,7 +130,6 @@ def _plain_spark(spark: SparkSession, lake: Lake, target: Path) -> float:
         frame = spark.sql(texts[name], events=events) if name in texts else getattr(pipeline, name)
         frame.to(spark_schema(SCHEMAS[name])).write.option("compression", "zstd").parquet(f"{target}/{name}")
         setattr(pipeline, name, spark.read.parquet(f"{target}/{name}"))
-    return round(time.monotonic() - begun, 1)
 
 
 if __name__ == "__main__":

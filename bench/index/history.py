@@ -108,12 +108,18 @@ def id_of_message(number: int) -> str:
     return f"{number + 1:064x}"
 
 
-def blocks_of_logs(blocks: int) -> Iterator[bytes]:
-    """The logs of one block after another as JSON, without brackets: those of a router that sends to itself."""
+def blocks_of_logs(blocks: int, every: int = 1) -> Iterator[bytes]:
+    """The logs of one block after another as JSON, without brackets: those of a router that sends to itself.
+
+    Args:
+        blocks: how many.
+        every: one block of so many has logs.
+    """
     templates = _templates()
     for block in range(blocks):
         logs = []
-        for number in range(block * MESSAGES_OF_A_BLOCK, (block + 1) * MESSAGES_OF_A_BLOCK):
+        first = block // every * MESSAGES_OF_A_BLOCK
+        for number in range(first, first + MESSAGES_OF_A_BLOCK if block % every == 0 else first):
             for position, template in enumerate(templates[: 4 if number % 5 == 0 else 5]):
                 index = number % MESSAGES_OF_A_BLOCK * 5 + position
                 logs.append(template % {"id": id_of_message(number), "index": index, "block": block})

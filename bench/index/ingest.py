@@ -46,7 +46,7 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
     """
     blocks = max(2 * _NAIVE_SHARE, logs // LOGS_OF_A_BLOCK)
     spark.dataSource.register(NaiveSource)
-    has_cryo = _cryo_is_there()
+    has_cryo = cryo_is_there()
     rates: dict[str, list[float]] = {"ingest": [], "naive": [], "cryo": []}
     work: list[float] = []
     with endpoint(blocks) as url:
@@ -62,7 +62,7 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
             _expect_same(lake, plain, blocks * LOGS_OF_A_BLOCK, few)
             if has_cryo:
                 out = folder / f"cryo-{round_}"
-                taken = _seconds(partial(_run_cryo, url, blocks, out))
+                taken = _seconds(partial(run_cryo, url, blocks, out))
                 rates["cryo"].append(blocks * LOGS_OF_A_BLOCK / taken)
                 _expect_count(f"{out}/*.parquet", blocks * LOGS_OF_A_BLOCK)
         ponder = _ponder(url, blocks, folder / "ponder", lake)
@@ -140,18 +140,32 @@ def _expect_count(files: str, logs: int) -> None:
         raise AssertionError(f"{files} have {found} rows, not {logs}")
 
 
-def _cryo_is_there() -> bool:
-    """Brings in cryo from the package registry, for this measurement alone; it has no build for every Python."""
+def cryo_is_there() -> bool:
+    """Whether there is cryo. Brings it in from the package registry, for this measurement alone; it has no build for every Python."""
     if _CRYO.exists():
         return True
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(_CRYO), _CRYO_PINNED]
     return subprocess.run([*command, "--python", sys.executable], check=False).returncode == 0
 
 
-def _run_cryo(url: str, blocks: int, out: Path) -> None:
+def run_cryo(url: str, blocks: int, out: Path, *, range_: int = 50, rate: int | None = None) -> bool:
+    """Has cryo read the logs of blocks into a folder.
+
+    Args:
+        url: of the endpoint.
+        blocks: how many, from the first on.
+        out: the folder.
+        range_: blocks in a request.
+        rate: requests a second; None: as many as there are.
+
+    Returns:
+        Whether it read them: an endpoint that fails too often ends it.
+    """
     program = (
-        f"import cryo; cryo.freeze('logs', blocks=['0:{blocks}'], rpc='{url}', output_dir='{out}', inner_request_size=50, "
-        "chunk_size=1000, max_concurrent_requests=8, requests_per_second=None, no_report=True, verbose=False)"
+        f"import cryo; cryo.freeze('logs', blocks=['0:{blocks}'], rpc='{url}', output_dir='{out}', "
+        f"inner_request_size={range_}, chunk_size={20 * range_}, max_concurrent_requests=8, requests_per_second={rate}, "
+        "no_report=True, verbose=False)"
     )
     environment = os.environ | {"PYTHONPATH": str(_CRYO.resolve())}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment, stdout=subprocess.DEVNULL)
+    ended = subprocess.run([sys.executable, "-c", program], check=False, env=environment, stdout=subprocess.DEVNULL)
+    return ended.returncode == 0

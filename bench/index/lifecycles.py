@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import psutil
 from pyspark.sql import SparkSession
 
 from bench.index.history import fill_lake
+from bench.index.usage import usage
 from indexer.lake.bucketed_tables import table_text
 from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import DUCKDB
@@ -25,7 +23,6 @@ from indexer.spark.tables import SparkEngine
 
 _WARM_UP: Final = 1_000  # messages: Spark compiles its code, and starts its Python processes
 _MEMORY: Final = "3GB"
-_SAMPLE_EVERY: Final = 0.1  # seconds
 
 
 def lifecycle(spark: SparkSession, folder: Path, messages: int, rounds: int) -> dict[str, Any]:
@@ -70,15 +67,15 @@ def _of_size(spark: SparkSession, folder: Path, messages: int, rounds: int) -> d
 
 def _tables(engine: TableEngine, lake: Lake, folder: Path) -> dict[str, float]:
     """Writes every table."""
-    seconds, peaks = dict[str, float](), [0.0]
+    seconds = dict[str, float]()
     bronze = Bronze(files=lake.files(), folder=lake.folder)
-    with memory(peaks), engine.tables(bronze, Noted()) as tables:
+    with usage() as used, engine.tables(bronze, Noted()) as tables:
         for name in SCHEMAS:
             (folder / name).mkdir(parents=True)
             seconds[name] = _seconds(partial(tables.write, name, StorageLocation.of(folder / name)))
     each = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
-    print(f"{folder.name}: {each} s, {max(peaks):.0f} MB", flush=True)
-    return {"lifecycle_s": seconds["messages"], "tables_s": sum(seconds.values()), "peak_mb": max(peaks)}
+    print(f"{folder.name}: {each} s, {used.peak_mb:.0f} MB", flush=True)
+    return {"lifecycle_s": seconds["messages"], "tables_s": sum(seconds.values()), "peak_mb": used.peak_mb}
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -103,31 +100,3 @@ def _expect_equal(paths: list[str], messages: int | None = None) -> None:
         found = [connection.execute(text, {"path": path}).fetchone() for path in paths]
     if len(set(found)) != 1 or (messages is not None and (found[0] is None or found[0][0] != messages)):
         raise AssertionError(f"rows and hashes of {paths}: {found}")
-
-
-@contextmanager
-def memory(peaks: list[float]) -> Iterator[None]:
-    """Adds the most resident memory, in megabytes, of this process and all below it."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_SAMPLE_EVERY):
-            peaks.append(_resident() / 1e6)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _resident() -> int:
-    total = 0
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            total += process.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return total
