@@ -19,7 +19,10 @@ from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-_SOLIDITY_NAMED = re.compile(r"@custom:requirement ([A-Z0-9, -]+)\s*\n\s*(?:///[^\n]*\n\s*)*function (\w+)")
+_SOLIDITY_NAMED = re.compile(
+    r"@custom:requirement ((?:[A-Z]+-\d+,?(?: |\n\s*/// (?=[A-Z]+-\d))?)+)\s*\n\s*(?:///[^\n]*\n\s*)*function (\w+)"
+)
+"""The rows and the function: a list that ends with a comma goes on in the next line."""
 
 
 REASONS: Final = ("optional", "another layer", "not applicable")

@@ -243,7 +243,7 @@ async def test_a_message_that_a_reorg_of_the_source_dropped_before_its_delivery_
     assert not (await Client(devnet.deployment, chains).progress(orphan)).receipts
 
 
-@pytest.mark.requirement("GLA-10", "GLA-25")
+@pytest.mark.requirement("GLA-5", "GLA-10", "GLA-25")
 async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over_another_gmp(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -141,6 +141,7 @@ def test_a_reorg_while_the_index_was_down_is_noticed_when_it_starts(spark: Spark
     assert world.equals_chains()
 
 
+@pytest.mark.requirement("GLA-5")
 def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_again_after_a_restart(
     spark: SparkSession, world: World
 ) -> None:
@@ -182,6 +183,7 @@ def test_the_first_messages_of_a_lane_have_the_time_that_their_kind_is_given(spa
     assert [row[place] for row in requests] == [usual.id]
 
 
+@pytest.mark.requirement("GLA-5")
 def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: SparkSession, world: World) -> None:
     sent = world.new_message()
     world.send(sent)

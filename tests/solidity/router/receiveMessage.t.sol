@@ -200,7 +200,8 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(DirtyAddress.selector, word));
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22, GLAS-1, OBX-27, SF-91, GLA-21, X-3, OIP-155
+    /// @custom:requirement OIP-8, OIP-9, OIP-10, OIP-11, OIP-48, OIP-154, OIP-155, GLA-11, GLA-21, GLA-22, GLAS-1, OBX-11,
+    /// OBX-27, OBX-67, SF-91, X-3
     function testFuzz_Revert_When_TheSameGmpDeliversAgain(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         deliver(HYPERLANE, message);
@@ -240,7 +241,8 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
-    /// @custom:requirement OIP-3, OIP-9, OIP-10, OIP-11, GLA-24, GLA-3, GLA-21, OIP-154, OIP-155
+    /// @custom:requirement OIP-3, OIP-8, OIP-9, OIP-10, OIP-11, OIP-154, OIP-155, GLA-3, GLA-11, GLA-21, GLA-24, OBX-21,
+    /// OBX-27, OBX-67, SF-91
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);
@@ -255,7 +257,7 @@ contract ReceiveMessageTest is RouterFixture {
         assertReceipts(message, 7, Execution.EXECUTED);
     }
 
-    /// @custom:requirement GLA-3
+    /// @custom:requirement GLA-3, OIP-8, SF-91
     function test_ALateReceiptOfAnotherGmpIsRecordedAndExecutesNothing() public {
         Message memory message = arriving(1);
         deliver(HYPERLANE, message);

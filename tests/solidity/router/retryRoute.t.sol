@@ -205,7 +205,7 @@ contract RetryRouteTest is RouterFixture {
 
     // ---- what it does
 
-    /// @custom:requirement GLA-20
+    /// @custom:requirement GLA-20, OIP-82
     function testFuzz_GivesAnyGmpTheEnvelopeOfTheFirstAttempt(uint8 number, uint64 fee, uint32 later) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         vm.warp(START + bound(later, 0, 6 days));

@@ -215,7 +215,7 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     assert len(review.dead_letters.records()) == 3
 
 
-@pytest.mark.requirement("OIP-63", "OIP-77")
+@pytest.mark.requirement("OIP-63", "OIP-77", "OBX-51", "OBX-52")
 @in_virtual_time
 async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> None:
     world, store = World(), MemoryStore()
@@ -241,8 +241,9 @@ KINDS = [kind for kind in Kind if Kind.PLAIN < kind < Kind.CANCELLATION]
 
 
 @pytest.mark.requirement(
-    "OIP-24", "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69", "OIP-70",
-    "OIP-71", "OIP-72", "OIP-73", "OIP-77", "OIP-79", "OIP-90",
+    "OIP-24", "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68",
+    "OIP-69", "OIP-70", "OIP-71", "OIP-72", "OIP-73", "OIP-77", "OIP-79", "OIP-90", "OBX-30", "OBX-37",
+    "OBX-38",
 )  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @in_virtual_time

@@ -313,7 +313,7 @@ async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OIP-107", "OBX-53", "OBX-56", "OBX-59")
+@pytest.mark.requirement("OIP-107", "OBX-53", "OBX-56", "OBX-59", "SF-54")
 async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
@@ -326,7 +326,7 @@ async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() ->
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
-@pytest.mark.requirement("OIP-108", "OIP-127")
+@pytest.mark.requirement("OIP-108", "OIP-127", "OIP-83")
 @pytest.mark.parametrize(
     ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
 )

@@ -130,7 +130,7 @@ def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_fir
     assert guarantee_of(other, DEFAULT_POLICIES, chosen).policy == DEFAULT_POLICIES[Kind.PLAIN]
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160")
+@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42", "OIP-76")
 def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
     sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
     promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: RetryChoice(max_retries=1, dead_letter=True)})

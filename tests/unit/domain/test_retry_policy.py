@@ -69,8 +69,8 @@ def delay(
 
 
 @pytest.mark.requirement(
-    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69", "OIP-70",
-    "OIP-158",
+    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69",
+    "OIP-70", "OIP-158", "OBX-37",
 )  # fmt: skip
 @pytest.mark.parametrize(("kind", "retries", "base", "cap", "dead_letter"), TABLE)
 def test_each_kind_has_the_row_of_the_document(
@@ -95,7 +95,7 @@ def test_every_kind_of_message_has_a_policy() -> None:
     assert validated(DEFAULT_POLICIES) is DEFAULT_POLICIES
 
 
-@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "SF-42", "SF-43", "X-4")
+@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "SF-42", "SF-43", "X-4", "OBX-35", "OBX-40")
 @given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
 def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
     policy: RetryPolicy, attempt: int, draw: float
@@ -121,7 +121,7 @@ def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: RetryPolicy, attemp
     assert 0 < waited <= policy.cap
 
 
-@pytest.mark.requirement("X-5")
+@pytest.mark.requirement("X-5", "OBX-35", "OBX-40")
 def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> None:
     policy = RetryPolicy(10, 1, 1000, dead_letter=True)
     assert [delay(policy, attempt) for attempt in (1, 2, 3, 4)] == [1, 2, 4, 8]
@@ -163,7 +163,7 @@ def test_at_the_cap_senders_still_wait_differently_long() -> None:
         assert max(known) - min(known) > 0.15 * min(cap, max(known))
 
 
-@pytest.mark.requirement("X-8", "OIP-90")
+@pytest.mark.requirement("X-8", "OIP-90", "OBX-38")
 @pytest.mark.parametrize("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])
 def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     policy = DEFAULT_POLICIES[kind]
@@ -176,7 +176,7 @@ def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     assert next_try(policy, 1, FailureKind.TERMINAL, random=lambda: 0.5) is GiveUpReason.PERMANENT_FAILURE
 
 
-@pytest.mark.requirement("OIP-61", "OIP-76", "OIP-160")
+@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
 @given(attempt=st.integers(1, 10**6), failed=st.sampled_from(FailureKind))
 def test_a_critical_action_is_tried_without_end(attempt: int, failed: FailureKind) -> None:
     assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt, kind=failed) is not None
@@ -192,7 +192,7 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(DEFAULT_POLICIES[Kind.HEARTBEAT], 1, kind=FailureKind.UNANSWERED) == 1, "its row has no pause"
 
 
-@pytest.mark.requirement("OBX-43", "OIP-5", "OIP-24", "OIP-61", "OIP-160")
+@pytest.mark.requirement("OBX-43", "OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42")
 @pytest.mark.parametrize(
     ("kind", "policy", "complaint"),
     [

@@ -53,7 +53,7 @@ def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_an
     assert world.status(sent) is Status.STALLED, "its GMP may keep it for ever"
 
 
-@pytest.mark.requirement("GLA-1")
+@pytest.mark.requirement("GLA-1", "GLA-5")
 def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     sent = world.send(sent_message(quorum=2), gmps=0b011)
     world.happens(world.beta, received(sent, 1))
@@ -302,7 +302,7 @@ def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_n
     assert (POLICY.retries_of(Kind.HEARTBEAT), POLICY.retries_of(Kind.ACK)) == (0, POLICY.max_retries)
 
 
-@pytest.mark.requirement("OIP-61", "OIP-76")
+@pytest.mark.requirement("OIP-61", "OIP-76", "OIP-5", "OIP-160")
 def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_that_grow_up_to_eight_times(
     world: World,
 ) -> None:

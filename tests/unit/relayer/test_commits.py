@@ -95,7 +95,9 @@ async def test_deliveries_are_committed_together_as_the_strategy_says(
             assert moment - (first if wait else last) == pytest.approx(wait, abs=0.1)
 
 
-@pytest.mark.requirement("SF-1", "SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3", "OBX-8", "OBX-11", "SF-8")
+@pytest.mark.requirement(
+    "SF-1", "SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3", "OBX-8", "OBX-11", "SF-8", "OIP-7",
+)  # fmt: skip
 @in_virtual_time
 async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_sends_nothing_twice() -> None:
     store, gate = CountingStore(), Gate(held=is_first)

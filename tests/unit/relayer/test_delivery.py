@@ -139,7 +139,7 @@ def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: st
     assert shows_delivery(receipt, ROUTER_ADDRESS, sent) is (differs == "nothing")
 
 
-@pytest.mark.requirement("X-16", "GLA-11")
+@pytest.mark.requirement("X-16", "GLA-11", "OIP-48")
 @in_virtual_time
 async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> None:
     world, store = World(), MemoryStore()
@@ -205,7 +205,7 @@ async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimat
     await world.stop()
 
 
-@pytest.mark.requirement("X-16")
+@pytest.mark.requirement("X-16", "OIP-48")
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
@@ -252,7 +252,7 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50")
+@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50", "OBX-38", "OBX-51", "OBX-52")
 @in_virtual_time
 async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
     world, store = World(), MemoryStore()
@@ -350,7 +350,7 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-29", "OIP-30", "OIP-90")
+@pytest.mark.requirement("OIP-29", "OIP-30", "OIP-90", "OBX-39")
 @in_virtual_time
 async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_letter() -> None:
     world, store = World(), MemoryStore()
@@ -428,6 +428,20 @@ async def test_what_can_never_succeed_is_dead_at_once() -> None:
         sent = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
     assert only_entry(store, sent).failed_tries == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
+@in_virtual_time
+async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succeed() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store)
+    async with running(with_adapter(bridge, world, TerminallyBroken)):
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).failed_tries > 20)
+    assert only_entry(store, sent).state is OutboxState.PENDING
+    assert bridge.dead_letters.records() == []
     await world.stop()
 
 

@@ -41,7 +41,7 @@ from tests.virtual_time import in_virtual_time, running, until
 THREE_RETRIES = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)}
 
 
-@pytest.mark.requirement("SF-86", "SF-3", "SF-52", "SF-112", "OBX-13", "OBX-32", "OBX-69", "OBX-6")
+@pytest.mark.requirement("SF-86", "SF-3", "SF-52", "SF-112", "OBX-13", "OBX-32", "OBX-69", "OBX-6", "OBX-28", "OBX-30")
 @in_virtual_time
 async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
     store = CountingStore()
@@ -135,8 +135,9 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 @pytest.mark.requirement(
-    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9", "SF-117"
-)
+    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9",
+    "SF-117", "OIP-7",
+)  # fmt: skip
 @in_virtual_time
 async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:
     store = CountingStore()

@@ -47,7 +47,7 @@ class Stalled:
         return self.world.chains[chain].state.nonces.get(DAPP.address, 0)
 
 
-@pytest.mark.requirement("GLA-10", "GLA-25", "OIP-82", "OIP-158", "GLA-2")
+@pytest.mark.requirement("GLA-2", "GLA-5", "GLA-10", "GLA-25", "OIP-82", "OIP-158")
 @in_virtual_time
 async def test_a_stalled_message_is_retried_over_an_untried_gmp_as_its_sender_and_executed_once() -> None:
     case = Stalled()

@@ -19,6 +19,11 @@ def test_every_requirement_has_a_test_and_a_place_or_a_reason() -> None:
     )
 
 
+def test_a_solidity_test_may_name_its_rows_over_several_lines() -> None:
+    test = "tests/solidity/router/receiveMessage.t.sol::testFuzz_Revert_When_TheSameGmpDeliversAgain"
+    assert {"OIP-8", "OBX-11", "OBX-27", "X-3"} <= {row for row, tests in proofs().items() if test in tests}
+
+
 def test_a_reason_is_one_of_three_with_its_sentence() -> None:
     excused = {name: row for name, row in requirements().items() if row.reason or row.why}
     assert [name for name, row in excused.items() if row.reason not in REASONS or not row.why.endswith(".")] == []
