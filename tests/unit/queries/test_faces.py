@@ -281,7 +281,7 @@ def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
     assert stages == {"EXECUTED": ["RECEIVED", "DISPATCHED", "DISPATCHED"], "DEAD": ["DEAD"], "DIVERGED": []}
 
 
-@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-20", "OIP-21", "OIP-22", "OIP-23", "OIP-24")
+@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24")
 def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_programs(faces: Faces) -> None:
     command = ("message", "explain", f"0x{faces.stuck.id.hex()}")
     assert faces.command(*command)["guarantee"] == {
