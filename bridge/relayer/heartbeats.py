@@ -27,7 +27,6 @@ from bridge.relayer.own_messages import OwnMessages
 
 _BEAT: Final = "(uint64,uint64,uint64,uint64,uint64,uint32)"
 _HEARTBEATS: Final = contract(f"lastOf(uint64,address) returns (({_BEAT},uint64,bool))")
-_TTL: Final = 60  # seconds; the least that routers take
 _GAS: Final = 200_000
 _PURSE: Final = "heartbeats"
 _NO_PROGRESS: Final = SyncProgress(primary_final=0, applied=0, lag_seconds=0.0)
@@ -101,7 +100,6 @@ class TravellingHeartbeats:
                 gmps=self._over(lane),
                 quorum=self._settings.quorum,
                 gas_limit=_GAS,
-                ttl=_TTL,
                 kind=Kind.HEARTBEAT,
                 retriable=False,
             )

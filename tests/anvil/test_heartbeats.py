@@ -13,6 +13,7 @@ import pytest
 
 from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
+from bridge.domain.guarantee import LEAST_TTL
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -54,7 +55,7 @@ async def shows(devnet: Devnet, waybill: Waybill, missing: int) -> dict[str, Any
     return found
 
 
-@pytest.mark.requirement("OIP-138", "OIP-139", "OIP-67", "OIP-80")
+@pytest.mark.requirement("OIP-40", "OIP-138", "OIP-139", "OIP-67", "OIP-80")
 async def test_the_destination_sees_lag_and_loss_after_the_relayer_and_its_store_are_gone(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
@@ -82,6 +83,7 @@ async def test_the_destination_sees_lag_and_loss_after_the_relayer_and_its_store
             assert numbers["heartbeat_missing_messages"] >= 1
             beats = [one for one in await routed(devnet, chains) if one.kind is Kind.HEARTBEAT]
             assert {one.source_chain for one in beats} == {chain.chain_id for chain in devnet.deployment.chains}
+            assert {one.ttl for one in beats} == {LEAST_TTL}
             assert relayer.terminate() == 0
         shutil.rmtree(home / ".waybill")
         after = await shown(devnet, waybill)
