@@ -107,7 +107,7 @@ async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
         )
 
 
-@pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127")
+@pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127", "OIP-162")
 @pytest.mark.parametrize(
     ("field", "value"),
     [

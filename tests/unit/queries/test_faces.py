@@ -16,11 +16,12 @@ from eth_abi.abi import encode
 from eth_utils import keccak
 from httpx import Response
 
-from bridge.cli.serving import api_of, opened_backend
+from bridge.cli.serving import Retry, api_of, opened_backend
 from bridge.cli.workspace import Workspace
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Dead, Retry
+from bridge.domain.outbox import Dead
+from bridge.domain.outbox import Retry as TryAgain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp
@@ -66,12 +67,12 @@ class Faces:
         """What the API answers."""
         return self.asked("GET", path).json()
 
-    def asked(self, method: str, path: str, body: dict[str, str] | None = None) -> Response:
-        """The API's answer, with its status."""
+    def asked(self, method: str, path: str, body: dict[str, Any] | None = None, retry: Retry | None = None) -> Response:
+        """The API's answer, with its status; `retry` is the relayer that it has retries made by."""
 
         async def ask() -> Response:
             workspace = Workspace.of("devnet")
-            async with opened_backend(workspace) as backend:
+            async with opened_backend(workspace, retry=retry) as backend:
                 client = Client(api_of(backend, workspace.settings()))
                 return await client._request(method, f"/v1{path}", headers=OPERATOR, json=body)
 
@@ -164,7 +165,7 @@ def fail_twice(service: DeadLetterService, sent: Message) -> str:
         (entry,) = service.claim()
         now = service.clock.now()
         failure = Failure(at=now, kind=FailureKind.TRANSIENT, code=code, message=error)
-        service.store.outbox.finish([Retry(entry.claim_held, failure, now)], now)
+        service.store.outbox.finish([TryAgain(entry.claim_held, failure, now)], now)
     return entry.event_id
 
 
@@ -221,7 +222,7 @@ def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
         assert decision["command"] in shown
 
 
-@pytest.mark.requirement("OBX-55")
+@pytest.mark.requirement("OBX-55", "OBXS-12")
 def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure(faces: Faces) -> None:
     found = {one["eventId"]: one for one in faces.api("/deliveries")}
     assert {name: one["state"] for name, one in found.items()} == {faces.letter: "DEAD", faces.failing: "PENDING"}
@@ -230,12 +231,34 @@ def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure
     message_id = faces.letter.partition("/")[0]
     assert faces.api(f"/deliveries?messageId={message_id}&state=DEAD") == [found[faces.letter]]
     assert faces.api(f"/deliveries?messageId={message_id}&state=PENDING") == []
+    created = found[faces.letter]["createdAt"]
+    for named in ("", f"&messageId={message_id}"):
+        assert faces.api(f"/deliveries?until={created - 1}{named}") == []
+        assert faces.api(f"/deliveries?since={created + 1}{named}") == []
+        assert found[faces.letter] in faces.api(f"/deliveries?since={created}&until={created}{named}")
     failures = {name: faces.api(f"/deliveries/{name}")["failures"] for name in found}
     told = {name: [(one["number"], one["code"], one["message"]) for one in said] for name, said in failures.items()}
     assert told == {
         faces.letter: [(1, "TransientError", "no gas")],
         faces.failing: [(1, "UnansweredError", "no answer"), (2, "NotAttestedError", "no proof")],
     }
+
+
+@pytest.mark.requirement("OBX-57")
+@pytest.mark.parametrize(("named", "chosen"), [(["axelar", "ccip"], (Gmp.AXELAR, Gmp.CCIP)), (None, None)])
+def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
+    faces: Faces, named: list[str] | None, chosen: tuple[Gmp, ...] | None
+) -> None:
+    asked = []
+
+    async def retry(message_id: bytes, gmps: tuple[Gmp, ...] | None) -> dict[str, Any]:
+        asked.append((message_id, gmps))
+        return {"attempt": 1}
+
+    path = f"/messages/0x{faces.stuck.id.hex()}/retry"
+    assert faces.asked("POST", path, {"gmps": named}, retry).json() == {"attempt": 1}
+    assert asked == [(faces.stuck.id, chosen)]
+    assert faces.asked("POST", path, {"gmps": named}).status_code == 403, "here is no relayer that could"
 
 
 @pytest.mark.requirement("OBX-54", "OBX-55")
