@@ -239,7 +239,7 @@ def report_facts(found: Report, actions: ActionCounts | None) -> dict[str, str]:
         "retries requested / sent / executed": f"{retries.requested} / {retries.sent} / {retries.executed}",
         "late receipts": str(found.late_receipts),
         "duplicates absorbed": str(found.duplicates_absorbed),
-        "refused by the recipient, executed later": str(found.execution_failures_recovered),
+        "execution failed at first": str(found.execution_failures_recovered),
         "latency p50 / p95 (block time)": f"{found.latency_p50_ms or 0:.0f} / {found.latency_p95_ms or 0:.0f} ms",
         "divergences": str(len(found.divergences)),
         **({} if actions is None else {"atomic actions": _counted(actions)}),

@@ -141,7 +141,7 @@ def test_messages_that_were_retried_are_a_choice_and_marked_in_the_list(world: W
     assert sorted(marks) == ["retried 2 times</span></td>", "retried</span></td>"]
 
 
-def test_messages_that_their_recipients_refused_are_a_choice_and_marked_also_once_they_are_executed(
+def test_messages_whose_execution_failed_are_a_choice_and_marked_also_once_they_are_executed(
     world: World,
 ) -> None:
     later, never = sent_message(1, quorum=1), sent_message(2, quorum=1)
@@ -154,9 +154,9 @@ def test_messages_that_their_recipients_refused_are_a_choice_and_marked_also_onc
     for choice, expected in {"yes": later, "no": never}.items():
         body = explorer.get(f"/messages?refused={choice}").text
         assert set(re.findall(r'href="/message/0x([0-9a-f]{64})"', body)) == {expected.id.hex()}
-    assert re.findall(r"refused[^<]*</span></td>", explorer.get("/messages").text) == ["refused 2 times</span></td>"]
-    assert "The recipient had refused it 2 times before." in text_of(explorer.get(page(later)).text)
-    assert "had refused it" not in text_of(explorer.get(page(never)).text)
+    assert re.findall(r"failed[^<]*</span></td>", explorer.get("/messages").text) == ["failed 2 times</span></td>"]
+    assert "Its execution had failed 2 times before." in text_of(explorer.get(page(later)).text)
+    assert "had failed" not in text_of(explorer.get(page(never)).text)
     faults = text_of(explorer.get("/faults").text)
     assert "Executed more than once: 0 of 2 executed messages." in faults
 

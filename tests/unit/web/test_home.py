@@ -224,7 +224,7 @@ def test_what_went_wrong_and_was_mended_is_counted_and_the_slowest_gmp_named(wor
     explorer = world.explorer()
     body = explorer.get("/?span=1h").text
     said = text_of(body)
-    assert "Of the 21 messages of this time, 1 was retried, and recipients refused 1 at least once." in said
+    assert "Of the 21 messages of this time, 1 was retried, and executions of 1 failed at least once." in said
     assert "The slowest GMP was axelar: half of its 21 deliveries took 3 s or less, 95 % 40 s or less." in said
     for link, one in zip(re.findall(r'href="(/messages\?re[^"]+since=[^"]+)"', body), sent, strict=False):
         assert set(re.findall(r'href="/message/0x([0-9a-f]{64})"', explorer.get(unescape(link)).text)) == {one.id.hex()}
