@@ -204,7 +204,7 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
 @in_virtual_time
 async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
     world, store = dear_world(), MemoryStore()
-    little, enough = SendingSettings(poll_interval=0.5, max_gas=55_000), SendingSettings(poll_interval=0.5)
+    little, enough = SendingSettings(poll_interval=0.5, max_gas=45_000), SendingSettings(poll_interval=0.5)
     world.chains[BETA].submit(partial(refuse, refusing=True))
     await asyncio.sleep(3)
     async with running(SimulatedRelayer(world, store, sending=enough)):
@@ -219,8 +219,8 @@ async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_onc
             awaited = store.jobs.newest(ExecutionJob, sent.message.id)
             assert awaited is not None
             assert awaited.state is ExecutionState.BLOCKED
-            assert "needs 60000 gas, and max_gas is 55000" in reason(store, sent.message, world.clock.now())
-            assert "needs 200000 gas, and max_gas is 55000" in reason(store, later.message, world.clock.now())
+            assert "needs 50000 gas, and max_gas is 45000" in reason(store, sent.message, world.clock.now())
+            assert "needs 200000 gas, and max_gas is 45000" in reason(store, later.message, world.clock.now())
             assert store.outbox.entries(later.message.id)[0].failed_tries == 0
             assert {one.bound for one in store.spending.held()} == {Bound.GAS}
     told = [one for one in logs if "max_gas" in str(one.get("reason"))]
