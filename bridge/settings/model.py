@@ -135,7 +135,10 @@ class Settings(BaseSettings):
     )
     send_batch: int = Field(default=100, gt=0, description="calls signed and stored at once")
     max_calls_per_tx: int = Field(
-        default=1, ge=1, le=256, description="deliveries that share a transaction at most, within max_gas; 1: none does"
+        default=20,
+        ge=1,
+        le=256,
+        description="deliveries that share a transaction at most, within max_gas; 1: none does",
     )
     max_gas: int = Field(default=MOST_GAS, gt=21_000, description="gas that no transaction exceeds")
     max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")

@@ -54,7 +54,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
                 "in_flight": 512,
                 "block_range": 10_000,
                 "send_batch": 500,
-                "max_calls_per_tx": 20,
                 "lease": 30.0,
                 "commit": "batch",
                 "commit_interval": 1_000,
