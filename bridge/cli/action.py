@@ -13,11 +13,13 @@ from rich.console import Console
 from web3.types import TxReceipt
 
 from bridge.cli import options
+from bridge.cli.decider import Decider, with_signer
 from bridge.cli.next_commands import with_network
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
 from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
@@ -97,8 +99,9 @@ def show(action: ActionId, *, network: options.Network = DEVNET, as_json: option
 
 
 @app.command()
+@with_signer
 def advance(
-    action: ActionId, *, network: options.Network = DEVNET, key: options.Key = None, as_json: options.Json = False
+    action: ActionId, *, decider: Decider, network: options.Network = DEVNET, as_json: options.Json = False
 ) -> None:
     """Do what moves an action on and anyone may do: send a phase, have participants answer, end a phase that timed out.
 
@@ -111,10 +114,11 @@ def advance(
                 progress(f"participant {branch.number} was not read, so what it could do is unknown: {branch.problem}")
         return [_done(step.text, await client.take(step)) for step in due_steps(found)]
 
-    _act(action, network, key, act, as_json=as_json)
+    _act(action, network, decider, act, as_json=as_json)
 
 
 @app.command()
+@with_signer
 def retry(
     action: ActionId,
     *,
@@ -122,8 +126,8 @@ def retry(
     gmps: Annotated[
         str | None, typer.Option(help="GMPs, separated by commas. All that connect the chains, if not given.")
     ] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Send a participant's present message again, as a retrier of the contract that sent it.
@@ -144,12 +148,13 @@ def retry(
         receipt = await client.retry(message, tuple(over))
         return _done(f"send {waiting[-1].phase.name} of participant {branch} again", receipt)
 
-    _act(action, network, key, act, as_json=as_json)
+    _act(action, network, decider, act, as_json=as_json)
 
 
 @app.command()
+@with_signer
 def abort(
-    action: ActionId, *, network: options.Network = DEVNET, key: options.Key = None, as_json: options.Json = False
+    action: ActionId, *, decider: Decider, network: options.Network = DEVNET, as_json: options.Json = False
 ) -> None:
     """Abort an action that is not decided, as its initiator or the coordinator's owner.
 
@@ -164,10 +169,11 @@ def abort(
             )
         return _done("decide ABORT", await client.abort(found))
 
-    _act(action, network, key, act, as_json=as_json)
+    _act(action, network, decider, act, as_json=as_json)
 
 
 @app.command()
+@with_signer
 def reconcile(
     action: ActionId,
     *,
@@ -178,8 +184,8 @@ def reconcile(
             help="What shows that the participant's chain agrees with the decision; its hash is kept on chain."
         ),
     ] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Put a participant right that is not where the decision wants it. The coordinator's record is the truth.
@@ -199,7 +205,7 @@ def reconcile(
         receipt = await client.reconcile(found, _branch(found, branch), evidence)
         return _done(f"reconcile participant {branch}", receipt)
 
-    _act(action, network, key, act, as_json=as_json)
+    _act(action, network, decider, act, as_json=as_json)
 
 
 async def _ask(
@@ -256,14 +262,14 @@ def _done(step: str, receipt: TxReceipt) -> dict[str, Any]:
 def _act(
     action: str,
     network: str,
-    key: str | None,
+    decider: Decider,
     act: Callable[[ActionClient, Action, Mapping[int, Chain]], Awaitable[dict[str, Any] | list[dict[str, Any]]]],
     *,
     as_json: bool,
 ) -> None:
     """Finds an action, has something done about it, and prints what was done."""
     workspace, action_id = Workspace.of(network), _id(action)
-    account = workspace.account(key)
+    account = decider.signer(workspace.network, DAPP_KEY)
 
     async def work(reader: ActionReader, chains: dict[int, EvmChain]) -> list[dict[str, Any]]:
         found = await _find(reader, action_id)

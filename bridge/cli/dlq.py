@@ -26,8 +26,9 @@ from bridge.dead_letters.decisions import GOVERNANCE
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
-from bridge.devnet.accounts import DEPLOYER_KEY
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, LogRecord
+from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -171,7 +172,7 @@ def reissue(
     if call:
         _print_calls(letter, gmps, network, config, key, as_json=as_json)
         return
-    sender = Workspace.of(network).account(sender_key) if sender_key or network == DEVNET else None
+    sender = LocalSigner.from_key(sender_key or DAPP_KEY).account if sender_key or network == DEVNET else None
     asked = _Asked(letter, Decision.RETRY, rationale, maker, to, network, config, key)
     _decide(asked, as_json=as_json, sender=sender, gmps=gmps)
 

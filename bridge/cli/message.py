@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import message_acts, message_proof, options
+from bridge.cli.decider import Decider, with_signer
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up_any
 from bridge.cli.next_commands import with_network
@@ -97,6 +98,7 @@ def explain(message: options.MessageId, *, network: options.Network = DEVNET, as
 
 
 @app.command()
+@with_signer
 def retry(
     message: options.MessageId,
     *,
@@ -109,8 +111,8 @@ def retry(
     even_if_ended: Annotated[
         bool, typer.Option("--even-if-ended", help="Retry though the destination says that the message has ended.")
     ] = False,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Send a message again over other GMPs, as its sender or the retrier its sender appointed.
@@ -126,7 +128,7 @@ def retry(
     message_acts.act_on(
         message,
         network,
-        key,
+        decider,
         act,
         "another attempt is on its way over",
         where=message_acts.Where.SOURCE,
@@ -136,11 +138,12 @@ def retry(
 
 
 @app.command()
+@with_signer
 def execute(
     message: options.MessageId,
     *,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Execute a message whose quorum is reached, after its recipient had refused it or its gas was too little.
@@ -154,7 +157,9 @@ def execute(
             return {"executed": True, "transaction": None}
         return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
-    message_acts.act_on(message, network, key, act, "executed", where=message_acts.Where.DESTINATION, as_json=as_json)
+    message_acts.act_on(
+        message, network, decider, act, "executed", where=message_acts.Where.DESTINATION, as_json=as_json
+    )
 
 
 def _status(text: str | None) -> Status | None:

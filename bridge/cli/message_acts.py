@@ -12,11 +12,13 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.decider import Decider, with_signer
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError, Sent
 from bridge.client.vault import VaultClient
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.ports import TransientError
 from bridge.domain.spending import ether
 from bridge.protocol.gmps import Gmp
@@ -38,11 +40,12 @@ _LOOK_SECONDS = 1.0
 _TOP_UP_PERCENT = 125  # of what is missing; what is not spent comes back
 
 
+@with_signer
 def fund(
     message: options.MessageId,
     *,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Pay for a message that was created without its fee, over the GMPs that its sender chose. Anyone may.
@@ -53,9 +56,10 @@ def fund(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return sent_value(await client.fund(found.message))
 
-    act_on(message, network, key, act, "funded over", where=Where.SOURCE, as_json=as_json)
+    act_on(message, network, decider, act, "funded over", where=Where.SOURCE, as_json=as_json)
 
 
+@with_signer
 def top_up(
     message: options.MessageId,
     *,
@@ -69,8 +73,8 @@ def top_up(
         int | None,
         typer.Option(help="How much, on its source. What is missing and a quarter more, if not given.", min=1),
     ] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Pay the relayer for a message's delivery. Anyone may; what is not spent can be fetched with `waybill vault refund`.
@@ -79,7 +83,7 @@ def top_up(
     """
     named = None if gmp is None else options.gmps(gmp)
     workspace, message_id = Workspace.of(network), options.message_id(message)
-    account = workspace.account(key)
+    account = decider.signer(workspace.network, DAPP_KEY)
 
     async def run() -> list[dict[str, Any]]:
         async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
@@ -121,14 +125,15 @@ async def _owed(vault: VaultClient, found: Found, named: tuple[Gmp, ...] | None,
     return owed
 
 
+@with_signer
 def cancel(
     message: options.MessageId,
     *,
     gmps: Annotated[
         str | None, typer.Option(help="GMPs for the cancellation. Those that took the message, if not given.")
     ] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Ask the destination never to execute a message, as its sender. It may have been executed before this arrives.
@@ -145,17 +150,18 @@ def cancel(
             )
         return await cancelled(client, found)
 
-    act_on(message, network, key, act, "its cancellation is on its way over", where=Where.SOURCE, as_json=as_json)
+    act_on(message, network, decider, act, "its cancellation is on its way over", where=Where.SOURCE, as_json=as_json)
 
 
+@with_signer
 def report(
     message: options.MessageId,
     *,
     gmps: Annotated[
         str | None, typer.Option(help="GMPs for the report. Those that took the message, if not given.")
     ] = None,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Have the destination report to the source how a message ended. Anyone may; a contract on the source learns it so.
@@ -163,7 +169,7 @@ def report(
     Example: waybill message report 0x…
     """
     act = _sent_about(gmps, "report", Client.report)
-    act_on(message, network, key, act, "its report is on its way over", where=Where.DESTINATION, as_json=as_json)
+    act_on(message, network, decider, act, "its report is on its way over", where=Where.DESTINATION, as_json=as_json)
 
 
 def _sent_about(
@@ -179,11 +185,12 @@ def _sent_about(
     return act
 
 
+@with_signer
 def expire(
     message: options.MessageId,
     *,
+    decider: Decider,
     network: options.Network = DEVNET,
-    key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Mark a message whose time has run out as expired on its destination, for good. Anyone may.
@@ -194,7 +201,7 @@ def expire(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return {"transaction": (await client.expire(found.message))["transactionHash"]}
 
-    act_on(message, network, key, act, "marked as expired", where=Where.DESTINATION, as_json=as_json)
+    act_on(message, network, decider, act, "marked as expired", where=Where.DESTINATION, as_json=as_json)
 
 
 def watch(
@@ -267,7 +274,7 @@ def sent_value(sent: Sent) -> dict[str, Any]:
 def act_on(
     message: str,
     network: str,
-    key: str | None,
+    decider: Decider,
     act: Callable[[Client, Found], Awaitable[Mapping[str, Any]]],
     done: str,
     *,
@@ -281,7 +288,7 @@ def act_on(
     Args:
         message: its id, as it was typed.
         network: where it is.
-        key: of the account that acts.
+        decider: the account that acts.
         act: does it; gives what is printed.
         done: what to say before the GMPs that it went over, if it did.
         where: the chain on which it acts.
@@ -289,7 +296,7 @@ def act_on(
     """
     workspace = Workspace.of(network)
     message_id = options.message_id(message)
-    account = workspace.account(key)
+    account = decider.signer(workspace.network, DAPP_KEY)
 
     async def run() -> Mapping[str, Any]:
         async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:

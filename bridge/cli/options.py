@@ -39,16 +39,6 @@ Commit = Annotated[
     ),
 ]
 
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        envvar="WAYBILL_KEY",
-        help="Private key to sign with. On the devnet the example dApp's by default.",
-        show_default=False,
-    ),
-]
-
 SparkMaster = Annotated[
     str | None,
     typer.Option(

@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
-
 from bridge.cli.output import CliError, UsageError
-from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY, TRIPWIRE_KEY
+from bridge.devnet.accounts import RELAYER_KEY, TRIPWIRE_KEY
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.streams import IndexSource
 from bridge.gmps.registry import check_sections
@@ -219,18 +216,3 @@ class Workspace:
         attesters = devnet_attesters if self.network == DEVNET else None
         async with open_relayer(self.deployment(), settings, attesters, index) as bridge:
             yield bridge
-
-    def account(self, key: str | None) -> LocalAccount:
-        """The account to sign with: the key given, or on the devnet the public one of its example dApp.
-
-        Raises:
-            UsageError: no key, or text that is none.
-        """
-        if key is None and self.network != DEVNET:
-            raise UsageError("no key to sign with", next_step="set WAYBILL_KEY, or give --key")
-        try:
-            account: LocalAccount = Account.from_key(key or DAPP_KEY)
-        except ValueError as error:
-            # The key itself must not appear in a log.
-            raise UsageError("the key is not a private key (0x and 64 hex digits)") from error
-        return account

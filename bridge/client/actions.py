@@ -13,6 +13,7 @@ from bridge.domain.actions import Action, Branch, BranchState
 from bridge.domain.ports import Call, Chain
 from bridge.evm.actions import Step, abort_call, contract_retry_call, reconcile_calls
 from bridge.evm.routers import RouterReader
+from bridge.evm.signing import Signer
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -25,7 +26,7 @@ class ActionClient:
     Methods raise `RefusedError` if a contract refuses, and `NotIncludedError` if no block includes the transaction in time.
     """
 
-    def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], account: BaseAccount) -> None:
+    def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], account: BaseAccount | Signer) -> None:
         self._deployment = deployment
         self._chains = chains
         self._account = account

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from eth_account import Account
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS
@@ -15,7 +16,7 @@ from indexer.store.blocks import BlockRange
 from indexer.store.store import Store
 from tests.anvil.command import Waybill, new_home
 
-FAILED, UNKNOWN_ID, PENDING = 1, 3, 4
+FAILED, USAGE, UNKNOWN_ID, PENDING = 1, 2, 3, 4
 STRANGER_KEY = ANVIL_KEYS[5]
 
 
@@ -77,6 +78,24 @@ def test_a_stranger_can_not_retry(waybill: Waybill) -> None:
     ended = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole", "--key", STRANGER_KEY)
     assert ended.code == FAILED
     assert "NotSenderOrRetrier" in ended.err
+
+
+def test_a_sender_whose_key_is_in_a_keystore_does_with_it_all_that_a_sender_may(
+    waybill: Waybill, tmp_path: Path
+) -> None:
+    keystore, password = tmp_path / "sender.json", tmp_path / "sender.password"
+    keystore.write_text(
+        json.dumps(Account.encrypt(bytes.fromhex(STRANGER_KEY[2:]), "secret", kdf="pbkdf2", iterations=2))
+    )
+    password.write_text("secret\n")
+    signed = ("--keystore", str(keystore), "--password-file", str(password))
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar", *signed)
+    foreign = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole")
+    assert (foreign.code, "NotSenderOrRetrier" in foreign.err) == (FAILED, True), foreign.err
+    assert waybill.json("message", "retry", sent["messageId"], "--gmps", "wormhole", *signed)["attempt"] == 1
+    assert waybill.json("message", "cancel", sent["messageId"], "--gmps", "hyperlane", *signed)["gmps"] == ["hyperlane"]
+    unopened = waybill("message", "retry", sent["messageId"], "--keystore", str(keystore))
+    assert (unopened.code, "--password-file" in unopened.err) == (USAGE, True), unopened.err
 
 
 def test_a_message_that_was_not_sent_as_retriable_can_not_be_retried(waybill: Waybill) -> None:
