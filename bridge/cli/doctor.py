@@ -37,7 +37,7 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import adapter_class, attestation_choice, create_attesters
-from bridge.gmps.verification import DEFAULT
+from bridge.gmps.verification import ALONE, DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
@@ -120,8 +120,11 @@ def _verification(deployment: Deployment) -> Iterable[Finding]:
     for chain in deployment.chains:
         for gmp, who in (chain.verification or {}).items():
             left = who.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None
-            advice = f"choose it under verification.{gmp} in networks/{deployment.network}.json" if left else ""
-            yield Finding(f"{gmp} on {chain.name}", Verdict.WARNING if left else Verdict.OK, who, advice)
+            section = f"verification.{gmp} in networks/{deployment.network}.json"
+            advice = (
+                f"choose it under {section}" if left else f"name two under {section}" if who.endswith(ALONE) else ""
+            )
+            yield Finding(f"{gmp} on {chain.name}", Verdict.WARNING if advice else Verdict.OK, who, advice)
 
 
 def _stores(workspace: Workspace) -> Iterable[Finding]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from bridge.deploy.addresses import public_chain_ids
 from bridge.deploy.plan import ROLES, NetworkPlan, PlanError, PlannedChain
 from bridge.gmps.registry import adapter_class
-from bridge.gmps.verification import DEFAULT
+from bridge.gmps.verification import ALONE, DEFAULT, Verification
 from bridge.gmps.wormhole.adapter import IMMEDIATE
 from bridge.protocol.gmps import Gmp
 
@@ -87,6 +87,10 @@ def _by_default(gmp: str) -> str:
 
 def described(chain: PlannedChain) -> dict[str, str]:
     """Who verifies, in words, for each GMP of which the plan says it."""
-    return {
-        gmp: str(chain.chosen(Gmp.parse(gmp)) or f"{DEFAULT}: {_by_default(gmp)}") for gmp in sorted(chain.verification)
-    }
+    return {gmp: _words(gmp, chain.chosen(Gmp.parse(gmp))) for gmp in sorted(chain.verification)}
+
+
+def _words(gmp: str, chosen: Verification | None) -> str:
+    if chosen is None:
+        return f"{DEFAULT}: {_by_default(gmp)}"
+    return f"{chosen}; {ALONE}" if chosen.verifiers == 1 else str(chosen)

@@ -12,6 +12,9 @@ from bridge.protocol.deployment import FileSection, GmpSection
 DEFAULT: Final = "default"
 """What a network file says of a GMP whose verification is left to the GMP."""
 
+ALONE: Final = "one verifier alone"
+"""What the deployments file says, in the end, of a GMP whose messages one party can forge."""
+
 VerificationSection = Literal["default"] | dict[str, Any]
 """What a network file says of one GMP's verification on one chain; the GMP's own folder knows what belongs there."""
 

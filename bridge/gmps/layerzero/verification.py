@@ -51,7 +51,8 @@ class LayerZeroUln(Verification):
     def __str__(self) -> str:
         """See `Verification.__str__`."""
         optional = f" and {self.optional_threshold} of {len(self.optional_dvns)} others" if self.optional_dvns else ""
-        return f"{len(self.required_dvns)} DVNs{optional}, after {self.confirmations} blocks"
+        required = f"{len(self.required_dvns)} DVN{'' if len(self.required_dvns) == 1 else 's'}"
+        return f"{required}{optional}, after {self.confirmations} blocks"
 
     def refusals(self, connection: Connection) -> Iterator[str]:
         """See `Verification.refusals`. A packet waits for ever for a DVN that only one of its ends asks."""
