@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 
 import bridge
 from bridge.cli.extras import EXTRAS
+from tests.anvil.rpc import free_ports
 from tests.unit.cli.network import write_network
 from tests.wheel import ROOT, build_wheel
 
@@ -213,7 +214,7 @@ def test_the_help_of_a_small_installation_lists_every_command(wheel: Path, tmp_p
 def test_a_devnet_from_the_wheel_says_what_is_missing_and_how_to_get_it(wheel: Path, tmp_path: Path) -> None:
     # npm fetches the GMPs' contracts, and is not there.
     nowhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = run(wheel, tmp_path, typed("devnet up --port 28545"), "devnet", **nowhere)
+    done = run(wheel, tmp_path, typed(f"devnet up --port {free_ports(2)[0]}"), "devnet", **nowhere)
     assert done.returncode == 1, done.stdout
     assert "npm is missing: it fetches the package; install Node >= 20" in " ".join(done.stderr.split())
 
