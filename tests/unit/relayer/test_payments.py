@@ -57,12 +57,13 @@ def gwei_above(wei: int) -> int:
     return (wei // GWEI + GAP) * GWEI
 
 
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=[pytest.mark.sweep, pytest.mark.timeout(1_800)])])
 @in_virtual_time
-async def test_thousands_of_unpaid_messages_cost_nothing_and_hold_up_none_that_is_paid_for() -> None:
+async def test_thousands_of_unpaid_messages_cost_nothing_and_hold_up_none_that_is_paid_for(count: int) -> None:
     world, store = dear_world(), MemoryStore()
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         before = balance(world)
-        await sent_by(world, 2_000, sender=STRANGER)
+        await sent_by(world, count, sender=STRANGER)
         await asyncio.sleep(120)
         assert balance(world) == before
         honest = await sent_by(world, 5)
