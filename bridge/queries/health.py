@@ -77,28 +77,33 @@ class RelayerWatch:
         """Has seen nothing yet."""
         self._seen: dict[int, tuple[int, float]] = {}
 
-    def look(self, store: Store | None, index: Index | None, now: float) -> list[RelayerProgress]:
-        """How far it is on each chain that the index has read; nothing if it has not run.
+    def look(
+        self, deployment: Deployment, store: Store | None, index: Index | None, now: float
+    ) -> list[RelayerProgress]:
+        """How far it is on each chain; nothing if it has not run.
 
         Args:
+            deployment: the network.
             store: the relayer's.
-            index: of the network.
+            index: of the network. Without one, nothing is known to wait for the relayer.
             now: Unix seconds.
         """
+        final_blocks = {chain.chain_id: chain.final_block for chain in index.chains()} if index else {}
         found = []
-        for chain in index.chains() if index and store else ():
-            cursor = store.observations.cursor(chain.chain_id) if store else None
+        for deployed in deployment.chains if store else ():
+            chain_id = deployed.chain_id
+            cursor = store.observations.cursor(chain_id) if store else None
             if cursor is None:
                 continue
             block = cursor.position.number
-            if self._seen.get(chain.chain_id, (None, now))[0] != block:
-                self._seen[chain.chain_id] = (block, now)
+            if self._seen.get(chain_id, (None, now))[0] != block:
+                self._seen[chain_id] = (block, now)
             found.append(
                 RelayerProgress(
-                    chain_id=chain.chain_id,
+                    chain_id=chain_id,
                     block=block,
-                    waiting=max(0, chain.final_block - block),
-                    unchanged_since=self._seen[chain.chain_id][1],
+                    waiting=max(0, final_blocks.get(chain_id, block) - block),
+                    unchanged_since=self._seen[chain_id][1],
                 )
             )
         return found

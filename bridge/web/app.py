@@ -246,7 +246,7 @@ class Explorer:
         found = self.divergences.look(max(0.0, until - time.monotonic())) if index else None
         counts = self._by_status(max(0.0, until - time.monotonic()))
         now, dead_letters = self.sources.clock(), self.sources.dead_letters()
-        relayer = self._relayer.look(self.sources.store(), index, now)
+        relayer = self._relayer.look(self.sources.deployment, self.sources.store(), index, now)
         chains_read = index.chains() if index else []
         problems = health.concerns(
             self.sources.deployment,
@@ -278,6 +278,7 @@ class Explorer:
             figures=figures,
             gmp_name=lanes.gmp_name,
             percentiles=lanes.percentiles,
+            has_index=index is not None,
             is_waiting=index is not None and (past is None or counts is None or found is None),
         )
 

@@ -132,6 +132,7 @@ class World:
         network: str = "devnet",
         payloads: tuple[PayloadAbi, ...] = (),
         has_stores: bool = True,
+        has_index: bool = True,
         spending: Callable[[], Spending | None] = lambda: None,
         dead_letters: Callable[[], DeadLetterLog | None] = lambda: None,
         incidents: Callable[[], list[dict[str, Any]]] = list,
@@ -144,7 +145,7 @@ class World:
         """What an explorer of this world reads."""
         return Sources(
             deployment=deployment(network),
-            index=lambda: self._opened() if has_stores else None,
+            index=lambda: self._opened() if has_stores and has_index else None,
             store=lambda: self.relayer if has_stores else None,
             payloads=payloads,
             spending=spending,

@@ -60,6 +60,16 @@ def test_without_an_index_nothing_is_called_well(world: World) -> None:
     assert "Nothing is stalled" not in said
 
 
+def test_without_an_index_a_relayer_that_has_run_is_known_and_nothing_is_said_to_be_read(world: World) -> None:
+    position = BlockRef(7, bytes(32))
+    world.relayer.observations.record(
+        ObservedRange(chain_id=ALPHA, previous=None, position=position, watched="", observed_at=START)
+    )
+    said = text_of(home(world, has_index=False))
+    assert "No index has run yet. The relayer has read alpha up to block 7." in said
+    assert "is being read" not in said
+
+
 def test_what_is_not_well_is_named_and_led_to_and_the_worst_is_first(world: World) -> None:
     world.alpha.mine(routed(sent_message(1, quorum=1)))
     world.beta.mine(gmp_pause_set(int(Gmp.WORMHOLE), START + 10_000))
