@@ -8,8 +8,7 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.evm.chain import EvmChain, open_chains
-from tests.anvil.devnets import new_devnet
-from tests.anvil.rpc import rpc
+from tests.anvil.devnets import new_devnet, undone
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +21,8 @@ def running_devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]
 @pytest.fixture
 def devnet(running_devnet: Devnet) -> Iterator[Devnet]:
     """The devnet as it was after its deployment; a test's blocks are gone when it ends."""
-    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in running_devnet.chains}
-    yield running_devnet
-    for url, snapshot in snapshots.items():
-        assert rpc(url, "evm_revert", snapshot)
+    with undone(running_devnet):
+        yield running_devnet
 
 
 @pytest.fixture

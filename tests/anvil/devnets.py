@@ -12,7 +12,7 @@ import psutil
 
 from bridge import devnet as devnets
 from bridge.devnet import Devnet
-from tests.anvil.rpc import free_ports
+from tests.anvil.rpc import free_ports, rpc
 
 
 @contextmanager
@@ -23,6 +23,25 @@ def new_devnet(home: Path, keep_states: int | None = None, block_time: int = 0) 
         yield asyncio.run(devnets.up(home=home, block_time=block_time, first_port=first_port, keep_states=keep_states))
     finally:
         devnets.down(home=home)
+
+
+@contextmanager
+def undone(devnet: Devnet) -> Iterator[None]:
+    """Takes the chains back to where they are now when it ends.
+
+    A snapshot does not hold the next block's base fee, so that what one test drove up the next one would pay.
+    """
+    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in devnet.chains}
+    fees = {chain.url: next_base_fee(chain.url) for chain in devnet.chains}
+    yield
+    for url, snapshot in snapshots.items():
+        assert rpc(url, "evm_revert", snapshot)
+        rpc(url, "anvil_setNextBlockBaseFeePerGas", hex(fees[url]))
+
+
+def next_base_fee(url: str) -> int:
+    """In wei."""
+    return int(rpc(url, "eth_feeHistory", "0x1", "latest", [])["baseFeePerGas"][-1], 16)
 
 
 @contextmanager

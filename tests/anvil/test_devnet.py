@@ -23,7 +23,7 @@ from bridge.devnet import ChainState, DevnetError, PortTakenError
 from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.devnet.anvil import block_number, mine_every, start, stop
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
-from tests.anvil.devnets import silent
+from tests.anvil.devnets import next_base_fee, silent, undone
 from tests.anvil.rpc import free_ports, mine, rpc
 
 DEPLOYER = account(DEPLOYER_KEY).address
@@ -160,12 +160,28 @@ def test_a_chain_that_comes_up_leaves_no_transaction_behind(tmp_path: Path) -> N
         stop([chain])
 
 
+def test_what_a_test_did_to_the_blocks_and_their_fees_is_undone(running_devnet: devnet.Devnet) -> None:
+    url = running_devnet.chains[0].url
+    before, fee = height(url), next_base_fee(url)
+    with undone(running_devnet):  # the block at the end of this test as well
+        with undone(running_devnet):
+            rpc(url, "anvil_setNextBlockBaseFeePerGas", hex(100 * 10**9))
+            mine(url)
+            assert (height(url), next_base_fee(url) > 50 * 10**9) == (before + 1, True)
+        assert height(url) == before
+        mine(url)
+        assert int(rpc(url, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16) == fee
+
+
+def height(url: str) -> int:
+    return int(rpc(url, "eth_blockNumber"), 16)
+
+
 def test_finality_is_two_blocks_behind(home: Path) -> None:
     (first_port, _) = free_ports(2)
     url = up(home, first_port, block_time=0).chains[0].url
     mine(url, 5)
-    head = int(rpc(url, "eth_blockNumber"), 16)
-    assert int(rpc(url, "eth_getBlockByNumber", "finalized", False)["number"], 16) == head - 2
+    assert int(rpc(url, "eth_getBlockByNumber", "finalized", False)["number"], 16) == height(url) - 2
 
 
 @pytest.mark.parametrize("taken", [0, 1], ids=["first", "second"])

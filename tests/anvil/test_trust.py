@@ -25,7 +25,7 @@ from bridge.queries.trust import DirectionTrust, lane_value, read_lane
 from bridge.queries.trust_plan import TrustPlan, config_of, differences
 from bridge.service.relayer_service import open_relayer
 from tests.anvil.command import Waybill
-from tests.anvil.rpc import rpc
+from tests.anvil.devnets import undone
 from tests.anvil.test_relayer import settings
 from tests.anvil.weakened import (
     CCIP,
@@ -44,10 +44,8 @@ from tests.anvil.weakened import (
 @pytest.fixture(scope="module")
 def honest(running_devnet: Devnet) -> Iterator[Network]:
     """The suite's devnet, hardened; as it was when the module's tests end."""
-    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in running_devnet.chains}
-    yield Network.hardened(running_devnet.deployment)
-    for url, snapshot in snapshots.items():
-        assert rpc(url, "evm_revert", snapshot)
+    with undone(running_devnet):
+        yield Network.hardened(running_devnet.deployment)
 
 
 @pytest.fixture
