@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from pyspark.sql import SparkSession
@@ -25,19 +27,22 @@ from indexer.transforms.arrow import map_in_arrow
 
 log = structlog.get_logger(__name__)
 
-_BLOCKS_IN_A_COMMIT: Final = 200_000
+_BLOCKS_IN_A_COMMIT: Final = 200_000  # the first one; then as many as take about so long
+_COMMIT_SECONDS: Final = 60.0
 _BLOCKS_IN_A_TASK: Final = 10_000
 _FEWEST_IN_A_TASK: Final = 1_000
 _TASKS_PER_CORE: Final = 2
+_RETRY_SECONDS: Final = 30.0  # of a request of a task: one that fails for good costs all that the commit has read
 _BLOCKS_IN_A_FILL: Final = 50_000
 _MORE_THAN_CORES: Final = 100_000
+_ANSWER_SECONDS: Final = 0.3  # that a sold endpoint takes for an answer, at most
 
 
 def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: IndexSettings, lake: Lake) -> None:
     """Brings the lake up to the last final block of each chain that is far behind it.
 
-    Executors fetch, decode and write Parquet; the driver makes one commit per chain and 200,000 blocks. No event passes
-    through the JVM: Spark distributes ranges of blocks and collects what the files are called.
+    Executors fetch, decode and write Parquet; the driver makes one commit of what takes about a minute, which is what an
+    interruption costs. No event passes through the JVM: Spark distributes ranges of blocks and collects what the files are called.
     """
     for chain in chains:
         with ChainReader(chain, settings.limits) as reader:
@@ -49,25 +54,52 @@ def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: Index
             if (misfit := misfit_of_lake(reader, lake)) is not None:
                 log.error("nothing is added to the lake", chain=chain.chain_id, reason=misfit)
                 continue
-            found = chain
-            for start in range(first, final.number + 1, _BLOCKS_IN_A_COMMIT):
-                last = min(start + _BLOCKS_IN_A_COMMIT - 1, final.number)
-                blocks = FinalBlocks(start, last, reader.header(last).hash)
+            found, size = chain, _BLOCKS_IN_A_COMMIT
+            while first <= final.number:
+                last, begun = min(first + size - 1, final.number), time.monotonic()
+                blocks = FinalBlocks(first, last, reader.header(last).hash)
                 found = _read_into_lake(spark, found, settings.limits, lake, blocks)
                 log.info("read final blocks", chain=chain.chain_id, block=last, of=final.number)
+                first, size = last + 1, next_commit(last - first + 1, time.monotonic() - begun)
 
 
-def blocks_in_a_task(blocks: int, cores: int) -> int:
-    """How many of these blocks one task reads, so that every core has something to do and no task is worth nothing."""
-    shared = -(-blocks // (_TASKS_PER_CORE * max(1, cores)))
-    return min(_BLOCKS_IN_A_TASK, max(_FEWEST_IN_A_TASK, shared))
+def next_commit(blocks: int, seconds: float) -> int:
+    """How many blocks the next commit has, if so many took so long: at most twice as many, at least half."""
+    fitting = int(blocks * _COMMIT_SECONDS / max(seconds, 0.001))
+    return max(_FEWEST_IN_A_TASK, min(2 * blocks, max(blocks // 2, fitting)))
 
 
-def tasks_at_once(ranges: int, policy: EndpointPolicy, cores: int) -> int:
-    """Into how many tasks so many ranges are put: where an endpoint has a limit, only as many as really run at once."""
-    if policy.concurrency is None and policy.requests_per_second is None:
-        return ranges
-    return max(1, min(ranges, cores, policy.concurrency or cores))
+class TaskPlan(NamedTuple):
+    """How blocks are shared out: `tasks` tasks read ranges of `step` blocks, each of them `at_once` ranges at a time."""
+
+    step: int
+    tasks: int
+    at_once: int
+
+    @classmethod
+    def of(cls, blocks: int, cores: int, policy: EndpointPolicy) -> TaskPlan:
+        """For so many blocks, so many tasks that run at once, and an endpoint that is asked so.
+
+        Without a limit, cores are what is scarce: each has several tasks of one range. With one, as many ranges are read at once as
+        keep the endpoint busy, in no more tasks than run at once: an idle one would have its share of the limit.
+        """
+        at_once = ranges_at_once(policy)
+        shares = _TASKS_PER_CORE * max(1, cores) if at_once is None else at_once
+        step = max(_FEWEST_IN_A_TASK, -(-blocks // shares))
+        if at_once is None:
+            step = min(_BLOCKS_IN_A_TASK, step)
+            return cls(step, tasks=-(-blocks // step), at_once=1)
+        ranges = -(-blocks // step)
+        tasks = min(ranges, cores)
+        return cls(step, tasks, at_once=-(-ranges // tasks))
+
+
+def ranges_at_once(policy: EndpointPolicy) -> int | None:
+    """How many requests keep an endpoint with a limit busy; None where it has none."""
+    limits = [policy.concurrency] if policy.concurrency is not None else []
+    if policy.requests_per_second is not None:
+        limits.append(math.ceil(policy.requests_per_second * _ANSWER_SECONDS))
+    return min(limits) if limits else None
 
 
 def _read_into_lake(
@@ -93,14 +125,17 @@ def _read(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
 ) -> list[dict[str, Any]]:
     """The manifests of files that hold the events of these blocks; no commit names them yet."""
-    cores = _cores(spark)
-    step = blocks_in_a_task(blocks.last - blocks.first + 1, cores)
-    starts = range(blocks.first, blocks.last + 1, step)
-    at_once = tasks_at_once(len(starts), chain.endpoints, cores)
-    shared = replace(chain, endpoints=chain.endpoints.shared_by(at_once))
-    task = RangeReader(shared, limits, lake.folder, (blocks.last, blocks.last_hash), step)
-    tasks = spark.range(blocks.first, blocks.last + 1, step, at_once)
-    return [row.asDict() for row in map_in_arrow(tasks, task, MANIFEST).collect()]
+    plan = TaskPlan.of(blocks.last - blocks.first + 1, _cores(spark), chain.endpoints)
+    task = RangeReader(
+        chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), retry_seconds=_RETRY_SECONDS)),
+        limits=limits,
+        folder=lake.folder,
+        final=(blocks.last, blocks.last_hash),
+        step=plan.step,
+        at_once=plan.at_once,
+    )
+    starts = spark.range(blocks.first, blocks.last + 1, plan.step, plan.tasks)
+    return [row.asDict() for row in map_in_arrow(starts, task, MANIFEST).collect()]
 
 
 def _cores(spark: SparkSession) -> int:

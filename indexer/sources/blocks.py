@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -40,7 +41,10 @@ Logs = TypeVar("Logs", bound=Sized)
 
 _FIRST_STEP: Final = 100  # blocks
 _TARGET: Final = 5_000  # logs in one answer
-_TRY_AGAIN: Final = 32  # pieces, after which the endpoint may take more blocks than it did
+_TRY_AGAIN: Final = (
+    32  # pieces, after which the endpoint may take more blocks than it did; twice as many after each refusal
+)
+_MOSTLY: Final = 0.75  # of the blocks of an answer, which its logs must prove so that no more is asked
 
 _BITS: Final = 2048
 
@@ -174,31 +178,43 @@ class _Blocks:
     Attributes:
         first: the first.
         last: the last, included.
-        header: of the last.
+        header: of the last; None where the answer's own logs are to prove how far the node is.
         final: whether they are final.
     """
 
     first: int
     last: int
-    header: Header
+    header: Header | None
     final: bool
 
 
 class EventReader:
     """Reads events of Waybill's contracts on one chain."""
 
-    def __init__(self, rpc: ChainRpc, headers: Headers, emitters: Emitters, start_block: int) -> None:
-        """Reads logs of `emitters` through `rpc`; the router was deployed in `start_block` or soon after it."""
+    def __init__(
+        self,
+        rpc: ChainRpc,
+        headers: Headers,
+        emitters: Emitters,
+        start_block: int,
+        ranges: AdaptiveRanges | None = None,
+    ) -> None:
+        """Reads logs of `emitters` through `rpc`; the router was deployed in `start_block` or soon after it.
+
+        Readers of one endpoint may share `ranges`.
+        """
         self._rpc = rpc
         self._headers = headers
         self._emitters = emitters
+        self._since: dict[bytes, int] = {}  # of adapters that were registered in what was read: the block
         self._start_block = start_block
-        self._ranges = AdaptiveRanges()
+        self._ranges = ranges or AdaptiveRanges()
+        self._logs_prove_it = True  # whether the logs of the last range proved most of it
         self._blooms = Blooms()
         self._has_tried_blooms = False
 
     def read(
-        self, first: int, last: int, headers: Sequence[Header], *, final: bool = False
+        self, first: int, last: int, headers: Sequence[Header], *, final: int | None = None
     ) -> Iterator[tuple[int, pa.Table]]:
         """The events of blocks `first`…`last`.
 
@@ -206,7 +222,7 @@ class EventReader:
             first: the first block.
             last: the last block, included.
             headers: of the newest blocks of the range, up to `last`; logs of other blocks of that height are refused.
-            final: whether all of them are final.
+            final: the last block that is known to be final, if all of the range are.
 
         Yields:
             Up to which block has been read, and the events since the last pair.
@@ -219,8 +235,17 @@ class EventReader:
         by_hash = headers[-_TAIL:]
         last_in_ranges = by_hash[0].number - 1 if by_hash else last
 
-        def read(start: int, end: int) -> RawLogs:
-            return self._logs(_Blocks(start, end, by_number.get(end) or self._headers.at(end, final=final), final))
+        def read(start: int, end: int) -> tuple[int, RawLogs]:
+            if (
+                final is not None
+                and self._logs_prove_it
+                and (proven := self._proven(start, end, last, final)) is not None
+            ):
+                return proven
+            header = by_number.get(end) or self._headers.at(end, final=final is not None)
+            logs = self._logs(_Blocks(start, end, header, final is not None))
+            self._logs_prove_it = _proven_by(logs, start, end) is not None
+            return end, logs
 
         for end, logs in self._ranges.read(first, last_in_ranges, read):
             known = by_number.get(end)
@@ -234,7 +259,7 @@ class EventReader:
             if self._blooms.rule_out(header, self._emitters.addresses):
                 yield header.number, schemas.EVENTS.empty_table()
                 continue
-            logs = self._logs(_Blocks(header.number, header.number, header, final))
+            logs = self._logs(_Blocks(header.number, header.number, header, final is not None))
             self._blooms.compare(
                 header, {address for address in self._emitters.addresses if logs.emitted_by(address).any()}
             )
@@ -248,8 +273,8 @@ class EventReader:
         end = min(self._start_block + _SET_UP, last)
         router = {"address": "0x" + self._emitters.router.hex()}
 
-        def read(start: int, stop: int) -> RawLogs:
-            return self._answer(router, _Blocks(start, stop, self._headers.at(stop), final=False))
+        def read(start: int, stop: int) -> tuple[int, RawLogs]:
+            return stop, self._answer(router, _Blocks(start, stop, self._headers.at(stop), final=False))
 
         try:
             logs = next((raw for _, raw in AdaptiveRanges().read(self._start_block, end, read) if len(raw)), None)
@@ -268,20 +293,33 @@ class EventReader:
     def _changed(self, number: int) -> UnknownBlockError:
         return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
 
+    def _proven(self, first: int, end: int, last: int, final: int) -> tuple[int, RawLogs] | None:
+        """The logs of the first of blocks `first`…`end`, up to the one that they prove; None if they prove too little.
+
+        A node that lags behind leaves out the blocks that it lacks, and a provider that cuts long answers off leaves out the last
+        logs. Either has all blocks before the one of its last log. So one request does, and the next begins with that block. The
+        last request of a range reaches beyond its end, up to the `final` block, so that logs behind it prove the rest.
+        """
+        if end == last:
+            end = min(first + self._ranges.step - 1, final)
+        logs = self._logs(_Blocks(first, end, None, final=True))
+        if (proven := _proven_by(logs, first, min(end, last))) is None:
+            return None
+        return proven, logs.only(logs.block_number <= proven)
+
     def _logs(self, blocks: _Blocks) -> RawLogs:
         raw = self._asked(blocks)
         taken = registered_adapters(raw, self._emitters.router)
-        new = {adapter: block for adapter, block in taken.items() if adapter not in self._emitters.adapters}
-        if not new:
-            return raw
-        # What a new adapter has emitted is not in this answer; what it emitted before it was taken is none of ours, however
-        # the range happens to be cut.
-        self._emitters = self._emitters.with_adapters(new)
-        raw = self._asked(blocks)
+        if new := {adapter: block for adapter, block in taken.items() if adapter not in self._emitters.adapters}:
+            # What a new adapter has emitted is not in this answer.
+            self._emitters = self._emitters.with_adapters(new)
+            self._since.update(new)
+            raw = self._asked(blocks)
+        # What it emitted before it was taken is none of ours, however the ranges happen to be cut.
         ours = np.ones(len(raw), bool)
-        for adapter, block in new.items():
+        for adapter, block in self._since.items():
             ours &= ~raw.emitted_by(adapter) | (raw.block_number >= block)
-        return raw.only(ours)
+        return raw if ours.all() else raw.only(ours)
 
     def _asked(self, blocks: _Blocks) -> RawLogs:
         return self._answer({"address": ["0x" + address.hex() for address in self._emitters.addresses]}, blocks)
@@ -293,11 +331,14 @@ class EventReader:
         for the last one by number or by hash. All are asked in one HTTP request, and have to say the same about that block:
         few load balancers take a request apart, and one that does is noticed as soon as a node that lags gets two of the three.
         """
+        ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
+        if blocks.header is None:
+            logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", ranged, final=blocks.final)
+            return self._checked(logs, blocks.first, blocks.last)
         by_hash = {**query, "blockHash": "0x" + blocks.header.hash.hex()}
         if blocks.first == blocks.last and not blocks.final:
             logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", by_hash, final=blocks.final)
             return self._checked(logs, blocks.last, blocks.last)
-        ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
         # The range comes last, since it is long; two nodes that take turns give it to the one that was asked for the number.
         requests = [
             Request("eth_getBlockByNumber", [hex(blocks.last), False]),
@@ -305,7 +346,7 @@ class EventReader:
             Request("eth_getLogs", [ranged]),
         ]
         (block, of_last), logs = self._rpc.call_together(_scanned_or_parsed, requests, final=blocks.final)
-        self._check_last(block, blocks)
+        self._check_last(block, blocks.header, blocks)
         last, raw = self._checked(of_last, blocks.last, blocks.last), self._checked(logs, blocks.first, blocks.last)
         there = raw.block_number == blocks.last
         if (raw.block_hash[there] != np.frombuffer(blocks.header.hash, np.uint8)).any():
@@ -317,13 +358,13 @@ class EventReader:
             )
         return raw
 
-    def _check_last(self, block: Any, blocks: _Blocks) -> None:
+    def _check_last(self, block: Any, known: Header, blocks: _Blocks) -> None:
         if block is None:
             raise TransientRpcError(
                 f"{self._where(blocks.first, blocks.last)}: of requests that travel together, one was answered by a node "
                 f"that has no block {blocks.last}: a balancer takes them apart, and a node behind it lags"
             )
-        if header_of(block).hash != blocks.header.hash:
+        if header_of(block).hash != known.hash:
             raise self._changed(blocks.last)
 
     def _checked(self, logs: Any, first: int, last: int) -> RawLogs:
@@ -381,6 +422,14 @@ class EventReader:
         return replace(raw, block_time=times)
 
 
+def _proven_by(logs: RawLogs, first: int, last: int) -> int | None:
+    """Up to which block of a range it is proven by the last log of an answer; None if that is not most of it."""
+    if not len(logs):
+        return None
+    proven = min(int(logs.block_number.max()) - 1, last)
+    return proven if proven - first + 1 >= _MOSTLY * (last - first + 1) else None
+
+
 def _scanned_or_parsed(body: bytes, sent: Sent) -> Any:
     """The logs in an answer as columns if the scanner is sure of them, else the parsed result."""
     scanned = scan(body)
@@ -390,31 +439,33 @@ def _scanned_or_parsed(body: bytes, sent: Sent) -> Any:
 
 
 class AdaptiveRanges:
-    """Reads the logs of a long range of blocks in pieces of the size that the endpoint takes.
+    """Reads the logs of a long range of blocks in pieces of the size that the endpoint takes. Threads may share it.
 
-    A piece of more blocks than one that was refused is not asked for again until `_TRY_AGAIN` pieces were read: where a limit
-    is one of blocks, each such request would be wasted, and counted.
+    A piece of more blocks than one that was refused is not asked for again until `_TRY_AGAIN` pieces were read, and after each
+    such refusal twice as many: where a limit is one of blocks, each such request would be wasted, and counted.
     """
 
     def __init__(self, first_step: int = _FIRST_STEP) -> None:
         """Begins with ranges of `first_step` blocks."""
+        self._lock = threading.Lock()
         self._step = first_step
         self._taken = 0  # blocks of the last piece that was read
         self._most: int | None = None  # blocks that may be taken, by what was refused
         self._read_since = 0  # pieces since then
+        self._try_after = _TRY_AGAIN  # pieces
 
     @property
     def step(self) -> int:
         """Blocks in the next range."""
         return self._step
 
-    def read(self, first: int, last: int, read: Callable[[int, int], Logs]) -> Iterator[tuple[int, Logs]]:
+    def read(self, first: int, last: int, read: Callable[[int, int], tuple[int, Logs]]) -> Iterator[tuple[int, Logs]]:
         """The logs of blocks `first`…`last`.
 
         Args:
             first: the first block.
             last: the last block, included.
-            read: asks the endpoint for the logs of a range, both ends included.
+            read: asks the endpoint for the logs of a range, both ends included, and says up to which block it has them.
 
         Yields:
             Up to which block the range has been read, and the logs since the last pair.
@@ -425,17 +476,21 @@ class AdaptiveRanges:
         while first <= last:
             end = min(first + self._step - 1, last)
             try:
-                logs = read(first, end)
+                read_to, logs = read(first, end)
             except RangeTooLargeError as error:
-                self._shrink(end - first + 1, error)
+                with self._lock:
+                    self._shrink(end - first + 1, error)
                 continue
-            yield end, logs
-            self._grow(len(logs), end - first + 1)
-            first = end + 1
+            yield read_to, logs
+            with self._lock:
+                self._grow(len(logs), end - first + 1)
+            first = read_to + 1
 
     def _shrink(self, failed: int, error: RangeTooLargeError) -> None:
         if failed == 1:
             raise error
+        if self._most is not None and self._read_since >= self._try_after:
+            self._try_after *= 2
         # Some providers suggest the very range that they have just refused.
         if error.hint is not None and 0 < error.hint < failed:
             self._step = self._most = error.hint
@@ -452,7 +507,7 @@ class AdaptiveRanges:
         if logs > 2 * _TARGET:
             self._step = max(1, blocks * _TARGET // logs)
         elif logs < _TARGET and blocks == self._step:
-            if self._most is None or self._read_since >= _TRY_AGAIN:
+            if self._most is None or self._read_since >= self._try_after:
                 self._step *= 2
             elif self._most - self._step > self._step // 8:  # near enough: each refusal on the way costs a request
                 self._step = min(2 * self._step, (self._step + self._most) // 2)

@@ -22,7 +22,7 @@ from indexer.decode.hexadecimal import HexError, quantity
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import INDEX_POLICY, SourceLimits
-from indexer.sources.blocks import EventReader, Headers
+from indexer.sources.blocks import AdaptiveRanges, EventReader, Headers
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.sources.transport import ChainRpc
 from indexer.store.costs import Costs, TransactionCost
@@ -97,6 +97,7 @@ class ChainReader:
         *,
         clock: Callable[[], float] = time.monotonic,
         transport: httpx.BaseTransport | None = None,
+        ranges: AdaptiveRanges | None = None,
     ) -> None:
         """Connects lazily.
 
@@ -105,6 +106,7 @@ class ChainReader:
             limits: how to read it.
             clock: measures how long a lower head has lasted, in seconds.
             transport: what stands in for the network.
+            ranges: how many blocks the endpoint takes, if other readers know that too.
         """
         self.config = config
         self._limits = limits
@@ -114,7 +116,7 @@ class ChainReader:
         self._headers = Headers(self._rpc, limits.finality_depth)
         self._schedule = PollSchedule(limits.poll_interval)
         self._next_look = limits.poll_interval
-        self._events = EventReader(self._rpc, self._headers, config.emitters, config.start_block)
+        self._events = EventReader(self._rpc, self._headers, config.emitters, config.start_block, ranges)
         self._lower_head_since: float | None = None
 
     def __enter__(self) -> Self:
@@ -253,13 +255,18 @@ class ChainReader:
             self._next_look = 0
         return advance
 
-    def read_final(self, first: int, last: int) -> Iterator[pa.Table]:
+    def read_final(self, first: int, last: int, final: int | None = None) -> Iterator[pa.Table]:
         """The events of a range of blocks that the chain calls final, piece by piece.
+
+        Args:
+            first: the first block.
+            last: the last block, included.
+            final: a later block that is final, if one is known.
 
         Raises:
             RpcError: no usable answer.
         """
-        for _, events in self._events.read(first, last, [], final=True):
+        for _, events in self._events.read(first, last, [], final=last if final is None else final):
             yield events
 
     @property

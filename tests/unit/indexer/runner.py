@@ -94,7 +94,7 @@ class Runner:
         """What Spark's tasks do, in this process."""
         with self.reader(chain, limits) as reader:
             reader.follow((blocks.last, blocks.last_hash))
-            return list(read_into_files(reader, lake.folder, blocks.first, blocks.last))
+            return list(read_into_files(reader, lake.folder, blocks.first, blocks.last, blocks.last))
 
     def catch_up(self) -> None:
         """What a start does before the stream; raises what a start raises."""

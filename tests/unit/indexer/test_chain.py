@@ -43,17 +43,24 @@ def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition,
     return position, found
 
 
-@given(first=st.integers(0, 50), size=st.integers(1, 400), limit=st.integers(1, 60), hint=st.integers(0, 500))
+@given(
+    first=st.integers(0, 50),
+    size=st.integers(1, 400),
+    limit=st.integers(1, 60),
+    hint=st.integers(0, 500),
+    proves_less=st.integers(0, 20),
+)
 def test_ranges_of_any_size_and_misleading_hints_leave_out_no_block(
-    first: int, size: int, limit: int, hint: int
+    first: int, size: int, limit: int, hint: int, proves_less: int
 ) -> None:
     last = first + size - 1
     taken: list[int] = []
 
-    def read(start: int, end: int) -> list[int]:
+    def read(start: int, end: int) -> tuple[int, list[int]]:
         if end - start + 1 > limit:
             raise RangeTooLargeError("too large", hint or None)
-        return list(range(start, end + 1))
+        read_to = max(start, end - proves_less)
+        return read_to, list(range(start, read_to + 1))
 
     for _, blocks in AdaptiveRanges(first_step=100).read(first, last, read):
         taken += blocks
@@ -63,10 +70,10 @@ def test_ranges_of_any_size_and_misleading_hints_leave_out_no_block(
 def test_ranges_grow_back_after_a_crowded_stretch() -> None:
     ranges = AdaptiveRanges(first_step=64)
 
-    def read(start: int, end: int) -> list[int]:
+    def read(start: int, end: int) -> tuple[int, list[int]]:
         if start < 100 and end - start + 1 > 4:
             raise RangeTooLargeError("too large", None)
-        return []
+        return end, []
 
     list(ranges.read(0, 2_000, read))
     assert ranges.step > 64
@@ -77,13 +84,13 @@ def test_ranges_grow_back_after_a_crowded_stretch() -> None:
 def test_a_limit_of_blocks_is_learned_once_and_made_use_of(limit: int, *, says_how_many: bool) -> None:
     refused, sizes = 0, list[int]()
 
-    def read(start: int, end: int) -> list[int]:
+    def read(start: int, end: int) -> tuple[int, list[int]]:
         nonlocal refused
         if end - start + 1 > limit:
             refused += 1
             raise RangeTooLargeError("too large", limit if says_how_many else None)
         sizes.append(end - start + 1)
-        return []
+        return end, []
 
     list(AdaptiveRanges().read(0, 200 * limit, read))
     assert sum(sizes) == 200 * limit + 1
@@ -92,7 +99,7 @@ def test_a_limit_of_blocks_is_learned_once_and_made_use_of(limit: int, *, says_h
 
 
 def test_a_single_block_that_is_refused_is_an_error() -> None:
-    def read(_start: int, _end: int) -> list[int]:
+    def read(_start: int, _end: int) -> tuple[int, list[int]]:
         raise RangeTooLargeError("too large", None)
 
     with pytest.raises(RangeTooLargeError):
@@ -289,6 +296,37 @@ def test_a_url_whose_range_queries_reach_a_node_that_lags_behind_gives_no_half_o
         endpoint.answers_ranges = None
         _, found = follow(reader, ChainPosition.before(0))
     assert found == truth(chain)
+
+
+@pytest.mark.parametrize("most", [None, 45], ids=["whole", "cut off within a block"])
+def test_where_logs_are_dense_one_request_a_range_proves_what_it_brought(most: int | None) -> None:
+    chain = SimulatedChain(ALPHA)
+    for number in range(200):
+        chain.mine(*(absorbed(sent_message(2 * number + twice), 1) for twice in range(2)))
+    endpoint = CutOff(chain, max_range=25)
+    endpoint.most = most
+    with reader_of(endpoint, LIMITS) as reader:
+        found = [row["block_number"] for table in reader.read_final(1, 200) for row in table.to_pylist()]
+    assert found == [number for number in range(1, 201) for _ in range(2)], "nothing twice, and nothing left out"
+    refused_and_last = 7  # requests: each size that is too large, the last range's, and the chain's id
+    assert len(endpoint.calls) <= 200 / 22 + 1 + refused_and_last, f"one a range: {endpoint.calls}"
+
+
+def test_what_lies_behind_a_range_proves_its_end_and_is_none_of_it() -> None:
+    endpoint = Endpoint(chain_of(400))
+    with reader_of(endpoint, LIMITS) as reader:
+        found = [row["block_number"] for table in reader.read_final(1, 250, 400) for row in table.to_pylist()]
+    assert found == list(range(1, 251))
+    assert [call for call in endpoint.calls if call != "eth_chainId"] == ["eth_getLogs"] * 2, "100 blocks, then 200"
+
+
+class CutOff(Endpoint):
+    """Cuts long answers off without a word."""
+
+    most: int | None
+
+    def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+        return Endpoint._eth_getLogs(self, query)[: None if "blockHash" in query else self.most]
 
 
 class Balanced(Endpoint):

@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridge.rpc.answers import (
     NoAccessError,
@@ -18,7 +20,7 @@ from bridge.rpc.answers import (
     WrongChainError,
 )
 from bridge.rpc.policy import EndpointPolicy, Pace
-from indexer.jobs.backfill import tasks_at_once
+from indexer.jobs.backfill import TaskPlan, next_commit
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
@@ -321,15 +323,36 @@ def test_tasks_that_ask_at_once_share_what_an_endpoint_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "tasks"),
+    ("limits", "plan"),
     [
-        (EndpointPolicy(), 40),
-        (EndpointPolicy(requests_per_second=5.0), 8),
-        (EndpointPolicy(concurrency=3), 3),
-        (EndpointPolicy(concurrency=30, requests_per_second=5.0), 8),
+        (EndpointPolicy(), (10_000, 20, 1)),
+        (EndpointPolicy(requests_per_second=25.0), (25_000, 2, 4)),  # eight requests under way at 0.3 s each
+        (EndpointPolicy(requests_per_second=1.0), (200_000, 1, 1)),
+        (EndpointPolicy(concurrency=3), (66_667, 2, 2)),
+        (EndpointPolicy(concurrency=30, requests_per_second=5.0), (100_000, 2, 1)),
     ],
 )
-def test_a_backfill_has_no_more_tasks_than_an_endpoint_takes_nor_shares_its_pace_with_idle_ones(
-    limits: EndpointPolicy, tasks: int
+def test_a_backfill_keeps_an_endpoint_busy_and_shares_its_pace_with_no_idle_task(
+    limits: EndpointPolicy, plan: tuple[int, int, int]
 ) -> None:
-    assert tasks_at_once(40, limits, cores=8) == tasks
+    assert TaskPlan.of(200_000, 2, limits) == plan
+
+
+@given(
+    blocks=st.integers(1, 3_000_000),
+    cores=st.integers(1, 64),
+    rate=st.none() | st.floats(0.1, 500),
+    concurrency=st.none() | st.integers(1, 64),
+)
+def test_the_tasks_of_a_plan_hold_all_ranges_and_none_is_idle(
+    blocks: int, cores: int, rate: float | None, concurrency: int | None
+) -> None:
+    plan = TaskPlan.of(blocks, cores, EndpointPolicy(requests_per_second=rate, concurrency=concurrency))
+    ranges = -(-blocks // plan.step)
+    assert plan.tasks <= ranges <= plan.tasks * plan.at_once
+    assert (rate is None and concurrency is None) or plan.tasks <= cores
+
+
+@pytest.mark.parametrize(("seconds", "blocks"), [(0, 20_000), (40, 15_000), (120, 5_000), (900, 5_000)])
+def test_a_commit_takes_about_a_minute(seconds: float, blocks: int) -> None:
+    assert next_commit(10_000, seconds) == blocks
