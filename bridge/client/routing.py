@@ -38,6 +38,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentEr
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import MOST_GAS, Kind, Message, decode_envelope
+from bridge.rpc.answers import Meaning, RpcError
 
 _POLL_SECONDS: Final = 0.2
 _INCLUSION_SECONDS: Final = 180
@@ -647,7 +648,7 @@ async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Cal
     For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.evm`).
 
     Raises:
-        RefusedError: the contract refuses, or the account can't pay.
+        RefusedError: the contract refuses, the account can't pay, or it sends something else at the same time.
         NotIncludedError: no block includes it in time.
     """
     sender = _sender_on(chain, account)
@@ -674,7 +675,7 @@ async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Cal
             )
             signed = await _signed(account, unsigned)
             transaction = signed.hash
-            await chain.broadcast(signed.raw)
+            await _broadcast(chain, sender, signed)
     except InsufficientFundsError as error:
         raise RefusedError(await _lacking(chain, sender, call.value + gas * fees.max_fee)) from error
     receipt = await _included(chain, transaction)
@@ -684,6 +685,28 @@ async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Cal
             " not: the state changed in between; try again"
         )
     return receipt
+
+
+async def _broadcast(chain: Chain, sender: str, signed: SignedTransaction) -> None:
+    """Hands a transaction to the chain.
+
+    Raises:
+        RefusedError: the account's other transactions have taken its nonce, so that this one is nowhere.
+    """
+    try:
+        await chain.broadcast(signed.raw)
+    except TransientError as error:
+        reason = error.__cause__
+        if not isinstance(reason, RpcError) or reason.meaning not in (Meaning.NONCE_USED, Meaning.UNDERPRICED):
+            raise
+        waiting = await chain.pending_count(sender) - await chain.transaction_count(sender)
+        if waiting == 0 and reason.meaning is Meaning.UNDERPRICED:
+            raise
+        others = f"{waiting} that no block includes yet" if waiting else "one in the same moment"
+        raise RefusedError(
+            f"account {sender} has sent other transactions on chain {chain.chain_id}, {others}; this one was not sent: wait for"
+            " them and try again, or send from another account"
+        ) from error
 
 
 async def _signed(account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> SignedTransaction:

@@ -186,7 +186,9 @@ class Web3Chain:
             raise CallRevertedError(revert_data(RpcError(str(error), data=error.data))) from error
         except Web3RPCError as error:
             said = (error.rpc_response or {}).get("error") or str(error)
-            raise as_port_error(error_of(said, Request(method), f"chain {self._chain_id}: {method}")) from error
+            reason = error_of(said, Request(method), f"chain {self._chain_id}: {method}")
+            reason.__cause__ = error
+            raise as_port_error(reason) from reason
         except Exception as error:
             # Each provider has errors of its own for a node that does not answer.
             raise TransientError(f"chain {self._chain_id}: {method}: {type(error).__name__}: {error}") from error

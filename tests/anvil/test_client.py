@@ -26,6 +26,7 @@ from bridge.domain.ports import TransientError
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.gmps import Gmp
 from tests.anvil import recipes
+from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, World
 
 PATIENCE = 60.0
@@ -75,6 +76,34 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
             client.route("alpha", short)
     with pytest.raises(RuntimeError, match="context manager"):
         client.progress(sent.message)
+
+
+@pytest.mark.parametrize("by_web3", [False, True], ids=["transport", "Web3"])
+async def test_what_is_sent_while_another_transaction_of_the_account_waits_is_said_to_be_nowhere(
+    devnet: Devnet, chains: dict[int, EvmChain], *, by_web3: bool
+) -> None:
+    alpha = devnet.chains[0]
+    web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in devnet.deployment.chains}
+    client = Client(devnet.deployment, web3s if by_web3 else chains, DAPP)
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    first, second = (
+        RouteRequest(destination="beta", recipient=inbox, payload=payload, gmps=(Gmp.WORMHOLE,))
+        for payload in (b"first", b"second")
+    )
+    rpc(alpha.url, "evm_setAutomine", False)
+    try:
+        sending = asyncio.create_task(client.route("alpha", first))
+        while rpc(alpha.url, "txpool_status")["pending"] != hex(1):
+            await asyncio.sleep(0.01)
+        with pytest.raises(
+            RefusedError, match=rf"{DAPP.address} has sent .* 1 that no block includes .* not sent: wait"
+        ):
+            await client.route("alpha", second)
+    finally:
+        rpc(alpha.url, "evm_setAutomine", True)
+        mine(alpha.url)
+    assert (await sending).message.payload == b"first"
+    assert (await client.route("alpha", second)).message.nonce == 2
 
 
 @pytest.mark.finding("N7")
