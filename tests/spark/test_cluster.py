@@ -7,9 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
@@ -17,10 +20,12 @@ from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation
+from indexer.model.tables import SCHEMAS
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.chain import AnvilChain
 from tests.spark.cluster import standalone_cluster
+from tests.spark.history import rows_of
 from tests.spark.story import World
 
 pytestmark = [pytest.mark.sweep, pytest.mark.timeout(900)]
@@ -48,29 +53,28 @@ def run_once(home: Path, deployment: str, environment: dict[str, str]) -> None:
     file = home / "deployments" / "cluster.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(deployment)
+    with started(home, environment, "run", "--once", "--backfill-blocks", "1000") as process:
+        _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-4_000:]
+
+
+@contextmanager
+def started(home: Path, environment: dict[str, str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command of `waybill index`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("WAYBILL_", "PYSPARK_"))}
-    ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "bridge.cli",
-            "index",
-            "run",
-            "--once",
-            "--network",
-            "cluster",
-            "--backfill-blocks",
-            "1000",
-        ],
+    with subprocess.Popen(
+        [sys.executable, "-m", "bridge.cli", "index", *arguments, "--network", "cluster"],
         env=inherited | {"WAYBILL_HOME": str(home)} | environment,
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=600,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-4_000:]
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -113,6 +117,46 @@ def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_s
         assert len(events[0]) > 10
         assert len({lake.last_block(chain.chain_id) for lake in lakes}) == 1
     assert len(lakes[0].files()) > 2  # several tasks wrote
+
+
+def test_the_tables_of_three_workers_are_right_though_one_is_killed_while_it_computes(
+    alpha: AnvilChain, beta: AnvilChain, tmp_path: Path
+) -> None:
+    home, lake = tmp_path / "home", tmp_path / "shared"
+    world = World(alpha, beta, home / ".waybill" / "cluster")
+    for _ in range(4):
+        world.tell_a_story(12)
+        for chain in (alpha, beta):
+            chain.mine(100)
+    shared = {"WAYBILL_INDEX_LAKE": str(lake)}
+    run_once(home, world.deployment.to_json(), shared)
+    with standalone_cluster(tmp_path / "spark", workers=3) as cluster:
+        environment = shared | {
+            "WAYBILL_SPARK_MASTER": cluster.master,
+            "PYSPARK_SUBMIT_ARGS": "--conf spark.driver.host=127.0.0.1 --conf spark.executor.memory=512m pyspark-shell",
+        }
+        with started(home, environment, "tables", "--full") as process:
+            while not any("Running task" in log.read_text() for log in cluster.executors()[0]):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            assert all(cluster.executors()), "each of the workers has an executor"
+            cluster.kill(0)
+            assert process.poll() is None, "it was killed while it computed"
+            _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors[-4_000:]
+        for worker in (1, 2):
+            assert any("Finished task" in log.read_text() for log in cluster.executors()[worker])
+    by_cluster = tables_in(lake)
+    with started(home, shared, "tables", "--full", "--engine", "duckdb") as process:
+        _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-4_000:]
+    assert by_cluster == tables_in(lake)
+    assert len(by_cluster["messages"]) > 10
+
+
+def tables_in(lake: Path) -> dict[str, list[Any]]:
+    """The rows of each table."""
+    return {name: rows_of(DeltaTable(f"{lake}/{name}").to_pyarrow_table()) for name in SCHEMAS}
 
 
 def test_a_stream_outlives_a_time_in_which_its_bucket_refuses_it(
