@@ -56,7 +56,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     assert await condition(), what
 
 
-@pytest.mark.requirement("OBXS-13", "OBXS-12", "OBX-66", "SF-5", "SF-106")
+@pytest.mark.requirement("OBX-59", "OBXS-13", "OBXS-12", "OBX-66", "SF-5", "SF-106")
 async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_it(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

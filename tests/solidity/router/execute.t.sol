@@ -84,7 +84,7 @@ contract ExecuteTest is RouterFixture {
         destination.execute(refused);
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8
+    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8, OBX-67
     function test_Revert_When_TheMessageWasExecuted() public {
         reverting.mend();
         destination.execute(refused);

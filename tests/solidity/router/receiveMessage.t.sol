@@ -31,7 +31,7 @@ contract ReceiveMessageTest is RouterFixture {
 
     // ---- refusals
 
-    /// @custom:requirement OIP-57, OIP-59
+    /// @custom:requirement OIP-57, OIP-59, OIP-157
     function testFuzz_Revert_When_TheCallerIsNoAdapter(address caller) public {
         for (uint8 number = 1; number <= 3; ++number) {
             vm.assume(caller != address(inbound[Gmp.wrap(number)]));

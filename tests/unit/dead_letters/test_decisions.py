@@ -16,6 +16,7 @@ from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer, decision_signer, decision_typed_data
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
 from bridge.domain.failures import FailureKind
+from bridge.domain.outbox import OutboxState
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from tests.builders import message
@@ -183,10 +184,13 @@ async def test_an_escalated_letter_stays_under_review() -> None:
 @pytest.mark.requirement("OIP-108")
 async def test_nothing_is_decided_by_itself_however_long_a_letter_waits() -> None:
     review = DeadLetterService()
-    await review.die()
+    event_id = await review.die()
     for _ in range(40):
         review.clock.time += 86_400
         await review.dead_letter_queue.step()
+    entry = review.store.outbox.entry(event_id)
+    assert entry is not None
+    assert entry.state is OutboxState.DEAD, "nor is it tried again"
     assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.PENDING_REVIEW]
     assert len(review.dead_letters.records()) == 1
 

@@ -72,7 +72,7 @@ def test_operators_are_told_how_many_refused_commits_end_the_relayer() -> None:
     assert tries == 12
 
 
-@pytest.mark.requirement("OBX-22", "OBX-23", "OBX-25", "SF-1")
+@pytest.mark.requirement("OBX-16", "OBX-22", "OBX-23", "OBX-25", "SF-1")
 def test_exactly_once_is_off_and_says_what_it_needs_and_where_it_ends() -> None:
     section = " ".join(_STREAMS.partition("\n## Guarantees\n")[2].partition("\n## ")[0].split())
     needs = ("`isolation.level=read_committed`", "Each store needs a `transactional_id` of its own")

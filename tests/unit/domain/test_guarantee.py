@@ -350,7 +350,9 @@ def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() 
         Settings.load(atomicity={"query": "HALF"})
 
 
-@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25", "SF-6")
+@pytest.mark.requirement(
+    "OBX-16", "OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25", "SF-6"
+)
 def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
     sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=120)
     settings = Settings.load(

@@ -182,7 +182,7 @@ def test_a_critical_action_is_tried_without_end(attempt: int, failed: FailureKin
     assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt, kind=failed) is not None
 
 
-@pytest.mark.requirement("OBX-49", "OBX-47", "OBX-48")
+@pytest.mark.requirement("OBX-62", "OBX-49", "OBX-47", "OBX-48")
 def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() -> None:
     policy = DEFAULT_POLICIES[Kind.PLAIN]
     assert delay(policy, 1, kind=FailureKind.TERMINAL) is None

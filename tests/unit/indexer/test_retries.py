@@ -42,7 +42,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-@pytest.mark.requirement("GLA-1")
+@pytest.mark.requirement("GLA-10", "GLA-1")
 def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(99)
@@ -53,7 +53,7 @@ def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_an
     assert world.status(sent) is Status.STALLED, "its GMP may keep it for ever"
 
 
-@pytest.mark.requirement("GLA-1", "GLA-5")
+@pytest.mark.requirement("GLA-10", "GLA-1", "GLA-5")
 def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     sent = world.send(sent_message(quorum=2), gmps=0b011)
     world.happens(world.beta, received(sent, 1))

@@ -295,7 +295,7 @@ def test_every_strategy_says_what_it_promises_and_at_what_price(
     assert "exactly" not in GUARANTEES[strategy]
 
 
-@pytest.mark.requirement("SF-104", "SF-105")
+@pytest.mark.requirement("X-11", "SF-104", "SF-105")
 @pytest.mark.parametrize("strategy", list(CommitStrategy))
 @in_virtual_time
 async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_that_it_refused(

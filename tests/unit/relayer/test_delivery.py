@@ -470,7 +470,7 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-9")
+@pytest.mark.requirement("OBX-28", "OBX-9")
 @in_virtual_time
 async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     world, store = World(), MemoryStore()

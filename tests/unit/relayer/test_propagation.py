@@ -202,7 +202,7 @@ def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
     assert not store.jobs.save(one.locked(1000, 10, 1010), fence=one.fence)
 
 
-@pytest.mark.requirement("OIP-132", "OIP-136", "OIP-142", "OIP-143")
+@pytest.mark.requirement("OIP-131", "OIP-132", "OIP-136", "OIP-142", "OIP-143")
 @in_virtual_time
 async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line() -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))

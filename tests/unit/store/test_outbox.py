@@ -109,7 +109,7 @@ def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store)
     assert store.outbox.failures(entry.event_id) == []
 
 
-@pytest.mark.requirement("OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55")
+@pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Dead(entry.claim_held, failure(kind=FailureKind.TERMINAL))], NOW)
@@ -169,7 +169,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
 
 
-@pytest.mark.requirement("OIP-7", "OBX-14", "OBXS-5", "SF-26", "SF-94", "OBX-33")
+@pytest.mark.requirement("SF-114", "OIP-7", "OBX-14", "OBXS-5", "SF-26", "SF-94", "OBX-33")
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")
     taken = claim(store, "second", limit=9, now=NOW + LEASE)
