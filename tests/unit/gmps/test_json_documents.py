@@ -14,7 +14,6 @@ from aiohttp.test_utils import TestServer
 from bridge.domain.ports import UnansweredError
 from bridge.gmps.attestation import JsonDocuments
 
-
 PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 
 
