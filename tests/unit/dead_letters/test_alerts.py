@@ -19,7 +19,6 @@ from sqlalchemy import create_engine, text
 from bridge.client import RouteRequest
 from bridge.dead_letters.alerts import Alerts, severity_of
 from bridge.dead_letters.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
-from bridge.dead_letters.governance import Governance, GovernanceChannel
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.parameters import (
     ALERT_THRESHOLD,
@@ -36,7 +35,9 @@ from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.relayer.own_messages import OwnMessages
+from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import channels, trusted_accounts, verify_letters
+from bridge.service.keys import open_sealer
 from bridge.settings import Settings
 from bridge.settings.sections import AlertSettings, EmailSettings
 from bridge.store.dead_letters import SqlDeadLetterLog
@@ -68,7 +69,7 @@ def hook() -> Iterator[WebhookServer]:
         yield server
 
 
-@pytest.mark.requirement("OIP-105", "OIP-107", "OIP-109", "OIP-110")
+@pytest.mark.requirement("OIP-105", "OIP-107", "OIP-109", "OIP-110", "OIP-161")
 async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None:
     review = DeadLetterService()
     sent = message()
@@ -106,16 +107,34 @@ class Sent:
 
 
 @pytest.mark.requirement("OIP-81")
-async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else() -> None:
-    review, sent = DeadLetterService(), Sent()
+async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else(
+    tmp_path: Path,
+) -> None:
+    sent, chain = Sent(), cast(Chain, ParameterChain({}))
     network = Deployment.model_validate(
         {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     )
-    channel = GovernanceChannel(network, Governance(chain=BETA, address="0x" + "09" * 20), cast(OwnMessages, sent))
-    ids = {kind: await review.die(message(int(kind) + 1, kind=kind)) for kind in (Kind.PLAIN, Kind.GOVERNANCE_EXECUTE)}
-    alerts = Alerts(review.dead_letters, [channel], Fixed(), review.clock)
-    await alerts.step()
-    await alerts.step()
+    settings = Settings.load(
+        relayer_key="0x" + "44" * 32,
+        store=f"sqlite:///{tmp_path}/bridge.db",
+        dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}},
+    )
+    service = RunningService(
+        network,
+        {ALPHA: chain, BETA: chain},
+        MemoryStore(),
+        settings,
+        StillClock(),
+        messages=cast(OwnMessages, sent),
+        sealer=open_sealer(settings),
+    )
+    with closing(service.dead_letters):
+        review = DeadLetterService(dead_letters=service.dead_letters)
+        ids = {
+            kind: await review.die(message(int(kind) + 1, kind=kind)) for kind in (Kind.PLAIN, Kind.GOVERNANCE_EXECUTE)
+        }
+        await service.alerts.step()
+        await service.alerts.step()
     ((key, request),) = sent.requests
     assert key == f"governance/dlq/entered/{ids[Kind.GOVERNANCE_EXECUTE]}"
     assert (request.kind, request.destination) == (Kind.GOVERNANCE_PROPOSAL, BETA)

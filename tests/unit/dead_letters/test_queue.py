@@ -37,7 +37,7 @@ from tests.virtual_time import crash, in_virtual_time, running, until
 )  # fmt: skip
 async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     review = DeadLetterService()
-    sent = message(payload=b"\x00\xff{not text}")
+    sent = message(payload=b"\x00\xff{not text}\x00")
     review.observe(sent, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
     (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
     for number in (1, 2):
@@ -122,7 +122,7 @@ async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> Non
     assert entry.state is OutboxState.DEAD
 
 
-@pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92")
+@pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92", "SF-117", "SF-9")
 async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_is_still_to_be_done() -> None:
     log = FailingLog(3)
     review = DeadLetterService(dead_letters=log)

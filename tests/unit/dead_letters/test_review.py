@@ -354,7 +354,7 @@ async def test_who_has_lost_the_role_records_no_decision_that_was_drafted_before
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OIP-127", "OIP-128")
+@pytest.mark.requirement("OIP-127", "OIP-128", "OIP-121")
 async def test_nobody_but_the_owner_decides_as_governance() -> None:
     dead_letter_queue = Office()
     event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review

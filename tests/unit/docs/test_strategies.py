@@ -70,6 +70,7 @@ def test_operators_are_told_how_many_refused_commits_end_the_relayer() -> None:
     tries = Settings().relay().commits.tries
     assert f"`commit_tries` | {tries}, then the relayer stops |" in _STREAMFORGE
     assert tries == 12
+    assert Settings.load(commit_tries=3).relay().commits.tries == 3
 
 
 @pytest.mark.requirement("OBX-16", "OBX-22", "OBX-23", "OBX-25", "SF-1")

@@ -109,10 +109,11 @@ def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
     assert disposition_of(code) in (disposition, UNKNOWN.disposition)
 
 
-@pytest.mark.requirement("OIP-14", "OIP-48", "OIP-147", "OIP-148", "OIP-149", "OIP-152", "X-16")
+@pytest.mark.requirement("OIP-14", "OIP-48", "OIP-147", "OIP-148", "OIP-149", "OIP-152", "X-16", "OIP-27")
 @pytest.mark.parametrize(
     ("reason", "code"),
     [
+        (reverted("MessageHasExpired(bytes32,uint64,uint32)", WORD, 1, 2), ErrorCode.MESSAGE_TTL_EXPIRED),
         (MISMATCH, ErrorCode.STATE_HASH_MISMATCH),
         (
             reverted("AttestationReplayed(bytes32,bytes32,bytes32)", WORD, WORD, WORD),

@@ -119,7 +119,7 @@ def test_the_recommended_ttls_are_those_of_the_document() -> None:
     }
 
 
-@pytest.mark.requirement("OIP-25")
+@pytest.mark.requirement("OIP-25", "OBX-57")
 def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_first() -> None:
     sent, other = message(1), message(1, sender=bytes(31) + b"\x01")
     chosen = {sent.sender: RetryChoice(max_retries=2), sent.id: RetryChoice(max_retries=1, dead_letter=False)}
@@ -130,7 +130,7 @@ def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_fir
     assert guarantee_of(other, DEFAULT_POLICIES, chosen).policy == DEFAULT_POLICIES[Kind.PLAIN]
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42", "OIP-76")
+@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42", "OIP-76", "OIP-90")
 def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
     sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
     promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: RetryChoice(max_retries=1, dead_letter=True)})

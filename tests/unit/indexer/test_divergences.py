@@ -224,6 +224,7 @@ def test_a_seeded_fault_is_found_and_nothing_else(world: World, fault: Callable[
     assert message_id in ids
 
 
+@pytest.mark.requirement("GLA-9")
 @pytest.mark.parametrize("nonces", [(1, 3), (1, 1, 2)])
 def test_a_gap_or_a_repeat_in_a_lanes_nonces_is_found(world: World, nonces: tuple[int, ...]) -> None:
     for position, nonce in enumerate(nonces):

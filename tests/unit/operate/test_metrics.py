@@ -246,7 +246,7 @@ def monitor(
     )
 
 
-@pytest.mark.requirement("SF-107")
+@pytest.mark.requirement("SF-107", "SF-82")
 async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_when_it_comes_back(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

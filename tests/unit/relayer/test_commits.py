@@ -245,6 +245,7 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
 )
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
+    assert Settings.load().relay().ordering is Ordering.SKIP
     with pytest.raises(SettingsError, match="unsafe = true"):
         Settings.load(commit="auto")
     assert Settings.load(commit="auto", unsafe=True).relay().commits.strategy is CommitStrategy.AUTO
@@ -275,7 +276,7 @@ def test_the_profiles_choose_among_the_strategies() -> None:
     assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
 
 
-@pytest.mark.requirement("SF-1", "SF-6", "SF-8", "SF-12", "SF-15", "SF-31")
+@pytest.mark.requirement("SF-1", "SF-6", "SF-8", "SF-12", "SF-15", "SF-31", "SF-36", "OBX-23")
 @pytest.mark.parametrize(
     ("strategy", "promise", "price"),
     [

@@ -205,7 +205,7 @@ async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimat
     await world.stop()
 
 
-@pytest.mark.requirement("X-16", "OIP-48", "OIP-147")
+@pytest.mark.requirement("X-16", "OIP-48", "OIP-147", "OBX-8")
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
@@ -252,7 +252,7 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50", "OBX-38", "OBX-51", "OBX-52")
+@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50", "OBX-38", "OBX-51", "OBX-52", "OBX-49")
 @in_virtual_time
 async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
     world, store = World(), MemoryStore()
@@ -328,7 +328,7 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-27", "OIP-28", "OIP-29", "OIP-30", "OIP-32")
+@pytest.mark.requirement("OIP-27", "OIP-28", "OIP-29", "OIP-30", "OIP-32", "OBX-39")
 @pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.STATE_SYNC, Kind.QUERY], ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter(kind: Kind) -> None:
@@ -491,4 +491,25 @@ async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     assert failure.failure.code == "DeliveryRevertedError"
     assert "0x" in failure.failure.message
     assert beta.state.nonces[RELAYER.address] == 2
+    await world.stop()
+
+
+@pytest.mark.requirement("OBXS-10")
+@in_virtual_time
+async def test_a_transaction_that_its_chain_refuses_is_one_failed_try_and_is_not_tried_again_within_it() -> None:
+    world, store, asked = World(), MemoryStore(), list[bytes]()
+    world.start()
+
+    class Refused(SimulatedAdapter):
+        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+            asked.append(dispatch.message_id)
+            call = await super().next_call(dispatch, attestation)
+            return call and Call(to=call.to, data=call.data[:-1] + b"!")
+
+    async with running(with_adapter(SimulatedRelayer(world, store), world, Refused)):
+        sent = world.send(ALPHA, BETA, kind=Kind.QUERY)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
+    codes = [one.failure.code for one in store.outbox.failures(only_entry(store, sent).event_id)]
+    assert codes == ["CallRevertedError"] * 4
+    assert (len(asked), world.chains[BETA].broadcasts) == (4, 0)
     await world.stop()

@@ -380,7 +380,7 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
+@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143", "OIP-140")
 @in_virtual_time
 async def test_a_diverged_change_is_reconciled_by_its_record_as_long_as_the_destination_does_not_show_it() -> None:
     world, store, counting = World(), MemoryStore(), Counting()

@@ -73,7 +73,7 @@ def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> No
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40")
+@pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40", "OBX-57")
 def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = '{"plain": {"max_retries": 7, "base": 0.5, "cap": 4, "multiplier": 3, "jitter": 0.25}}'
     monkeypatch.setenv("WAYBILL_POLICIES", changes)

@@ -179,7 +179,7 @@ def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: 
     assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
 
 
-@pytest.mark.requirement("OBXS-4", "SF-94")
+@pytest.mark.requirement("OBXS-4", "SF-94", "OBXS-10")
 @pytest.mark.parametrize("how", ["delivered", "retry", "dead"])
 def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) -> None:
     (entry,) = claim(store, "first")

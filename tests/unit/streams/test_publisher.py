@@ -1,0 +1,120 @@
+"""When records count as sent: once the brokers have them, and the dead-letter topic has the messages of letters among them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from bridge.domain.ports import TransientError
+from bridge.domain.streams import Stream
+from bridge.store import SqlStore
+from bridge.streams import kafka
+from bridge.streams.copying import Copier
+from bridge.streams.publisher import Publisher
+from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings
+from tests.builders import message
+from tests.unit.dead_letters.world import DeadLetterService
+from tests.unit.store.conftest import SQLITE
+
+QUEUE = "dead"
+SETTINGS = KafkaSettings(
+    bootstrap_servers="kafka.example:9092",
+    topics={stream: stream.value for stream in Stream},
+    create_topics=False,
+    dead_letters=DeadLetterTopicSettings(topic=QUEUE, pause=0),
+)
+
+
+class Brokers:
+    """Stands where the Kafka client is. Takes records of topics that are up, and the configuration of each producer."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, bytes]] = []
+        self.down: set[str] = set()
+        self.configurations: list[dict[str, Any]] = []
+
+    def producer(self, configuration: dict[str, Any]) -> Brokers:
+        self.configurations.append(configuration)
+        return self
+
+    def produce(
+        self, topic: str, value: bytes, _key: str, *, headers: Any, on_delivery: Callable[[None, None], None]
+    ) -> None:
+        assert headers
+        if topic in self.down:
+            raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
+        self.taken.append((topic, value))
+        on_delivery(None, None)
+
+    def flush(self, _seconds: float) -> int:
+        return 0
+
+    def purge(self) -> None:
+        pass
+
+    def list_topics(self, *, timeout: float) -> None:
+        assert timeout
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    made = Brokers()
+    monkeypatch.setattr(kafka, "Producer", made.producer)
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    """With the records of a message whose delivery died and left a letter."""
+    with closing(SqlStore(f"{SQLITE}:///{tmp_path}/bridge.db")) as opened:
+        opened.streams.start()
+        review = DeadLetterService(store=opened)
+        asyncio.run(review.die(message()))
+        Copier(opened.streams, dead_letters=review.dead_letters, index=None, divergence_interval=60).copy()
+        yield opened
+
+
+@pytest.mark.requirement("SF-26", "SF-45", "OBXS-10")
+def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: SqlStore, brokers: Brokers) -> None:
+    brokers.down = {stream.value for stream in Stream}
+    publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
+    with pytest.raises(TransientError, match="Broker"):
+        publisher.publish()
+    after = store.streams.status()
+    assert (after.waiting, after.version, after.halted) == (before.waiting, before.version, "")
+    assert "Broker" in after.error
+    brokers.down.clear()
+    publisher.publish()
+    assert len([one for one in brokers.taken if one[0] != QUEUE]) == before.waiting
+    assert store.streams.status().waiting == 0
+
+
+@pytest.mark.requirement("SF-117", "SF-9")
+def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_messages(
+    store: SqlStore, brokers: Brokers
+) -> None:
+    brokers.down = {QUEUE}
+    publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
+    publisher.publish()
+    halted = store.streams.status()
+    assert "topic dead at kafka.example:9092 took a record in none of 3 tries" in halted.halted
+    assert (halted.waiting, halted.version, brokers.taken) == (before.waiting, before.version, [])
+    brokers.down.clear()
+    assert store.streams.resume()
+    publisher.publish()
+    assert brokers.taken[0] == (QUEUE, message().encode())
+    assert len(brokers.taken) == 1 + before.waiting
+    assert store.streams.status().waiting == 0
+
+
+@pytest.mark.requirement("SF-17", "SF-71")
+def test_every_producer_is_idempotent(store: SqlStore, brokers: Brokers) -> None:
+    Publisher(store.streams, SETTINGS, worker="one").publish()
+    assert [one["enable.idempotence"] for one in brokers.configurations] == [True, True]
+    assert [one["compression.type"] for one in brokers.configurations] == ["lz4", "none"]
