@@ -82,7 +82,7 @@ def check(
     process: Annotated[
         Process | None,
         typer.Argument(
-            help="Check for this one alone; else for the relayer, and for the tripwire if [tripwire] sets anything.",
+            help="Check for this one alone; else for the relayer, and for the tripwire if a setting in `tripwire` is set.",
             show_default=False,
         ),
     ] = None,

@@ -161,7 +161,7 @@ def price(
     """Update what deliveries to a chain cost, as the vault's oracle: by a factor of two at most, every five minutes at most.
 
     A byte of a message costs 32 gas at that price, for calldata and copies, and a rollup's fee for data. The fee is that of
-    DESTINATION under [payments.data_fees] of the settings.
+    DESTINATION in the setting `payments.data_fees`.
 
     Example: waybill vault price alpha beta --gas-price 2000000000
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.markup import render
 from typer._click.core import Command, Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 
@@ -45,6 +46,13 @@ def test_the_help_of_every_command_ends_with_an_example_that_can_be_typed(path: 
     line = example_of(ALL[path])
     assert line.split()[: len(path) + 1] == ["waybill", *path]
     read_line(line)
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_the_help_of_every_command_shows_each_of_its_words(path: tuple[str, ...]) -> None:
+    command = ALL[path]
+    texts = [command.help or "", *(str(getattr(parameter, "help", None) or "") for parameter in command.params)]
+    assert [text for text in texts if render(text).plain != text] == [], "brackets are markup, which is not shown"
 
 
 def test_every_kind_of_error_names_a_command_or_says_to_type_the_same_one_again() -> None:
