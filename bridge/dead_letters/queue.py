@@ -70,6 +70,7 @@ class DeadLetterQueue:
                 attempt=entry.attempt_number,
                 entry=entry.event_id,
                 reason=reason,
+                code=failure.code,
                 error=failure.message,
             )
             return Dead(claim, replace(failure, letter=True))

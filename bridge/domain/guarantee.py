@@ -131,8 +131,8 @@ class DeliveryGuarantee:
             "idempotencyStrategy": self.idempotency_strategy.value,
             "requireAttestationCheck": self.require_attestation_check,
             "maxRetries": self.max_retries,
-            "baseBackoffMs": self.base_backoff_ms,
-            "maxBackoffMs": self.max_backoff_ms,
+            "baseBackoffMs": round(self.base_backoff_ms),
+            "maxBackoffMs": round(self.max_backoff_ms),
             "dlqEnabled": self.dlq_enabled,
             "atomicity": self.atomicity.value,
         }

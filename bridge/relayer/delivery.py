@@ -429,7 +429,7 @@ class Deliveries:
         claim: Claim, tries: int, failure: Failure, reason: GiveUpReason, log: structlog.stdlib.BoundLogger
     ) -> Dead:
         """The end of a delivery that leaves no dead letter."""
-        log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
+        log.error("delivery dead", tries=tries, reason=reason.value, code=failure.code, error=failure.message)
         return Dead(claim, replace(failure, letter=False, message=f"{reason.value}: {failure.message}"))
 
     async def _failed(
@@ -463,7 +463,7 @@ class Deliveries:
             found = _pause_if_stuck(policy, found)
             if setbacks == STUCK_AFTER:
                 log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=found, error=failure.message)
-        log.warning("delivery failed", tries=tries, again_in=round(found, 3), error=failure.message)
+        log.warning("delivery failed", tries=tries, again_in=round(found, 3), code=failure.code, error=failure.message)
         return Retry(claim, failure, now + found)
 
     async def _would_be_late(self, message: Message, delay: float) -> bool:

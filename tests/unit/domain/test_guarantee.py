@@ -298,11 +298,15 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     for deliveries in bridge.relayer.deliveries.values():
         deliveries._adapters = {gmp: adapter(gmp, world.chains) for gmp in GMPS}
     async with running(bridge):
-        sent = world.send(ALPHA, BETA, kind=kind)
-        await asyncio.sleep(40)
+        with capture_logs() as logs:
+            sent = world.send(ALPHA, BETA, kind=kind)
+            await asyncio.sleep(40)
         (entry,) = store.outbox.entries(sent.message.id)
         history = store.outbox.failures(entry.event_id)
     assert {one.failure.code for one in history} == codes
+    assert {one["code"] for one in logs if one["event"] in ("delivery failed", "delivery dead")} == codes, (
+        "and is logged"
+    )
     assert (len(history) > 1) is bool(codes), "and is tried again"
     assert all(f"phase {phase} did not end within 7 s" in one.failure.message for one in history)
     promised = settings.guarantee(sent.message).atomicity
@@ -357,17 +361,19 @@ def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() 
     sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=120)
     settings = Settings.load(
         policies={"lock_management": {"max_retries": 5, "cap": 20}},
-        guarantees={f"0x{sent.sender.hex()}": {"base": 2, "dead_letter": False}},
+        guarantees={f"0x{sent.sender.hex()}": {"base": 0.3, "dead_letter": False}},
         atomicity={"lock_management": "ALL_OR_NOTHING"},
     )
     assert settings.guarantee(sent).idempotency_strategy is IdempotencyStrategy.MESSAGE_ID
-    assert settings.guarantee(sent, [IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE]).value() == {
+    told = settings.guarantee(sent, [IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE]).value()
+    assert str(told["baseBackoffMs"]) == "300", "whole milliseconds"
+    assert told == {
         "semantics": "AT_LEAST_ONCE",
         "ttlSeconds": 120,
         "idempotencyStrategy": "MESSAGE_ID_PLUS_NONCE",
         "requireAttestationCheck": False,
         "maxRetries": 5,
-        "baseBackoffMs": 2_000,
+        "baseBackoffMs": 300,
         "maxBackoffMs": 20_000,
         "dlqEnabled": False,
         "atomicity": "ALL_OR_NOTHING",
