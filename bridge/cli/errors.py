@@ -16,7 +16,7 @@ from bridge.devnet import DevnetError, PortTakenError
 from bridge.devnet.rehearsal import EndpointError
 from bridge.domain.dead_letters import BrokenLogError
 from bridge.domain.errors import StoreError
-from bridge.domain.ports import TerminalError, TransientError
+from bridge.domain.ports import CallRevertedError, TerminalError, TransientError
 from bridge.evm.signing import InvalidKeyError
 from bridge.http.listening import ListeningError
 from bridge.protocol.addresses import AddressError
@@ -45,6 +45,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
     (RpcError, ExitCode.FAILED, "waybill doctor"),
     (TransientError, ExitCode.FAILED, "waybill status"),
+    (CallRevertedError, ExitCode.FAILED, "waybill doctor"),
     (DeploymentError, ExitCode.FAILED, "waybill doctor"),
     (DeployError, ExitCode.FAILED, _AGAIN),
     (DevnetError, ExitCode.FAILED, "waybill devnet status"),

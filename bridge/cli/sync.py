@@ -13,13 +13,14 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
-from bridge.cli.output import CliError, ExitCode, escaped, result, table
+from bridge.cli.output import CliError, ExitCode, escaped, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.merkle import verifies
 from bridge.domain.store import Store
+from bridge.protocol.addresses import checksummed
 from bridge.queries.heartbeats import arrived_everywhere
-from bridge.queries.lanes import lane_name
+from bridge.queries.lanes import chain_name, lane_name
 from bridge.relayer.heartbeats import ArrivedHeartbeat
 from bridge.service.connections import connected
 from bridge.service.keys import paying_accounts
@@ -90,7 +91,8 @@ def heartbeats(
 ) -> None:
     """Show lag and loss of each lane as its destination knows it: from the heartbeats that arrived there.
 
-    Needs neither the relayer nor its store, and asks no source chain.
+    Needs neither the relayer nor its store, and asks no source chain. Ends with 1 if a destination can't be read. The lanes of
+    the others are shown all the same.
 
     Example: waybill sync heartbeats
     """
@@ -102,16 +104,16 @@ def heartbeats(
             "no chain is known to have a Heartbeats contract", next_step="name them in [heartbeats.recipients]"
         )
     if sender is not None:
-        believed = {sender}
+        believed: set[str] = {checksummed(sender)}
     else:
         believed = set(settings.heartbeats.senders) or paying_accounts(settings, deployment)
 
-    async def work() -> list[ArrivedHeartbeat]:
-        async with connected(deployment, settings) as chains:
+    async def work() -> tuple[list[ArrivedHeartbeat], dict[int, str]]:
+        async with connected(deployment, settings, eager=False) as chains:
             return await arrived_everywhere(chains, contracts, believed)
 
     now = time.time()
-    arrived = asyncio.run(work())
+    arrived, problems = asyncio.run(work())
     value = [
         {**one.value(now), "name": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain)}
         for one in arrived
@@ -130,6 +132,10 @@ def heartbeats(
     ]
     drawn = table(None, columns, rows)
     result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no heartbeat has arrived"))
+    for chain_id, problem in problems.items():
+        progress(f"the lanes to {chain_name(deployment, chain_id)} are missing: {problem}")
+    if problems:
+        raise SystemExit(ExitCode.FAILED)
 
 
 @app.command()
@@ -150,7 +156,7 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
         value = asyncio.run(work())
     except KeyError:
         raise _unknown(message) from None
-    text = f"{value['messageId']} is {value['state']} {value['problem']}".rstrip()
+    text = f"{value['messageId']} is {value['state']}" + (f": {value['problem']}" if value["problem"] else "")
     result(value, as_json=as_json, render=lambda console: console.print(escaped(text)))
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from bridge.domain.lanes import Lane
-from bridge.domain.ports import Chain
+from bridge.domain.ports import CallRevertedError, Chain, TransientError
 from bridge.relayer.heartbeats import ArrivedHeartbeat, arrived
 
 
@@ -37,10 +37,20 @@ async def arrived_on(
 
 async def arrived_everywhere(
     chains: Mapping[int, Chain], contracts: Mapping[int, str], senders: Iterable[str]
-) -> list[ArrivedHeartbeat]:
-    """The same for every chain that has the contract. Raises as `arrived_on`."""
+) -> tuple[list[ArrivedHeartbeat], dict[int, str]]:
+    """The same for every chain that has the contract, and why a chain could not be read, by its id."""
     believed = sorted(senders)
-    found = await asyncio.gather(
-        *(arrived_on(chains[chain_id], contract, chains, believed) for chain_id, contract in contracts.items())
+    read = await asyncio.gather(
+        *(arrived_on(chains[chain_id], contract, chains, believed) for chain_id, contract in contracts.items()),
+        return_exceptions=True,
     )
-    return sorted((one for there in found for one in there), key=lambda one: one.lane)
+    found: list[ArrivedHeartbeat] = []
+    problems: dict[int, str] = {}
+    for chain_id, there in zip(contracts, read, strict=True):
+        if isinstance(there, TransientError | CallRevertedError):
+            problems[chain_id] = str(there)
+        elif isinstance(there, BaseException):
+            raise there
+        else:
+            found += there
+    return sorted(found, key=lambda one: one.lane), problems

@@ -236,7 +236,8 @@ async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or
         if by == "the command":
             async with blocks(two_chains):
                 await registries.allow_retaking()
-                told = await asyncio.to_thread(reconcile, two_chains, tmp_path, sent)
+                said, told = await asyncio.to_thread(reconcile, two_chains, tmp_path, sent)
+            assert said.startswith(f"0x{sent.id.hex()} is DIVERGED: {forced}")
             assert (told["state"], told["blockHash"]) == ("DIVERGED", f"0x{stuck.record.block.hash.hex()}")
             assert told["problem"].startswith(f"{forced}re-propagated")
         async with relaying(two_chains, tmp_path) as bridge:
@@ -248,10 +249,13 @@ async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or
     assert len(more) > 1, "over every GMP that can carry it"
 
 
-def reconcile(devnet: Devnet, folder: Path, message: Message) -> Any:
-    """What the operator's command says, which works on the store that the relayer has left."""
+def reconcile(devnet: Devnet, folder: Path, message: Message) -> tuple[str, Any]:
+    """What the operator's command says, which works on the store that the relayer has left, and what the store has then."""
     home = new_home(devnet, folder)
     following = "".join(f"{name} = {seconds}\n" for name, seconds in FOLLOWING.items())
     store = f'store = "sqlite:///{folder}/bridge.db"\nretry_for = ["any"]\n'
     (home / "waybill.toml").write_text(f"{store}[sync]\n{following}")
-    return Waybill(home).json("sync", "reconcile", f"0x{message.id.hex()}")
+    waybill = Waybill(home)
+    said = waybill("sync", "reconcile", f"0x{message.id.hex()}")
+    (pending,) = waybill.json("sync", "status")["pending"]
+    return said.out, pending
