@@ -13,8 +13,9 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from bridge.cli.logs import configure_logging
 from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import Workspace
 from bridge.domain.ports import TransientError
-from bridge.http.listening import listening_at, url_of
+from bridge.http.listening import AddressTakenError, listening_at, url_of
 from bridge.http.server import CONNECTIONS, serving
 from bridge.metrics import RelayerFigures
 from bridge.protocol.backoff import backoff
@@ -46,6 +47,9 @@ _NICENESS: Final = 10  # the relayer goes first where both want the same core
 _LONGEST_PAUSE: Final = 30.0  # seconds between two starts
 _WELL: Final = 60.0  # seconds after which a process counts as one that had started well
 _TO_END: Final = 5.0  # seconds
+_TO_NOTICE: Final = (
+    20.0  # seconds in which the process of a relayer that was killed notices that, while it starts at the latest
+)
 
 
 @asynccontextmanager
@@ -71,7 +75,7 @@ async def served_apart(
         "asJson": as_json,
     }
     document = json.loads(json.dumps(start, default=_plain))
-    with listening_at(settings.http) as listener:
+    with await _free(settings.http) as listener:
         listener.listen(CONNECTIONS)  # those who connect before the process is there wait for it
         _log.info("serving the HTTP API", url=url_of(listener))
         keeping = asyncio.create_task(_keep_serving(listener, _Relayer(bridge, document)))
@@ -80,6 +84,25 @@ async def served_apart(
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def _free(address: str) -> socket.socket:
+    """Listens there. If a relayer was killed, its API's process has the address for another moment.
+
+    Raises:
+        ListeningError: it can't be listened at.
+    """
+    began, is_told = time.monotonic(), False
+    while True:
+        try:
+            return listening_at(address)
+        except AddressTakenError:
+            if time.monotonic() - began > _TO_NOTICE:
+                raise
+        if not is_told:
+            _log.warning("the HTTP API's address is taken; it may be free in a moment", address=address)
+            is_told = True
+        await asyncio.sleep(0.2)
 
 
 def _plain(value: Any) -> Any:
@@ -201,7 +224,8 @@ def main() -> None:
     """Serves until the relayer's process is gone."""
     listener, line = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     os.nice(_NICENESS)
-    asyncio.run(_serve(listener, line))
+    with suppress(BackendError):  # the relayer ended while this process started
+        asyncio.run(_serve(listener, line))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 
@@ -9,11 +10,16 @@ class ListeningError(ValueError):
     """An address that can't be listened at."""
 
 
+class AddressTakenError(ListeningError):
+    """Another process listens there."""
+
+
 def listening_at(address: str) -> socket.socket:
     """A socket at HOST:PORT; port 0 takes a free one.
 
     Raises:
-        ListeningError: the address can't be meant, is not this machine's, or is taken.
+        ListeningError: the address can't be meant, or is not this machine's.
+        AddressTakenError: it is taken.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
@@ -27,7 +33,8 @@ def listening_at(address: str) -> socket.socket:
         opened.bind((host, int(port)))
     except OSError as error:
         opened.close()
-        raise ListeningError(f"can't listen at {address}: {error.strerror or error}; name another --http") from error
+        kind = AddressTakenError if error.errno == errno.EADDRINUSE else ListeningError
+        raise kind(f"can't listen at {address}: {error.strerror or error}; name another --http") from error
     return opened
 
 
