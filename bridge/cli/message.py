@@ -210,6 +210,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                     "sent": f"{utc(message.sent_at)} UTC",
                     "expires": _expires(found),
                     "kind": message.kind.name,
+                    **({"replaces": f"0x{message.replaces.hex()}"} if any(message.replaces) else {}),
                     "payload": _payload(message.payload),
                     "id recomputed": "matches" if found.id_matches else "DIFFERS",
                 }

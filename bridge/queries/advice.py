@@ -55,7 +55,8 @@ class Circumstances:
         source_expired: whether its source's router considers it expired, and refuses to send it.
         source_paused_until: end of a pause of the lane on its source, None if it is open.
         destination_paused_until: the same on its destination.
-        has_letter: whether there is a dead letter of it to decide about.
+        has_letter: whether there is a dead letter of it.
+        is_decided: whether an operator has decided about each of them.
         replaced_by: of an ORPHANED message, the one that came back instead.
         is_unpaid: whether the relayer waits for a payment.
         expiry: when its time to live ends on its destination; None if it lives for ever, or nobody has computed that.
@@ -69,6 +70,7 @@ class Circumstances:
     source_paused_until: int | None = None
     destination_paused_until: int | None = None
     has_letter: bool = False
+    is_decided: bool = False
     replaced_by: bytes | None = None
     is_unpaid: bool = False
     expiry: Expiry | None = None
@@ -113,6 +115,7 @@ def circumstances_of(
     destination: Sequence[PauseRecord],
     times: Mapping[int, float],
     has_letter: bool,
+    is_decided: bool,
 ) -> Circumstances:
     """The circumstances as an index knows them.
 
@@ -122,7 +125,8 @@ def circumstances_of(
         source: pauses that its source's router told of.
         destination: pauses that its destination's router told of.
         times: the chains' time now, in Unix seconds.
-        has_letter: whether there is a dead letter of it to decide about.
+        has_letter: whether there is a dead letter of it.
+        is_decided: whether an operator has decided about each of them.
     """
     there, here = message.destination_chain, message.source_chain
     on_source = expiry_of(message, source)
@@ -135,6 +139,7 @@ def circumstances_of(
         source_paused_until=lane_pause(source, there, times.get(here, 0)),
         destination_paused_until=lane_pause(destination, here, times.get(there, 0)),
         has_letter=has_letter,
+        is_decided=is_decided,
         replaced_by=record.replaced_by if record else None,
         expiry=expiry_of(message, destination),
     )
@@ -236,7 +241,8 @@ def _open(standing: Standing, acts: set[Act], name: str) -> str:
     if circumstances.is_unpaid and status is not Status.DEAD:
         return f"pay for its delivery: `waybill message top-up {name}`"
     if status is Status.DEAD and circumstances.has_letter:
-        return f"decide about its dead letter: `waybill dlq show {name}`"
+        todo = "nothing: an operator has decided" if circumstances.is_decided else "decide"
+        return f"{todo} about its dead letter: `waybill dlq show {name}`"
     is_stuck = standing.lacking > 0 or status in (Status.STALLED, Status.DEAD)
     return _stuck(standing, acts, name) if is_stuck else _WHEN_NOTHING_ELSE[status].format(id=name)
 

@@ -94,7 +94,11 @@ def happened(record: LogRecord) -> str:
     document = record.document or {}
     match record.kind:
         case RecordKind.DECIDED:
-            return f"{document.get('decisionType')} by {document.get('decisionMaker')}: {document.get('rationale')}"
+            new = document.get("newMessageId")
+            made = f"; the new message is {new}" if new else ""
+            return (
+                f"{document.get('decisionType')} by {document.get('decisionMaker')}: {document.get('rationale')}{made}"
+            )
         case RecordKind.RECOVERED if "state" in document:
             return f"the action is {document['state']}"
         case RecordKind.RECOVERED:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
 from bridge.domain.lanes import Lane, LaneChange
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
@@ -85,6 +85,7 @@ class Kept:
         held: what of it waits since a bound on what the relayer spends has no room.
         lane: why its lane is not worked on; None if it is.
         dead_letters: ids of its dead letters.
+        is_decided: whether an operator has decided about each of them.
         record: the message, as the index knows it.
         events: what happened to it, in the order of time.
         receipts: what each GMP did for it.
@@ -102,6 +103,7 @@ class Kept:
     held: Sequence[Held] = ()
     lane: LaneChange | None = None
     dead_letters: frozenset[str] = frozenset()
+    is_decided: bool = False
     record: MessageRecord | None = None
     events: Sequence[EventRecord] = ()
     receipts: Sequence[ReceiptRecord] = ()
@@ -166,7 +168,11 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
         )
     if dead_letters is not None:
         found = dead_letters.dead_letters(message_id=message_id)
-        kept = replace(kept, dead_letters=frozenset(one.event_id for one in found))
+        kept = replace(
+            kept,
+            dead_letters=frozenset(one.event_id for one in found),
+            is_decided=bool(found) and all(one.status is not LetterStatus.PENDING_REVIEW for one in found),
+        )
     if index is not None:
         kept = replace(
             kept,
@@ -426,6 +432,7 @@ def circumstances_kept(message: Message, kept: Kept, now: float) -> Circumstance
         destination=kept.pauses.get(message.destination_chain, ()),
         times={chain: max(read.block_time, int(now)) for chain, read in kept.chains.items()},
         has_letter=bool(kept.dead_letters),
+        is_decided=kept.is_decided,
     )
 
 

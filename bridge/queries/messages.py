@@ -167,6 +167,7 @@ def _message_value(message: Message) -> dict[str, Any]:
         "ttl": message.ttl,
         "kind": message.kind.name,
         "quorum": message.quorum,
+        "replaces": message.replaces if any(message.replaces) else None,
         "payload": message.payload,
     }
 

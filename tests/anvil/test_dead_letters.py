@@ -104,6 +104,10 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
                 await command("requeue", fourth, "--rationale", "the gateway is back")
 
                 replacement, notice, proposal = await _consequences(devnet, chains, sent)
+                shown = await asyncio.to_thread(waybill.json, "message", "show", f"0x{replacement.id.hex()}")
+                assert shown["message"]["replaces"] == f"0x{sent[2].id.hex()}"
+                abandoned = await asyncio.to_thread(waybill, "message", "explain", f"0x{sent[0].id.hex()}")
+                assert "an operator has decided" in abandoned.out
                 for message in (replacement, notice, proposal, sent[3]):
                     assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
                 assert not (await client.progress(sent[0])).executed, "abandoned is abandoned"

@@ -28,6 +28,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
+from bridge.queries.dead_letters import happened
 from tests.builders import ALPHA, BETA, message, retry_request, word
 from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
 
@@ -201,6 +202,7 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     )
     assert new.sender == dead_letter_queue.original.sender
     assert said(record, "newMessageId") == f"0x{new.id.hex()}" != f"0x{dead_letter_queue.original.id.hex()}"
+    assert happened(record).endswith(f"because; the new message is 0x{new.id.hex()}"), "an operator wants to follow it"
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
     await dead_letter_queue.review.decide(
         event_id, Decision.RETRY, "a crash came before it was recorded", sender=SENDER

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob
 from bridge.domain.lanes import Lane, LaneChange, LaneState
@@ -17,9 +21,11 @@ from bridge.protocol.indexed import ChainRecord, MessageRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
-from bridge.queries.explain import Explanation, Kept, Stage, explain, lag_of, read_kept
+from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
+from bridge.store.dead_letters import SqlDeadLetterLog
 from tests.builders import message_record, observed_range, retry_request
 from tests.support.memory_store import MemoryStore
+from tests.unit.dead_letters.world import SEALER, entered, happened
 
 NOW = 1_000.0
 MESSAGE = Message(
@@ -240,6 +246,21 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
     assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
     assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED
     assert explained(given_up(Gmp.AXELAR), executed=True).status is Status.EXECUTED
+
+
+def test_a_dead_message_about_which_an_operator_has_decided_asks_for_no_other_decision(tmp_path: Path) -> None:
+    name = f"0x{MESSAGE.id.hex()}"
+    with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/letters.db")) as log:
+
+        def said() -> str:
+            kept = replace(read_kept(MESSAGE.id, None, None, log), entries=[given_up(Gmp.AXELAR)])
+            return explain_kept(MESSAGE, kept, frozenset(), NOW).next_action
+
+        log.append(entered(f"{name}/axelar/0", messageId=name), KeySealer(SEALER))
+        assert said() == f"decide about its dead letter: `waybill dlq show {name}`"
+        decided = happened(f"{name}/axelar/0", RecordKind.DECIDED, 1, decisionType=Decision.ABANDON)
+        log.append(decided, KeySealer(SEALER))
+        assert said() == f"nothing: an operator has decided about its dead letter: `waybill dlq show {name}`"
 
 
 @pytest.mark.parametrize(
