@@ -252,6 +252,9 @@ class Propagation:
 
         height = self._store.observations.final_height(chain.chain_id)
         soon, later = now + self._settings.poll_interval, self._later(job, now)
+        if job.seen is not None:  # few blocks are final in less than a second each
+            wait = max(self._settings.look, job.seen.number - height)
+            later = replace(later, available_at=min(later.available_at, now + wait))
         final = await is_final(context, chain, height, is_over, soon=soon, later=later)
         if final and context.save(job.settled(state, "", now)) and job.tries:
             _log.info("message applied after all", message=f"0x{job.message_id.hex()}")

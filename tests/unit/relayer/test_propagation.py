@@ -138,6 +138,26 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-139")
+@in_virtual_time
+async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final() -> None:
+    world, store, counting = World(), MemoryStore(), Counting()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    looks = PropagationSettings(threshold=10**6)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge), at_work(propagation(world, store, counting, looks)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
+        await asyncio.sleep(400)
+        await router_propagator(world, bridge).propagate(sent.message)
+        await until(lambda: followed(store, sent.message).seen is not None, seconds=300)
+        noted = world.clock.now()
+        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
+        assert world.clock.now() - noted < 25, "and not a minute after that"
+    await world.stop()
+
+
 @pytest.mark.requirement("OIP-138", "OIP-139", "OIP-163")
 @in_virtual_time
 async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
