@@ -57,9 +57,13 @@ contract Profiles is IProfiles {
         (chain, account) = _parse(recipient);
         profile = profileOf(sender, chain);
         if (profile.quorum == 0) revert NoProfile(sender, chain);
+        uint64 least;
         for (uint256 index; index < attributes.length; ++index) {
-            _apply(profile, attributes[index]);
+            uint64 gas = _apply(profile, attributes[index]);
+            if (gas > least) least = gas;
         }
+        // Last, so that no attribute after it takes a minimum back.
+        if (profile.gasLimit < least) profile.gasLimit = least;
         _validate(profile);
     }
 
@@ -73,7 +77,8 @@ contract Profiles is IProfiles {
     function supportsAttribute(bytes4 selector) external pure returns (bool) {
         return selector == IAttributes.gmps.selector || selector == IAttributes.quorum.selector
             || selector == IAttributes.gasLimit.selector || selector == IAttributes.ttl.selector
-            || selector == IAttributes.kind.selector || selector == IAttributes.retriable.selector;
+            || selector == IAttributes.kind.selector || selector == IAttributes.retriable.selector
+            || selector == IAttributes.cancellable.selector || selector == IAttributes.minGasLimit.selector;
     }
 
     function _set(address sender, uint64 chain, Profile calldata profile) private {
@@ -96,7 +101,8 @@ contract Profiles is IProfiles {
         return (uint64(chainId), parsed);
     }
 
-    function _apply(Profile memory profile, bytes calldata attribute) private pure {
+    /// @return minGas What the attribute asks for at least, in gas; 0 for all that ask for no minimum.
+    function _apply(Profile memory profile, bytes calldata attribute) private pure returns (uint64 minGas) {
         bytes4 selector = bytes4(attribute);
         if (attribute.length < 4) revert IERC7786GatewaySource.UnsupportedAttribute(selector);
         if (selector == IAttributes.gmps.selector) {
@@ -111,6 +117,10 @@ contract Profiles is IProfiles {
             profile.kind = Kind(_word(attribute, uint256(type(Kind).max)));
         } else if (selector == IAttributes.retriable.selector) {
             profile.retriable = _word(attribute, 1) != 0;
+        } else if (selector == IAttributes.cancellable.selector) {
+            _word(attribute, 1); // a sender can cancel every message that it sent
+        } else if (selector == IAttributes.minGasLimit.selector) {
+            minGas = uint64(_word(attribute, type(uint64).max));
         } else {
             revert IERC7786GatewaySource.UnsupportedAttribute(selector);
         }

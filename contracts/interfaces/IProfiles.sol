@@ -11,6 +11,10 @@ interface IAttributes {
     function ttl(uint32 duration) external;
     function kind(uint8 kind) external;
     function retriable(bool value) external;
+    /// @notice ERC-7985's. True asks that the message can be cancelled, which every message can; see {IRouterMessages-cancel}.
+    function cancellable(bool value) external;
+    /// @notice ERC-7985's. The recipient gets this gas or more: what the profile or {gasLimit} says, unless that is less.
+    function minGasLimit(uint256 gas) external;
 }
 
 /// @notice How the messages of ERC-7786 senders travel: by the sender's profile for the chain, or else by the chain's default.
@@ -56,6 +60,8 @@ interface IProfiles {
     /// @notice What `sender` chose for a message, else for all its messages; else it is not `chosen`.
     function deliveryOf(address sender, bytes32 messageId) external view returns (DeliveryChoice memory);
 
+    /// @notice Whether a message may name the attribute. Waybill then honours every valid value of it. Any other is refused with
+    ///         ERC-7786's UnsupportedAttribute, whatever its value.
     function supportsAttribute(bytes4 selector) external pure returns (bool);
 
     /// @notice Where a message goes, and how.

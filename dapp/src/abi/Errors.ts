@@ -463,7 +463,7 @@ export const KNOWN_ERRORS: readonly (readonly [string, string, string?, string?]
 ["UnknownParameter(bytes32 name)", "waybill", "The value has never been set."],
 ["UnknownParticipant(uint64 chain,address participant)", "waybill", "No lane leads to the participant: the owner calls setParticipant."],
 ["UnknownPeer(uint64 chain,bytes32 router)", "waybill", "That router of the chain was never a peer, or was revoked."],
-["UnsupportedAttribute(bytes4 selector)", "waybill"],
+["UnsupportedAttribute(bytes4 selector)", "waybill", "", "leave the attribute out; supportsAttribute says which are honoured"],
 ["UnsupportedDestinationChain(uint64 destChainSelector)", "ccip", "", "CCIP does not serve that chain; choose other GMPs"],
 ["UnsupportedEstimationType(uint8 gasEstimationType)", "axelar"],
 ["UnsupportedNumberOfTokens(uint256 numberOfTokens,uint256 maxNumberOfTokensPerMsg)", "ccip"],

@@ -15,7 +15,7 @@ import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {GmpFee, Kind, Message, Retry, Route} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/MessageRecords.sol";
-import {Profile} from "../../../contracts/types/Profile.sol";
+import {DeliveryChoice, Idempotency, Profile, Semantics} from "../../../contracts/types/Profile.sol";
 import {Courier} from "./Courier.sol";
 import {ForgetfulTicketOffice, TicketOffice} from "./TicketOffice.sol";
 
@@ -202,6 +202,29 @@ contract RecipesTest is WaybillFixture {
         deliver(message.id(), HYPERLANE);
         deliver(message.id(), AXELAR);
         assertEq(tokenThere.balanceOf(ann), 10);
+    }
+
+    function test_ASenderChoosesTheRetriesOfItsMessageInTheSameTransaction() external {
+        IRouter router = sourceRouter;
+        bytes memory recipient = InteroperableAddress.formatEvmV1(DESTINATION_CHAIN, address(there));
+        bytes memory payload = "hello";
+        vm.startPrank(waybillOwner);
+        router.profiles().setDefaultProfile(DESTINATION_CHAIN, Profile(ALL, 2, 300_000, 7 days, Kind.PLAIN, false));
+        vm.stopPrank();
+        vm.startPrank(ann);
+        DeliveryChoice memory choice = DeliveryChoice({
+            chosen: true,
+            semantics: Semantics.AT_LEAST_ONCE,
+            idempotency: Idempotency.MESSAGE_ID,
+            maxRetries: 3,
+            baseBackoffMs: 60_000,
+            maxBackoffMs: 240_000,
+            deadLetter: true
+        });
+        bytes32 sendId = router.sendMessage(recipient, payload, new bytes[](0));
+        router.profiles().chooseDelivery(sendId, choice);
+        vm.stopPrank();
+        assertEq(router.profiles().deliveryOf(ann, sendId).maxRetries, 3);
     }
 
     function test_TheReadmesRouteAndRetryWork() external {

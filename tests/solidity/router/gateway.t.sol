@@ -69,7 +69,7 @@ contract GatewayTest is GatewayFixture {
     function testFuzz_Revert_When_AnAttributeIsShorterThanASelector(uint8 which, uint8 length) public {
         bytes memory cut = new bytes(length % 4);
         for (uint256 index; index < cut.length; ++index) {
-            cut[index] = selectors()[which % 6][index];
+            cut[index] = selectors()[which % 8][index];
         }
         vm.expectRevert(abi.encodeWithSelector(IERC7786GatewaySource.UnsupportedAttribute.selector, bytes4(cut)));
         source.sendMessage(to, "hello", attribute(cut));
@@ -77,15 +77,16 @@ contract GatewayTest is GatewayFixture {
 
     function testFuzz_Revert_When_AnAttributeIsMalformed(uint8 which, bytes calldata rest) public {
         vm.assume(rest.length != 32 && rest.length < 200);
-        bytes memory malformed = bytes.concat(selectors()[which % 6], rest);
+        bytes memory malformed = bytes.concat(selectors()[which % 8], rest);
         vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidAttribute.selector, malformed));
         source.sendMessage(to, "hello", attribute(malformed));
     }
 
     function testFuzz_Revert_When_AnAttributeIsOutOfRange(uint8 which, uint256 value) public {
-        uint256[6] memory most =
-            [uint256(type(uint16).max), 255, type(uint64).max, type(uint32).max, uint256(type(Kind).max), 1];
-        which %= 6;
+        uint64 anyGas = type(uint64).max;
+        uint256[8] memory most =
+            [uint256(type(uint16).max), 255, anyGas, type(uint32).max, uint256(type(Kind).max), 1, 1, anyGas];
+        which %= 8;
         bytes memory excessive =
             abi.encodeWithSelector(selectors()[which], bound(value, most[which] + 1, type(uint256).max));
         vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidAttribute.selector, excessive));
@@ -105,20 +106,22 @@ contract GatewayTest is GatewayFixture {
         source.sendMessage(to, "hello", attribute(abi.encodeCall(IAttributes.kind, (uint8(Kind.REPORT)))));
     }
 
-    function selectors() internal pure returns (bytes4[6] memory) {
+    function selectors() internal pure returns (bytes4[8] memory) {
         return [
             IAttributes.gmps.selector,
             IAttributes.quorum.selector,
             IAttributes.gasLimit.selector,
             IAttributes.ttl.selector,
             IAttributes.kind.selector,
-            IAttributes.retriable.selector
+            IAttributes.retriable.selector,
+            IAttributes.cancellable.selector,
+            IAttributes.minGasLimit.selector
         ];
     }
 
     function testFuzz_SupportsAttributeAnswersForAnySelector(bytes4 selector) public view {
         bool known;
-        for (uint256 index; index < 6; ++index) {
+        for (uint256 index; index < 8; ++index) {
             if (selectors()[index] == selector) known = true;
             assertTrue(source.supportsAttribute(selectors()[index]));
         }
