@@ -48,8 +48,12 @@ abstract contract GatewayChains is CourierChains {
     }
 
     /// @dev The message that was kept unfunded since the last `vm.recordLogs()`.
-    function _unfunded() internal returns (Message memory message) {
-        Vm.Log[] memory logs = vm.getRecordedLogs();
+    function _unfunded() internal returns (Message memory) {
+        return _unfundedIn(vm.getRecordedLogs());
+    }
+
+    /// @dev The message that was kept unfunded, of all that was emitted meanwhile.
+    function _unfundedIn(Vm.Log[] memory logs) internal view returns (Message memory message) {
         for (uint256 index; index < logs.length; ++index) {
             if (logs[index].topics[0] != IMessageSender.MessageUnfunded.selector) continue;
             (,, bytes memory envelope) = abi.decode(logs[index].data, (bool, uint16, bytes));

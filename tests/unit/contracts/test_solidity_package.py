@@ -89,9 +89,8 @@ def from_npm(project: Path) -> None:
     )
     described = json.loads(packed.stdout)
     (entry,) = described.values() if isinstance(described, dict) else described
-    assert {"README.md", "LICENSE", "abi/Router.json", "interfaces/IRouter.sol"} <= {
-        file["path"] for file in entry["files"]
-    }
+    wanted = {"README.md", "LICENSE", "abi/Router.json", "interfaces/IRouter.sol", "conformance/GatewayConformance.sol"}
+    assert wanted <= {file["path"] for file in entry["files"]}
     package = project / "node_modules" / "@waybill" / "contracts"
     package.mkdir(parents=True)
     shutil.unpack_archive(project / entry["filename"], project / "unpacked", filter="data")
@@ -116,7 +115,7 @@ def test_the_quickstarts_imports_resolve_in_another_project(tmp_path: Path, layo
 
 @pytest.mark.sweep
 @pytest.mark.timeout(900)
-def test_both_npm_packages_install_in_one_project_and_the_fixture_runs_there(tmp_path: Path) -> None:
+def test_both_npm_packages_install_in_one_project_and_their_tests_run_there(tmp_path: Path) -> None:
     project = tmp_path / "a dapp"
     (project / "test").mkdir(parents=True)
     (project / "package.json").write_text('{"name": "a-dapp", "private": true}')
@@ -136,8 +135,14 @@ def test_both_npm_packages_install_in_one_project_and_the_fixture_runs_there(tmp
     )
     (project / "src").mkdir()
     (project / "src" / "Dapp.sol").write_text(quickstart_contract())
-    for name in ("Guestbook.sol", "WaybillFixture.t.sol"):
-        text = (ROOT / "tests" / "solidity" / "testing" / name).read_text()
+    (project / "test" / "doubles").mkdir()
+    for folder, name in (
+        ("testing", "Guestbook.sol"),
+        ("testing", "WaybillFixture.t.sol"),
+        ("conformance", "MyGateway.t.sol"),
+        ("conformance", "doubles/LoopbackGateway.sol"),
+    ):
+        text = (ROOT / "tests" / "solidity" / folder / name).read_text()
         (project / "test" / name).write_text(text.replace("../../../contracts/", "@waybill/contracts/"))
     done = subprocess.run([str(FORGE), "test"], cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

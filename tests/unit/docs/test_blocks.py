@@ -28,6 +28,7 @@ PLAYED: Final = (
     "tests/solidity/recipes/TicketOffice.sol",
     "tests/solidity/recipes/Listings.sol",
     "tests/solidity/recipes/Recipes.t.sol",
+    "tests/solidity/conformance/MyGateway.t.sol",
     "tests/anvil/recipes.py",
 )
 """Code that tests run, from which the documentation's code is taken."""

@@ -105,7 +105,7 @@ def test_what_runs_on_chain_is_mutated_and_interfaces_are_not() -> None:
     assert "contracts/client/IRouterClient.sol" not in found
     folders = {source.split("/")[1] for source in found if source.count("/") == 2}
     with_sources = {path.parent.name for path in (ROOT / "contracts").glob("*/*.sol")}
-    assert with_sources - folders == {"interfaces", "testing"}
+    assert with_sources - folders == {"conformance", "interfaces", "testing"}
 
 
 @pytest.mark.parametrize("source", sources())
