@@ -243,6 +243,7 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(coordinator.actionOf(actionId).decision == Decision.ABORT);
     }
 
+    /// @custom:requirement OIP-31
     function test_AVoteAfterTheTimeToDecideAborts() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);

@@ -100,6 +100,17 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, MessageEncoding.encode(message, stated));
     }
 
+    /// @custom:requirement GLA-23, GLA-4
+    function test_Revert_When_TheStatedIdIsThatOfAnotherMessageWhichWasReceived() public {
+        Message memory message = arriving(2);
+        bytes32 stated = MessageEncoding.id(message);
+        deliver(HYPERLANE, message);
+        message.payload = "another";
+        bytes32 computed = MessageEncoding.id(message);
+        vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.WrongMessageId.selector, stated, computed));
+        inbound[AXELAR].deliver(destination, HERE, MessageEncoding.encode(message, stated));
+    }
+
     function testFuzz_Revert_When_TheGmpVouchesForAnotherChain(uint64 chain) public {
         vm.assume(chain != HERE);
         vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.WrongSourceChain.selector, HERE, chain));
@@ -211,6 +222,22 @@ contract ReceiveMessageTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement X-3, OBX-68
+    function test_Revert_When_TheSameGmpDeliversAgainYearsAndManyMessagesLater() public {
+        Message memory message = arriving(1);
+        deliver(HYPERLANE, message);
+        Message memory other = arriving(1);
+        for (other.nonce = 2; other.nonce <= 300; ++other.nonce) {
+            deliver(HYPERLANE, other);
+        }
+        vm.warp(block.timestamp + 3650 days);
+        expectDeliveryRevert(
+            message,
+            abi.encodeWithSelector(IMessageReceiver.AlreadyReceived.selector, MessageEncoding.id(message), HYPERLANE)
+        );
+        assertEq(recipient.timesReceived(MessageEncoding.id(message)), 1);
+    }
+
     function test_Revert_When_TheSameGmpDeliversAgainThroughAnotherAdapter() public {
         Message memory message = arriving(2);
         deliver(HYPERLANE, message);
@@ -242,7 +269,7 @@ contract ReceiveMessageTest is RouterFixture {
     }
 
     /// @custom:requirement OIP-3, OIP-8, OIP-9, OIP-10, OIP-11, OIP-154, OIP-155, GLA-3, GLA-11, GLA-21, GLA-24, OBX-21,
-    /// OBX-27, OBX-67, SF-91
+    /// OBX-27, OBX-67, SF-91, OBX-68
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);
@@ -286,6 +313,7 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.lastPayload(), honest.payload);
     }
 
+    /// @custom:requirement GLA-21
     function testFuzz_ReceiptsOfARevokedGmpDoNotCountAndItMayDeliverAgain(uint8 number, uint8 times) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
         inbound[gmp] = new RecordingAdapter();

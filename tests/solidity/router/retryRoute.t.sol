@@ -108,9 +108,12 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLAS-1
+    /// @dev Also not if the sender is the caller's retrier.
+    /// @custom:requirement GLAS-1, GLA-18
     function testFuzz_Revert_When_TheCallerIsNeitherSenderNorRetrier(address caller) public {
         vm.assume(caller != alice && caller != address(0));
+        vm.prank(caller);
+        source.appointRetrier(alice);
         expectRetryRevert(
             caller,
             usualRetry(sent, AXELAR),
@@ -229,6 +232,7 @@ contract RetryRouteTest is RouterFixture {
         assertEq(attempts, retries);
     }
 
+    /// @custom:requirement GLA-18
     function test_AnAppointedRetrierMayRetry() public {
         vm.expectEmit(address(source));
         emit IRouterViews.RetrierAppointed(alice, stranger);

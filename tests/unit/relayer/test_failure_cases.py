@@ -110,7 +110,9 @@ async def test_what_may_pass_is_retried_and_then_delivered(
     await world.stop()
 
 
-@pytest.mark.requirement("SF-4", "SF-49", "SF-50", "SF-73", "SF-74", "SF-75", "SF-76", "SF-77", "SF-113", "OBX-46")
+@pytest.mark.requirement(
+    "SF-4", "SF-49", "SF-50", "SF-73", "SF-74", "SF-75", "SF-76", "SF-77", "SF-113", "OBX-46", "SF-23"
+)
 @pytest.mark.parametrize(
     ("cause", "at_proof", "code"),
     [
