@@ -162,7 +162,7 @@ async def test_a_decision_about_one_letter_decides_no_other() -> None:
         record_decision(review.dead_letters, document, SEAL, 0)
 
 
-@pytest.mark.requirement("OIP-116")
+@pytest.mark.requirement("OBX-58", "OIP-116")
 async def test_an_abandoned_letter_is_decided_for_good() -> None:
     review = DeadLetterService()
     event_id = await review.die()

@@ -196,6 +196,7 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
     await world.stop()
 
 
+@pytest.mark.requirement("OIP-141")
 @in_virtual_time
 async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_then_under_a_new_one() -> None:
     world, store, counting = World(), MemoryStore(), Counting()

@@ -71,7 +71,7 @@ def test_the_same_happening_is_kept_once(dead_letters: DeadLetterLog) -> None:
     assert dead_letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
 
 
-@pytest.mark.requirement("OIP-95", "OIP-116")
+@pytest.mark.requirement("OBX-58", "OIP-95", "OIP-116")
 def test_an_abandoned_letter_takes_no_further_decision(dead_letters: DeadLetterLog) -> None:
     dead_letters.append(entered("a"), SEAL)
     dead_letters.append(happened("a", RecordKind.DECIDED, 1, **decided("a", Decision.ABANDON)), SEAL)
