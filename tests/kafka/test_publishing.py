@@ -137,7 +137,7 @@ def die_before(broker: Broker, folder: Path, semantics: Semantics, step: int) ->
 
 
 @BOTH
-@pytest.mark.requirement("SF-16", "SF-17", "SF-18", "OBX-15", "OBX-21")
+@pytest.mark.requirement("SF-16", "SF-17", "SF-18", "OBX-15", "OBX-21", "OBX-22")
 def test_a_publisher_that_dies_between_two_steps_loses_nothing_and_doubles_nothing_that_is_committed(
     broker: Broker, tmp_path: Path, semantics: Semantics
 ) -> None:

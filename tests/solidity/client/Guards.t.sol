@@ -180,7 +180,7 @@ contract GuardsTest is Test {
         guard.takeLock("asset", address(0), LEAST);
     }
 
-    /// @custom:requirement OIP-84, OIP-145, OIP-159
+    /// @custom:requirement OIP-84, OIP-86, OIP-145, OIP-159
     function testFuzz_RevertWhen_TheLockWouldEndBeforeTheLastRetry(uint64 lockTtl) external {
         lockTtl = uint64(bound(lockTtl, 0, LEAST - 1));
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockTtlTooShort.selector, lockTtl, LEAST));

@@ -91,7 +91,7 @@ contract ExpireTest is RouterFixture {
         assertState(message, 3, Execution.EXECUTED);
     }
 
-    /// @custom:requirement OIP-28, OIP-27, OIP-30, OIP-156
+    /// @custom:requirement OIP-28, OIP-27, OIP-30, OIP-146, OIP-156
     function test_Revert_When_AnExpiredMessageIsExecuted() public {
         // All that it lacks is time: its quorum is reached, and its recipient is willing by now.
         RevertingRecipient reverting = new RevertingRecipient();

@@ -44,7 +44,7 @@ contract RetryRouteTest is RouterFixture {
         assertEq(adapter.answer(), abi.encodeWithSelector(IMessageSender.SendingReentered.selector));
     }
 
-    /// @custom:requirement GLA-13, GLA-19
+    /// @custom:requirement GLA-13, GLA-14, GLA-19
     function testFuzz_Revert_When_AnyFieldDiffersFromTheOriginal(uint8 field, uint64 change) public {
         vm.assume(change != 0);
         Message memory altered = alter(sent, field, change);
@@ -56,7 +56,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLA-4, GLA-13, GLA-19, GLAS-1
+    /// @custom:requirement GLA-4, GLA-13, GLA-14, GLA-19, GLAS-1
     function testFuzz_Revert_When_AnyPayloadByteDiffersFromTheOriginal(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         Message memory altered = sent;
@@ -217,6 +217,11 @@ contract RetryRouteTest is RouterFixture {
         retry(request);
         assertEq(outbound[gmp].lastEnvelope(), envelopeOf(sent));
         assertEq(outbound[gmp].lastValue(), fee);
+        request.gmps = firstGmps(3);
+        retry(request);
+        for (uint8 other = 1; other <= 3; ++other) {
+            assertEq(outbound[Gmp.wrap(other)].lastEnvelope(), envelopeOf(sent));
+        }
     }
 
     /// @custom:requirement GLAS-2

@@ -182,7 +182,7 @@ def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
         Settings.load(retention=least, reliability={**reliability, "ttls": {**ttls, "governance_execute": 700}})
 
 
-@pytest.mark.requirement("OIP-51", "X-3")
+@pytest.mark.requirement("OIP-51", "OIP-52", "X-3")
 def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
     reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
     with pytest.raises(

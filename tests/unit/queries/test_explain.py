@@ -90,7 +90,7 @@ def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> MessageReco
     return message_record(MESSAGE, status, dispatched=dispatched, failure_reason=failure_reason)
 
 
-@pytest.mark.requirement("OIP-150")
+@pytest.mark.requirement("OIP-150", "OBX-63", "OBX-64")
 def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
     found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
     assert found.status is Status.RECEIVED
@@ -99,6 +99,8 @@ def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
         (Gmp.HYPERLANE, Stage.RECEIVED),
         (Gmp.AXELAR, Stage.FAILING),
     ]
+    (again,) = explained(replace(failing(Gmp.AXELAR, "gateway is down", until=NOW), failed_tries=2)).gmps
+    assert (again.tries, again.last_error) == (2, "gateway is down")
 
 
 def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:

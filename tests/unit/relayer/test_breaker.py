@@ -92,7 +92,7 @@ def entries(store: Store, gmp: Gmp) -> list[tuple[OutboxState, int]]:
     return [(entry.state, entry.failed_tries) for entry in listed if entry.dispatch.gmp is gmp]
 
 
-@pytest.mark.requirement("GLA-1")
+@pytest.mark.requirement("GLA-1", "OBX-60")
 @in_virtual_time
 async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_delivered() -> None:
     world, store = World(), MemoryStore()

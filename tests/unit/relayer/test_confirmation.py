@@ -157,6 +157,7 @@ async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
     await case.world.stop()
 
 
+@pytest.mark.requirement("OBX-9")
 @in_virtual_time
 async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_claim_is_final_and_untrue(
     monkeypatch: pytest.MonkeyPatch,

@@ -205,7 +205,7 @@ async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimat
     await world.stop()
 
 
-@pytest.mark.requirement("X-16", "OIP-48", "OIP-147", "OBX-8")
+@pytest.mark.requirement("X-16", "OIP-48", "OIP-147", "OBX-8", "SF-10", "SF-25", "OBX-11")
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
@@ -303,7 +303,7 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-7", "OBX-60", "OBX-61", "OBX-62")
+@pytest.mark.requirement("OBX-7", "OBX-47", "OBX-60", "OBX-61", "OBX-62")
 @in_virtual_time
 async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
     world, store = World(), MemoryStore()
@@ -350,7 +350,7 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-29", "OIP-30", "OIP-90", "OBX-39")
+@pytest.mark.requirement("OIP-29", "OIP-30", "OIP-90", "OBX-39", "OBX-50")
 @in_virtual_time
 async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_letter() -> None:
     world, store = World(), MemoryStore()
@@ -445,6 +445,7 @@ async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succee
     await world.stop()
 
 
+@pytest.mark.requirement("OBX-31")
 @in_virtual_time
 async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> None:
     world, store = World(), MemoryStore()
@@ -470,7 +471,7 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-28", "OBX-9")
+@pytest.mark.requirement("OBX-28", "OBX-9", "OBX-31")
 @in_virtual_time
 async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     world, store = World(), MemoryStore()

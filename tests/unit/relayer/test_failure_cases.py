@@ -82,7 +82,7 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
     return type("Failing", (Failing,), changes)
 
 
-@pytest.mark.requirement("SF-44", "SF-45", "SF-48", "OBX-45", "OBXS-10", "OIP-1")
+@pytest.mark.requirement("SF-44", "SF-45", "SF-48", "OBX-45", "OBXS-10", "OIP-1", "OIP-2")
 @pytest.mark.parametrize(
     ("cause", "at_proof", "code", "kind", "tries"),
     [

@@ -84,7 +84,7 @@ async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_oth
         assert (world.executions(dead.message), world.executions(alive.message)) == (0, 1)
 
 
-@pytest.mark.requirement("SF-88", "SF-46")
+@pytest.mark.requirement("SF-88", "SF-46", "SF-34")
 @in_virtual_time
 async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes_no_duplicate() -> None:
     store = CountingStore()

@@ -65,7 +65,7 @@ def test_a_row_in_the_file_goes_over_the_profile_value_by_value(tmp_path: Path) 
     assert (policy.max_retries, policy.base, policy.cap) == (7, 0.01, 1)
 
 
-@pytest.mark.requirement("SF-3", "SF-43", "SF-41", "SF-52", "X-8", "OBX-40")
+@pytest.mark.requirement("SF-3", "SF-43", "SF-41", "SF-52", "X-8", "OBX-40", "OBX-35")
 def test_its_schedule_is_kept_and_the_multiplier_counts() -> None:
     """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
     dice = random.Random(3)

@@ -154,6 +154,7 @@ def test_a_reorg_drops_entries_that_nobody_acted_on_and_leaves_those_below(store
     assert (cursor.position, cursor.ancestors) == (block(10), ())
 
 
+@pytest.mark.requirement("OBX-11")
 def test_a_reorg_keeps_an_entry_that_was_claimed_and_nobody_may_claim_it_until_its_dispatch_is_back(
     store: Store,
 ) -> None:
