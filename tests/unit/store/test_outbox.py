@@ -341,7 +341,7 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
     assert list(store.outbox.unconfirmed(BETA).values()) == [[entry.event_id]]
 
 
-@pytest.mark.requirement("OIP-52", "X-3", "OBXS-9")
+@pytest.mark.requirement("OBX-70", "OIP-52", "X-3", "OBXS-9")
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     store.outbox.finish([Retry(first.claim_held, failure(), NOW)], NOW)
