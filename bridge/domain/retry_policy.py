@@ -29,6 +29,7 @@ class GiveUpReason(StrEnum):
     MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
     PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
     MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"  # before the next try
+    MESSAGE_ENDED = "MESSAGE_ENDED"  # what is tried without end was executed or cancelled, in a final block
 
 
 class PolicyError(ValueError):
@@ -162,6 +163,6 @@ def proof_pause(policy: RetryPolicy, age: float) -> float:
 def becomes_dead_letter(policy: RetryPolicy, reason: GiveUpReason) -> bool:
     """Whether a delivery whose tries are spent waits for an operator's decision.
 
-    One that is too late does not: EXPIRED is an end of its own, which the destination reports to the sender.
+    One that is too late does not, or whose message has ended: an end is the destination's to report to the sender.
     """
-    return policy.dead_letter and reason is not GiveUpReason.MESSAGE_TTL_EXPIRED
+    return policy.dead_letter and reason not in (GiveUpReason.MESSAGE_TTL_EXPIRED, GiveUpReason.MESSAGE_ENDED)

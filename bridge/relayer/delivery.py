@@ -127,8 +127,10 @@ class Deliveries:
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
         random: Callable[[], float],
+        final_height: Callable[[], int],
         settings: RelaySettings,
     ) -> None:
+        """`final_height` gives the destination's highest block that is final."""
         self._worker = worker
         self._chain = chain
         self._router = router
@@ -142,6 +144,7 @@ class Deliveries:
         self._policies = policies
         self._clock = clock
         self._random = random
+        self._final_height = final_height
         self._destination = RouterReader(chain, router)
         self._prices = AsyncCached(self._max_price, lasts=_PRICE_LASTS, clock=clock.now)
         self._settings = settings
@@ -416,10 +419,8 @@ class Deliveries:
     ) -> Outcome:
         """Nothing was tried: it is looked at again, until the message has expired."""
         now, message = self._clock.now(), _message_of(entry)
-        if await self._would_be_late(message, 0):
-            return self._dead_without_letter(
-                claim, entry.failed_tries, failure_of(error, now), GiveUpReason.MESSAGE_TTL_EXPIRED, log
-            )
+        if (over := await self._over(message, self._policies[message.kind], 0)) is not None:
+            return self._dead_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
         pause = proof_pause(self._policies[message.kind], now - entry.created_at)
         log.info("proof pending", again_in=round(pause, 3), why=str(error))
         return Postponed(claim, str(error), now + pause)
@@ -453,8 +454,8 @@ class Deliveries:
         costs_a_try = failure.kind.costs_a_try
         tries, setbacks = entry.failed_tries + costs_a_try, entry.setbacks + 1
         found = next_try(policy, tries if costs_a_try else setbacks, failure.kind, random=self._random)
-        if not isinstance(found, GiveUpReason) and await self._would_be_late(message, found):
-            found = GiveUpReason.MESSAGE_TTL_EXPIRED
+        if not isinstance(found, GiveUpReason):
+            found = await self._over(message, policy, found) or found
         if isinstance(found, GiveUpReason):
             if becomes_dead_letter(policy, found):
                 return await self._dead_letters.mark_dead(entry, claim, failure, found.value)
@@ -465,6 +466,20 @@ class Deliveries:
                 log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=found, error=failure.message)
         log.warning("delivery failed", tries=tries, again_in=round(found, 3), code=failure.code, error=failure.message)
         return Retry(claim, failure, now + found)
+
+    async def _over(self, message: Message, policy: RetryPolicy, delay: float) -> GiveUpReason | None:
+        """Why nothing is to be delivered any more after so many seconds; None if something is.
+
+        What is tried without end ends with its message: another GMP's delivery had it executed, or its sender cancelled it.
+        """
+        if await self._would_be_late(message, delay):
+            return GiveUpReason.MESSAGE_TTL_EXPIRED
+        if policy.max_retries is not None:
+            return None
+        with suppress(TransientError, CallRevertedError):  # nobody says that it is over
+            if (await self._destination.progress(message.id, block=self._final_height())).ended:
+                return GiveUpReason.MESSAGE_ENDED
+        return None
 
     async def _would_be_late(self, message: Message, delay: float) -> bool:
         """Whether a message will have expired after so many seconds. Its router knows: pauses stop a message's clock.

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -92,6 +93,7 @@ class Relayer:
                 policies=policies,
                 clock=clock,
                 random=random,
+                final_height=partial(store.observations.final_height, chain_id),
                 settings=settings,
             )
             for chain_id, sender in senders.items()

@@ -211,6 +211,7 @@ def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneM
         policies=DEFAULT_POLICIES,
         clock=clock,
         random=random.random,
+        final_height=lambda: 0,
         settings=settings,
     )
 

@@ -11,7 +11,7 @@ from eth_abi.abi import encode
 from eth_utils import keccak
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.outbox import OutboxState
+from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import (
     Call,
     CallRevertedError,
@@ -396,6 +396,28 @@ async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
         world.down.clear()
         await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
     assert world.executions(sent.message) == (ttl == 0)
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-61", "OIP-76")
+@in_virtual_time
+async def test_what_is_left_of_a_critical_action_ends_once_its_execution_is_final() -> None:
+    world, store = World(block_time=30), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.AXELAR), quorum=1, kind=Kind.REGULATORY_ACTION_CRITICAL)
+        await until(lambda: sent.created != [] and world.executions(sent.message) == 1, seconds=300)
+
+        def left() -> OutboxEntry:
+            return next(one for one in store.outbox.entries(sent.message.id) if one.dispatch.gmp is Gmp.HYPERLANE)
+
+        await asyncio.sleep(20)
+        assert left().state in (OutboxState.PENDING, OutboxState.CLAIMED), "a reorg may take the execution back"
+        await until(lambda: left().state is OutboxState.DEAD, seconds=300)
+    assert "MESSAGE_ENDED" in store.outbox.failures(left().event_id)[-1].failure.message
+    assert bridge.dead_letters.records() == []
     await world.stop()
 
 
