@@ -51,7 +51,7 @@ from bridge.store import open_store
 app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
 
 Letter = Annotated[
-    str, typer.Argument(help="The letter's id (MESSAGE/GMP/ATTEMPT), or its message's id.", metavar="ID")
+    str, typer.Argument(help="The letter's id (MESSAGE/GMP/ATTEMPT), or its message's or action's id.", metavar="ID")
 ]
 Rationale = Annotated[str, typer.Option("--rationale", help="Why; signed with the decision and kept for ever.")]
 OperatorKey = Annotated[
@@ -448,11 +448,14 @@ def _print_calls(
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:
-    """The letters that are meant: one, or all of a message."""
+    """The letters that are meant: one, or all of a message or an atomic action."""
     if "/" in text:
         found = [text] if log.letter(text) else []
     else:
-        found = [letter.event_id for letter in log.dead_letters(message_id=options.message_id(text), limit=None)]
+        named = options.message_id(text)
+        found = [one.event_id for one in log.dead_letters(message_id=named, limit=None)] or [
+            one.event_id for one in log.dead_letters(limit=None) if one.event_id.startswith(f"0x{named.hex()}/")
+        ]
     if not found:
         raise CliError(f"there is no dead letter {text}", code=ExitCode.UNKNOWN_ID, next_step="waybill dlq list")
     return found

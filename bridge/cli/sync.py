@@ -142,6 +142,8 @@ def heartbeats(
 def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
     """Compare a message's primary record with its destination now, and go by the record.
 
+    Ends with 4 if it is not applied yet.
+
     Example: waybill sync reconcile 0x…
     """
     workspace = Workspace.of(network)
@@ -158,6 +160,8 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
         raise _unknown(message) from None
     text = f"{value['messageId']} is {value['state']}" + (f": {value['problem']}" if value["problem"] else "")
     result(value, as_json=as_json, render=lambda console: console.print(escaped(text)))
+    if value["state"] in UNRESOLVED:
+        raise SystemExit(ExitCode.PENDING)
 
 
 @app.command()

@@ -256,6 +256,7 @@ def reconcile(devnet: Devnet, folder: Path, message: Message) -> tuple[str, Any]
     store = f'store = "sqlite:///{folder}/bridge.db"\nretry_for = ["any"]\n'
     (home / "waybill.toml").write_text(f"{store}[sync]\n{following}")
     waybill = Waybill(home)
-    said = waybill("sync", "reconcile", f"0x{message.id.hex()}")
-    (pending,) = waybill.json("sync", "status")["pending"]
-    return said.out, pending
+    name = f"0x{message.id.hex()}"
+    said = waybill("sync", "reconcile", name)
+    assert said.code == 4, "it is not applied yet"
+    return said.out, next(one for one in waybill.json("sync", "status")["pending"] if one["messageId"] == name)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.cli.dlq import _named
+from bridge.cli.output import CliError
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import RecordKind
 from bridge.domain.failures import Failure, FailureKind
@@ -206,3 +208,12 @@ def test_verify_names_a_changed_record_and_ends_with_1(
         changed = waybill("dlq", "verify", "--json")
     assert changed.code == 1
     assert "record 1 (a): its document is not the one that was hashed" in json.loads(changed.out)["violations"]
+
+
+def test_the_letters_of_an_atomic_action_are_found_by_its_id(tmp_path: Path) -> None:
+    action = "0x" + "ac" * 32
+    with closing(open_dead_letters(f"sqlite:///{tmp_path}/letters.db")) as log:
+        log.append(entered(f"{action}/action/1"), KeySealer(SEALER))
+        assert _named(log, action) == _named(log, f"{action}/action/1") == [f"{action}/action/1"]
+        with pytest.raises(CliError, match="there is no dead letter"):
+            _named(log, "0x" + "ad" * 32)
