@@ -150,7 +150,7 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- ExpiringLocks
 
-    /// @custom:requirement OIP-84, OIP-85, OIP-159
+    /// @custom:requirement OIP-84, OIP-85, OIP-159, X-2
     function testFuzz_TheLeastLockCoversTheWholeRetryWindow(uint32 messageTtl, uint32 retries, uint32 backoff)
         external
     {

@@ -269,7 +269,7 @@ contract ReceiveMessageTest is RouterFixture {
     }
 
     /// @custom:requirement OIP-3, OIP-8, OIP-9, OIP-10, OIP-11, OIP-154, OIP-155, GLA-3, GLA-11, GLA-21, GLA-24, OBX-21,
-    /// OBX-27, OBX-67, SF-91, OBX-68
+    /// OBX-27, OBX-67, SF-91, OBX-68, OBX-4, OIP-134
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);

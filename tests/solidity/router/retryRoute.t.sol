@@ -70,6 +70,19 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLA-19
+    function testFuzz_Revert_When_AnotherIdIsStated(bytes32 stated) public {
+        vm.assume(stated != sentId);
+        bytes32[2] memory others = [stated, bytes32(0)];
+        for (uint256 index; index < others.length; ++index) {
+            Retry memory request = usualRetry(sent, AXELAR);
+            request.messageId = others[index];
+            expectRetryRevert(
+                alice, request, abi.encodeWithSelector(IMessageSender.MessageIdMismatch.selector, others[index], sentId)
+            );
+        }
+    }
+
     function testFuzz_Revert_When_ANumberHasDirtyUpperBytes(uint8 member, uint8 bit) public {
         uint256[8] memory words = [uint256(0), 3, 4, 7, 8, 9, 10, 11];
         uint256[8] memory widths = [uint256(64), 64, 64, 64, 64, 32, 8, 8];
@@ -208,7 +221,7 @@ contract RetryRouteTest is RouterFixture {
 
     // ---- what it does
 
-    /// @custom:requirement GLA-20, OIP-82
+    /// @custom:requirement GLA-20, OIP-82, OIP-134
     function testFuzz_GivesAnyGmpTheEnvelopeOfTheFirstAttempt(uint8 number, uint64 fee, uint32 later) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         vm.warp(START + bound(later, 0, 6 days));

@@ -131,6 +131,7 @@ def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, public: Pa
     assert "no key to seal dead letters with" in said
 
 
+@pytest.mark.requirement("SF-51")
 @pytest.mark.parametrize(
     ("text", "complaints"),
     [

@@ -328,7 +328,7 @@ async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() ->
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
-@pytest.mark.requirement("OIP-108", "OIP-127", "OIP-83")
+@pytest.mark.requirement("OIP-108", "OIP-127", "OIP-83", "OIP-115")
 @pytest.mark.parametrize(
     ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
 )

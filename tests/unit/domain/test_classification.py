@@ -69,13 +69,14 @@ def test_the_seven_codes_have_the_documents_dispositions() -> None:
     }
 
 
-@pytest.mark.requirement("SF-115", "SF-53", "SF-79", "SF-80", "SF-81")
+@pytest.mark.requirement("SF-115", "SF-53", "SF-79", "SF-80", "SF-81", "SF-51")
 def test_every_error_of_streamforge_has_a_row() -> None:
     theirs = {name.partition("{")[0]: row for row in FAILURES for name in row.theirs}
     assert theirs.keys() == THEIRS
     assert {name for name, row in theirs.items() if row.kind is None} == {
         "RetryExhausted", "Config", "DslParse", "DeadLetterQueue"
     }  # fmt: skip
+    assert {row.disposition for row in theirs.values() if row.kind is None} == {Disposition.ESCALATE}, "not retried"
     assert [name for name, row in theirs.items() if not row.handling] == []
 
 

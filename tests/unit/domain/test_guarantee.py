@@ -48,10 +48,10 @@ from tests.virtual_time import in_virtual_time, running, until
 @pytest.mark.requirement("OIP-17", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-18", "OIP-158")
 def test_a_guarantee_has_every_field_of_the_document() -> None:
     guards = {IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH}
-    sent = message(kind=Kind.STATE_SYNC, ttl=300)
+    sent = message(kind=Kind.STATE_SYNC, ttl=450)  # not its kind's
     given_ = guarantee_of(sent, DEFAULT_POLICIES, attested_origin=True, guards=guards)
     assert given_.semantics is Semantics.AT_LEAST_ONCE
-    assert given_.ttl_seconds == 300
+    assert given_.ttl_seconds == 450
     assert given_.idempotency_strategy is IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
     assert given_.require_attestation_check
     assert (given_.max_retries, given_.base_backoff_ms, given_.max_backoff_ms) == (5, 2_000, 60_000)
@@ -358,7 +358,7 @@ def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() 
     "OBX-16", "OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25", "SF-6"
 )
 def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
-    sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=120)
+    sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=150)
     settings = Settings.load(
         policies={"lock_management": {"max_retries": 5, "cap": 20}},
         guarantees={f"0x{sent.sender.hex()}": {"base": 0.3, "dead_letter": False}},
@@ -369,7 +369,7 @@ def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() 
     assert str(told["baseBackoffMs"]) == "300", "whole milliseconds"
     assert told == {
         "semantics": "AT_LEAST_ONCE",
-        "ttlSeconds": 120,
+        "ttlSeconds": 150,
         "idempotencyStrategy": "MESSAGE_ID_PLUS_NONCE",
         "requireAttestationCheck": False,
         "maxRetries": 5,

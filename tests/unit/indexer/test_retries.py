@@ -53,7 +53,7 @@ def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_an
     assert world.status(sent) is Status.STALLED, "its GMP may keep it for ever"
 
 
-@pytest.mark.requirement("GLA-10", "GLA-1", "GLA-5")
+@pytest.mark.requirement("GLA-10", "GLA-1", "GLA-5", "GLA-2")
 def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     sent = world.send(sent_message(quorum=2), gmps=0b011)
     world.happens(world.beta, received(sent, 1))
@@ -175,6 +175,7 @@ def test_an_executed_message_gets_no_request(world: World) -> None:
     assert (world.status(sent), world.ask()) == (Status.EXECUTED, 0)
 
 
+@pytest.mark.requirement("GLA-6")
 def test_a_message_that_is_not_retriable_is_shown_as_stalled_and_gets_no_request(world: World) -> None:
     sent = world.send(sent_message(), retriable=False)
     world.let_pass(100)

@@ -267,8 +267,9 @@ async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_w
 
 
 @pytest.mark.requirement(
-    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "X-11"
-)
+    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "X-11",
+    "OBX-66",
+)  # fmt: skip
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -222,7 +222,7 @@ def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
         assert decision["command"] in shown
 
 
-@pytest.mark.requirement("OBX-55", "OBXS-12")
+@pytest.mark.requirement("OBX-55", "OBXS-12", "OBX-66")
 def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure(faces: Faces) -> None:
     found = {one["eventId"]: one for one in faces.api("/deliveries")}
     assert {name: one["state"] for name, one in found.items()} == {faces.letter: "DEAD", faces.failing: "PENDING"}
@@ -261,7 +261,7 @@ def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
     assert faces.asked("POST", path, {"gmps": named}).status_code == 403, "here is no relayer that could"
 
 
-@pytest.mark.requirement("OBX-54", "OBX-55")
+@pytest.mark.requirement("OBX-54", "OBX-55", "OBX-56")
 def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_sign_for_it(faces: Faces) -> None:
     store, reason = faces.world.relayer, {"reason": "the gateway is back", "by": "ann"}
     pending = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)

@@ -154,7 +154,7 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2", "OBX-20")
+@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2", "OBX-20", "SF-35", "SF-37")
 @pytest.mark.parametrize("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
 @pytest.mark.parametrize("ordering", Ordering)
 @in_virtual_time
@@ -254,7 +254,7 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
-@pytest.mark.requirement("OBX-20")
+@pytest.mark.requirement("OBX-20", "OBX-17")
 @pytest.mark.parametrize("profile", ["default", "production", "low-latency", "high-throughput"])
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
@@ -264,6 +264,7 @@ def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: Commi
     )
     assert (skip.ordering, block.ordering) == (Ordering.SKIP, Ordering.BLOCK)
     assert replace(block, ordering=Ordering.SKIP) == skip
+    assert Settings.load(profile=profile, unsafe=True, **chosen).relay() == skip, "by default nothing waits for another"
 
 
 @pytest.mark.requirement("SF-20", "SF-21", "SF-22", "SF-27", "SF-29", "SF-34", "SF-35", "SF-101")

@@ -139,7 +139,7 @@ def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: st
     assert shows_delivery(receipt, ROUTER_ADDRESS, sent) is (differs == "nothing")
 
 
-@pytest.mark.requirement("X-16", "GLA-11", "OIP-48", "OIP-147")
+@pytest.mark.requirement("X-16", "GLA-11", "OIP-48", "OIP-147", "SF-11")
 @in_virtual_time
 async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> None:
     world, store = World(), MemoryStore()
@@ -205,7 +205,7 @@ async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimat
     await world.stop()
 
 
-@pytest.mark.requirement("X-16", "OIP-48", "OIP-147", "OBX-8", "SF-10", "SF-25", "OBX-11")
+@pytest.mark.requirement("X-16", "OIP-48", "OIP-147", "OBX-8", "SF-10", "SF-25", "OBX-11", "SF-11")
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(

@@ -73,7 +73,7 @@ async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_th
     await world.stop()
 
 
-@pytest.mark.requirement("OBXS-5")
+@pytest.mark.requirement("OBXS-5", "SF-11")
 @in_virtual_time
 async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_asked_what_is_left() -> None:
     world, store = World(block_time=40), MemoryStore()

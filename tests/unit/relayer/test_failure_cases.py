@@ -82,7 +82,7 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
     return type("Failing", (Failing,), changes)
 
 
-@pytest.mark.requirement("SF-44", "SF-45", "SF-48", "OBX-45", "OBXS-10", "OIP-1", "OIP-2")
+@pytest.mark.requirement("SF-44", "SF-45", "SF-48", "OBX-45", "OBXS-10", "OIP-1", "OIP-2", "OBX-44")
 @pytest.mark.parametrize(
     ("cause", "at_proof", "code", "kind", "tries"),
     [
@@ -111,7 +111,19 @@ async def test_what_may_pass_is_retried_and_then_delivered(
 
 
 @pytest.mark.requirement(
-    "SF-4", "SF-49", "SF-50", "SF-73", "SF-74", "SF-75", "SF-76", "SF-77", "SF-113", "OBX-46", "SF-23"
+    "SF-4",
+    "SF-49",
+    "SF-50",
+    "SF-73",
+    "SF-74",
+    "SF-75",
+    "SF-76",
+    "SF-77",
+    "SF-113",
+    "OBX-46",
+    "SF-23",
+    "OBX-44",
+    "OBX-48",
 )
 @pytest.mark.parametrize(
     ("cause", "at_proof", "code"),

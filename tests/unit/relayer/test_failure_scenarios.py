@@ -136,7 +136,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @pytest.mark.requirement(
     "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9",
-    "SF-117", "OIP-7",
+    "SF-117", "OIP-7", "SF-11",
 )  # fmt: skip
 @in_virtual_time
 async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:

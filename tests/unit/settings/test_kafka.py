@@ -47,10 +47,11 @@ def test_what_is_set_reaches_the_publisher() -> None:
     assert streams.dead_letters == DeadLetterTopicSettings(**queue, tries=5)
 
 
-@pytest.mark.requirement("SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72")
+@pytest.mark.requirement("SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72", "SF-18")
 def test_what_is_not_set_is_as_the_document_has_it() -> None:
     streams = loaded().streams()
     assert streams is not None
+    assert streams.semantics is Semantics.AT_LEAST_ONCE
     assert streams.dead_letters == DeadLetterTopicSettings(
         enabled=True,
         topic="waybill.dlq",

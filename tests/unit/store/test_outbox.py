@@ -169,7 +169,21 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
 
 
-@pytest.mark.requirement("OBX-7", "SF-114", "OIP-7", "OBX-14", "OBXS-5", "SF-26", "SF-94", "OBX-33", "SF-10", "X-12")
+@pytest.mark.requirement(
+    "OBX-7",
+    "SF-114",
+    "OIP-7",
+    "OBX-14",
+    "OBXS-5",
+    "SF-26",
+    "SF-94",
+    "OBX-33",
+    "SF-10",
+    "X-12",
+    "SF-1",
+    "OIP-154",
+    "SF-90",
+)
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")
     taken = claim(store, "second", limit=9, now=NOW + LEASE)
