@@ -87,7 +87,7 @@ class Workspace:
 
     @property
     def index_store(self) -> Path:
-        """The indexer's store, unless the settings name another one (`index_folder`)."""
+        """The index's store, unless the settings name another one (`index_folder`)."""
         return self.state / "index.db"
 
     @property
@@ -104,7 +104,7 @@ class Workspace:
 
     @property
     def index_url(self) -> str:
-        """The indexer's store."""
+        """The index's store."""
         return self.index_folder.store_url
 
     @property

@@ -68,7 +68,7 @@ class Account:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._problems: dict[int, str] = {}
         self._being_sent: set[bytes] = set()  # hashes of what nodes have not answered for yet
-        self._needs: int | None = None  # wei that the last transaction needs which it could not pay for
+        self._needs: int | None = None  # wei that the last transaction needs, if the account could not pay for it
         self._is_too_dear = False  # whether the chain wanted more than the limit when it was asked last
         self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
 

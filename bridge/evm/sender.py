@@ -122,7 +122,8 @@ class Sender:
             SpendHeldError: a bound has no room for it; the call was not sent.
             TransientError: no block included it in time, or a node calls it malformed.
         """
-        # A call that says its gas needs no estimate, which could fail while the key is under way: reserving finds that.
+        # An estimate could fail while the key is under way, so that is looked up first. A call with its own gas needs no estimate:
+        # reserving finds what is under way.
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key) if call.gas is None else None
         if slot is None:
             request = SlotRequest(transaction_key, await self._with_gas(call), claim, may_share, spent_for)

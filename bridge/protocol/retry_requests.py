@@ -49,7 +49,7 @@ class RetryRequest:
     cause_block: int
     cause_hash: bytes
     deadline: int  # Unix seconds
-    requested_at: float  # Unix seconds, the indexer's clock
+    requested_at: float  # Unix seconds, the index's clock
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RetryRequest:

@@ -393,14 +393,12 @@ class Deliveries:
 
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
         self._acknowledgements.commit_before_sending(claim)
-        fence = None if self._acknowledgements.is_committed(claim) else claim
+        must_hold = None if self._acknowledgements.is_committed(claim) else claim
+        spent_for = SpentFor.of(_message_of(entry), int(entry.dispatch.gmp))
         # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
-        may_share, spent_for = (
-            call.by_anyone and entry.failed_tries == 0,
-            SpentFor.of(_message_of(entry), int(entry.dispatch.gmp)),
-        )
+        may_share = call.by_anyone and entry.failed_tries == 0
         try:
-            return await self._sender.send(entry.event_id, call, fence, may_share=may_share, spent_for=spent_for)
+            return await self._sender.send(entry.event_id, call, must_hold, may_share=may_share, spent_for=spent_for)
         except StaleClaimError:
             if not self._acknowledgements.is_committed(claim):
                 raise

@@ -1,4 +1,4 @@
-"""From a range of a source chain's logs to messages, attempts and dispatches. Pure."""
+"""From a range of a source chain's logs to messages, attempts and dispatches. It asks no chain and no store."""
 
 from __future__ import annotations
 

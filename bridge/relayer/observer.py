@@ -34,7 +34,7 @@ _LONGEST_PAUSE: Final = 15.0  # seconds
 _LOOK_EVERY: Final = 5.0  # seconds; what one range of blocks holds meanwhile may exceed the capacity
 _FASTEST: Final = 1_000  # messages/s: no relayer takes in more, so a store with much room is rarely counted
 
-_LONGEST_WAIT = 64  # the longest wait between two comparisons that do not help, as a multiple of the interval
+_LONGEST_WAIT = 64  # intervals; each comparison that finds nothing new lengthens the wait for the next, up to this
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Copies the indexer's retry requests, and carries them out: `retryRoute` as the message's own sender."""
+"""Copies the index's retry requests, and carries them out: `retryRoute` as the message's own sender."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _UNDER_WAY: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 class RecoverySettings:
     """Times are in seconds."""
 
-    poll_interval: float = 1.0  # between two looks at the indexer's requests
+    poll_interval: float = 1.0  # between two looks at the index's requests
     in_flight: int = 32  # retries worked on at once
     reschedule: float = 5.0  # before a retry that can't be made is looked at again; doubles each time
     put_off_cap: float = 600.0

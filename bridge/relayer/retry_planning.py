@@ -220,7 +220,10 @@ class Planner:
         if own is not None:
             return own, None
         retrier = await source.retrier_of(sent.sender)
-        appointed, contract = self._senders.get((message.source_chain, retrier)) if retrier else None, None
+        appointed: Sender | None = None
+        contract: str | None = None
+        if retrier:
+            appointed = self._senders.get((message.source_chain, retrier))
         if appointed is None:
             appointed, contract = await self._contract_retrier(message, owner), owner
         if appointed is not None:

@@ -100,9 +100,9 @@ class Settings(BaseSettings):
     )
     signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
-    index_store: str | None = Field(default=None, description="the indexer's store, as a SQLAlchemy URL")
+    index_store: str | None = Field(default=None, description="the index's store, as a SQLAlchemy URL")
     index_lake: str | None = Field(
-        default=None, description="the indexer's lake: a folder, or s3://bucket/prefix?region=…&endpoint=…"
+        default=None, description="the index's lake: a folder, or s3://bucket/prefix?region=…&endpoint=…"
     )
     index: IndexTable = Field(default=IndexTable(), description="how the chains are indexed, see below")
 

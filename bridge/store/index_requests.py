@@ -1,4 +1,4 @@
-"""The indexer's retry requests, read from its own database and never written to."""
+"""The index's retry requests, read from its own database and never written to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class IndexRequests:
     """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has no requests."""
 
     def __init__(self, url: str) -> None:
-        """`url` is that of the indexer's store, such as ``sqlite:///index.db``."""
+        """`url` is that of the index's store, such as ``sqlite:///index.db``."""
         parsed = make_url(url)
         self._file = None
         if parsed.get_backend_name() == "sqlite" and parsed.database:

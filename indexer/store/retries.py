@@ -28,8 +28,8 @@ _RETRIES: Final = (
 )
 
 
-# A request stands as long as its cause is still the message's last attempt and nothing has ever answered it: then no other
-# is written. If it was answered and the message is overdue at the same attempt all the same, a reorg took the answer back.
+# While a request is unanswered, and its cause is still the message's last attempt, no other is written. A message may be overdue
+# at the same attempt though its request was answered: then a reorg took the answer back.
 def overdue(messages: str = "messages") -> str:
     """Messages of which a retry is to be requested; takes what `effective_status` takes, and how many retries there may be.
 

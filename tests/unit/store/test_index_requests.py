@@ -1,4 +1,4 @@
-"""The indexer's requests are read from its own database, which may be busy, new, or not there yet."""
+"""The index's requests are read from its own database, which may be busy, new, or not there yet."""
 
 from __future__ import annotations
 
