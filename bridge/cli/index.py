@@ -264,7 +264,7 @@ def tables(
 ) -> None:
     """Write messages, receipts, attempts, duplicates, lanes, latencies, redundancy, costs and divergences as Delta tables.
 
-    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Then rows of messages, receipts, attempts and duplicates are computed only where something has happened since. A repair of the lake, or another version of Waybill, has all computed. Costs are those of the relayer whose store is here; without one that table stays as it is. Each table gets one commit; the store is only read. Ends with 5 if the index is behind.
+    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Then only what is new is computed: rows of messages to which something has happened since, which are added to the totals. A repair of the lake, or another version of Waybill, has all computed. Costs are those of the relayer whose store is here; without one that table stays as it is. Each table gets one commit; the store is only read. Ends with 5 if the index is behind.
 
     Example: waybill index tables
     """

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import Engine, Executable, select, text
 
-from indexer.lake.derived import DerivedTable
-from indexer.lake.increment import OF_EVENTS, bronze_of, changes_since, made_with, without
-from indexer.lake.lake import Lake
+from indexer.lake.derived import DerivedTable, Made
+from indexer.lake.increment import (
+    ADDED_UP,
+    INCREMENTAL,
+    NOTHING,
+    OF_EVENTS,
+    Others,
+    bronze_of,
+    changes_since,
+    made_with,
+    paths_of,
+    without,
+)
+from indexer.lake.lake import Lake, Reach
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
-from indexer.model.tables import SCHEMAS, Bronze, Noted, TableEngine
+from indexer.model.tables import KEPT, SCHEMAS, Bronze, Changes, Noted, TableEngine, Tables
 from indexer.store import tables
 from indexer.store.effective_status import NOTED
 from indexer.store.limits import saved_policy
@@ -49,8 +61,8 @@ def write_tables(
 ) -> list[Written]:
     """Brings the tables up to the lake's newest version, all of them to the same one, each by one commit.
 
-    Rows of messages are computed for those to which something happened since the last run, and totals from these rows. It is
-    safe to interrupt and to repeat: what was not committed does not count, and is deleted after a
+    Rows of messages are computed for those to which something happened since the last run, and are added to what totals are
+    made of. It is safe to interrupt and to repeat: what was not committed does not count, and is deleted after a
     week.
 
     Args:
@@ -69,44 +81,99 @@ def write_tables(
     pinned = lake.at(version)
     reach = pinned.reach(pinned.chains())
     tables_ = {name: DerivedTable(lake.place, name, schema) for name, schema in SCHEMAS.items()}
-    before = {name: tables_[name].made(reach.blocks) for name in OF_EVENTS}
+    before = {name: tables_[name].made(reach.blocks) for name in INCREMENTAL}
+    run = _Run(version=version, reach=reach, tables=tables_, before=before, progress=progress)
     changes = None if full else changes_since(pinned, before, reach)
-    texts, computed = made_with(), dict[str, int]()
+    bronze = Bronze(files=pinned.files(), folder=lake.folder)
+    noted = replace(noted_in(engine), paid=paid)
     if changes is None:
         progress(f"all messages of version {version}")
     else:
         progress(f"{changes.messages} messages with {changes.events} new events up to version {version}")
-        with by.tables(bronze_of(pinned, changes), Noted()) as made:
-            for name in OF_EVENTS:
-                table, old = tables_[name], before[name]
-                assert old is not None  # else there were no changes, but everything
-                progress(f"{name}: of messages with new events")
-                manifests = made.write(name, table.folder) if changes.events else []
-                computed[name] = sum(manifest["rows"] for manifest in manifests)
-                kept, others = without(table, old, changes.ids)
-                filled = [manifest for manifest in manifests if manifest["rows"]]
-                table.replace([*filled, *others], version, reach, texts, (old, kept))
-    with by.tables(Bronze(files=pinned.files(), folder=lake.folder), replace(noted_in(engine), paid=paid)) as made:
-        for name, table in tables_.items():
+        _add(run, by, changes, bronze_of(pinned, changes), bronze)
+    with by.tables(bronze, noted) as made:
+        for name, table in run.tables.items():
             if name == "costs" and paid is None and table.files():
-                computed[name] = 0
-            elif name in computed:
+                run.computed[name] = 0
+            elif name in run.computed:
                 made.use(name, table.files(), table.folder)
             else:
                 progress(f"{name}: from version {version}")
-                manifests = made.write(name, table.folder)
-                table.replace(manifests, version, reach, texts)
-                computed[name] = sum(manifest["rows"] for manifest in manifests)
+                run.replace(name, made.write(name, table.folder))
     return [
         Written(
             name=name,
             folder=str(table.folder),
             rows=table.rows(),
-            computed=computed[name],
+            computed=run.computed[name],
             events_version=version,
         )
-        for name, table in tables_.items()
+        for name, table in run.tables.items()
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One run: to which version of the events it brings which tables, and how many rows of each it has computed so far."""
+
+    version: int
+    reach: Reach
+    tables: Mapping[str, DerivedTable]
+    before: Mapping[str, Made | None]
+    progress: Callable[[str], None]
+    texts: str = field(default_factory=made_with)
+    computed: dict[str, int] = field(default_factory=dict[str, int])
+
+    def replace(self, name: str, manifests: list[dict[str, Any]], others: Others | None = None) -> None:
+        """Commits what was written for a table, and what stays of it."""
+        table = self.tables[name]
+        self.computed[name] = sum(manifest["rows"] for manifest in manifests)
+        if others is None:
+            table.replace(manifests, self.version, self.reach, self.texts)
+            return
+        filled = [manifest for manifest in manifests if manifest["rows"]]
+        kept = self.there(name), others.kept
+        table.replace([*filled, *others.written], self.version, self.reach, self.texts, kept)
+
+    def there(self, name: str) -> Made:
+        """The table so far."""
+        before = self.before[name]
+        assert before is not None  # else there were no changes, but everything
+        return before
+
+
+def _add(run: _Run, by: TableEngine, changes: Changes, changed: Bronze, all_events: Bronze) -> None:
+    """Adds what is new to the tables of `INCREMENTAL`.
+
+    Args:
+        run: this one.
+        by: what computes the tables.
+        changes: what is new.
+        changed: the events of messages to which something happened.
+        all_events: of which those about routers count.
+    """
+    new, removed = dict[str, list[str]](), dict[str, list[str]]()
+
+    def add(made: Tables, name: str) -> None:
+        table, before = run.tables[name], run.there(name)
+        run.progress(f"{name}: with what is new")
+        others = NOTHING if name == "tallies" else without(table, before, changes.ids)
+        if changes.events or len(changes.ids):
+            there = before.files if name == "tallies" else others.paths(table.folder)
+            manifests = made.write(name, table.folder, there if name in ADDED_UP else ())
+            run.replace(name, manifests, NOTHING if name in ADDED_UP else others)
+            new[name], removed[name] = paths_of(manifests, table.folder), others.removed
+        else:
+            run.replace(name, [], Others(kept=list(before.files)))
+
+    with by.tables(changed, Noted()) as made:
+        for name in OF_EVENTS:
+            add(made, name)
+    with by.tables(all_events, Noted()) as made:
+        for name in new:
+            made.use(name, new[name], run.tables[name].folder, removed[name])
+        for name in KEPT:
+            add(made, name)
 
 
 def noted_in(engine: Engine, *, with_chains: bool = False) -> Noted:

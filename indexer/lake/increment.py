@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -22,10 +23,19 @@ from indexer.lake.lake import Lake, Reach
 from indexer.model import schemas
 from indexer.model.errors import LakeDamagedError
 from indexer.model.storage_location import StorageLocation
-from indexer.model.tables import Bronze, Changes
+from indexer.model.tables import KEPT, Bronze, Changes
+from indexer.transforms.queries import REGISTRATIONS
 
 OF_EVENTS: Final = tuple(TABLES)
 """Tables with rows of single messages, which follow from the events of those alone."""
+
+INCREMENTAL: Final = (*OF_EVENTS, *KEPT)
+"""Tables that a run adds to."""
+
+ADDED_UP: Final = ("fan_outs", "tallies")
+"""Of these, those that are small and written whole: of what is new, and of what is there."""
+
+_MISPLACED: Final = 2 | 4  # bits of `conflicts`: an event stands on a chain that is not the message's
 
 
 def made_with() -> str:
@@ -47,7 +57,7 @@ def changes_since(lake: Lake, made: Mapping[str, Made | None], reach: Reach) -> 
 
     Args:
         lake: pinned to the version that the tables are to be made of.
-        made: of which events each of `OF_EVENTS` was made.
+        made: of which events each of `INCREMENTAL` was made.
         reach: of that version of the lake.
 
     Raises:
@@ -70,10 +80,21 @@ def changes_since(lake: Lake, made: Mapping[str, Made | None], reach: Reach) -> 
         return None  # Delta has cleaned that version's commits away
     blocks = first.reach.blocks
     added = [path for path in lake.files() if path not in known]
-    new = _message_ids(added, lake.folder, ~_is_old(blocks) & pc.field("error").is_null())
+    is_new = ~_is_old(blocks) & pc.field("error").is_null()
+    begun = _chains_with_registrations(added, lake.folder, is_new)
+    if begun and not begun <= _chains_with_registrations(list(known), lake.folder, _is_old(blocks)):
+        return None  # receipts of a router are judged once its registrations are known
+    new = _column("message_id", added, lake.folder, is_new)
     events, ids = len(new), pc.unique(new).drop_null()
-    there = _message_ids(first.files, first.folder, pc.field("message_id").isin(ids)) if len(ids) else ids
+    # Judged by the blocks of another chain, which may be read later than their own events: they are judged each time.
+    changed = pc.field("message_id").isin(ids) | (pc.bit_wise_and(pc.field("conflicts"), _MISPLACED) != 0)
+    there = _column("message_id", first.files, first.folder, changed)
     return Changes(files=added, blocks=blocks, ids=there, events=events, messages=len(ids))
+
+
+def _chains_with_registrations(paths: Sequence[str], folder: StorageLocation, chosen: Expression) -> set[int]:
+    registers = pc.field("message_id").is_null() & pc.field("error").is_null() & pc.field("event").isin(REGISTRATIONS)
+    return set(pc.unique(_column("chain_id", paths, folder, registers & chosen)).to_pylist())
 
 
 def bronze_of(lake: Lake, changes: Changes) -> Bronze:
@@ -82,18 +103,42 @@ def bronze_of(lake: Lake, changes: Changes) -> Bronze:
     return Bronze(files=read, folder=lake.folder, changes=changes)
 
 
-def without(table: DerivedTable, made: Made, ids: pa.Array) -> tuple[list[str], list[dict[str, Any]]]:
-    """The files of a table that have no row of some messages, and new files with the other rows of those that have.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others:
+    """A table without some messages.
+
+    Attributes:
+        kept: paths of its files that have none of them.
+        written: manifests of new files, with the other rows of those that have.
+        removed: paths of files with the rows of these messages, which no commit names.
+    """
+
+    kept: list[str] = field(default_factory=list[str])
+    written: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    removed: list[str] = field(default_factory=list[str])
+
+    def paths(self, folder: StorageLocation) -> list[str]:
+        """The files with its rows."""
+        return [*self.kept, *paths_of(self.written, folder)]
+
+
+NOTHING: Final = Others()
+
+
+def paths_of(manifests: Sequence[Mapping[str, Any]], folder: StorageLocation) -> list[str]:
+    """Where the files of a table are."""
+    return [f"{folder.root}/{manifest['path']}" for manifest in manifests]
+
+
+def without(table: DerivedTable, made: Made, ids: pa.Array) -> Others:
+    """Takes some messages out of a table with rows of single messages.
 
     Args:
-        table: of `OF_EVENTS`.
+        table: whose files these are.
         made: its version.
         ids: of the messages.
-
-    Returns:
-        Paths of files to keep, and manifests of the new ones.
     """
-    kept, written = [], []
+    kept, written, removed = list[str](), list[dict[str, Any]](), list[str]()
     files = files_of(table.folder)
     with explained(table.folder):
         for path in made.files:
@@ -101,22 +146,35 @@ def without(table: DerivedTable, made: Made, ids: pa.Array) -> tuple[list[str], 
             has = len(ids) and pc.any(pc.is_in(pq.read_table(name, filesystem=files, columns=["message_id"])[0], ids))
             if not has or not has.as_py():
                 kept.append(path)
-            elif (manifest := _others(name, table.folder, ids)) is not None:
-                written.append(manifest)
-    return kept, written
+                continue
+            others, theirs = _split(name, table.folder, ids)
+            written += [others] if others["rows"] else []
+            removed += paths_of([theirs], table.folder)
+    return Others(kept=kept, written=written, removed=removed)
 
 
-def _others(name: str, folder: StorageLocation, ids: pa.Array) -> dict[str, Any] | None:
-    rows, target = 0, new_name()
-    with files_of(folder).open_input_file(name) as source, new_file(folder, target) as stream:
+def _split(name: str, folder: StorageLocation, ids: pa.Array) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Writes a file's rows to two new ones: those of other messages, and those of these."""
+    targets, rows = (new_name(), new_name()), [0, 0]
+    with (
+        files_of(folder).open_input_file(name) as source,
+        new_file(folder, targets[0]) as first,
+        new_file(folder, targets[1]) as second,
+    ):
         parquet = pq.ParquetFile(source)
-        with pq.ParquetWriter(stream, parquet.schema_arrow, compression="zstd") as writer:
+        with (
+            pq.ParquetWriter(first, parquet.schema_arrow, compression="zstd") as others,
+            pq.ParquetWriter(second, parquet.schema_arrow, compression="zstd") as theirs,
+        ):
             for batch in parquet.iter_batches():
-                others = batch.filter(pc.invert(pc.is_in(batch["message_id"], ids)))
-                rows += others.num_rows
-                writer.write_batch(others)
-        size = stream.tell()
-    return manifest_of(target, size, rows) if rows else None
+                chosen = pc.is_in(batch["message_id"], ids)
+                for position, (writer, part) in enumerate(((others, pc.invert(chosen)), (theirs, chosen))):
+                    found = batch.filter(part)
+                    rows[position] += found.num_rows
+                    writer.write_batch(found)
+        sizes = first.tell(), second.tell()
+    one, two = (manifest_of(*values) for values in zip(targets, sizes, rows, strict=True))
+    return one, two
 
 
 def _is_old(blocks: Mapping[int, int]) -> Expression:
@@ -126,10 +184,11 @@ def _is_old(blocks: Mapping[int, int]) -> Expression:
     return old
 
 
-def _message_ids(paths: Sequence[str], folder: StorageLocation, chosen: Expression) -> pa.Array:
+def _column(column: str, paths: Sequence[str], folder: StorageLocation, chosen: Expression) -> pa.Array:
+    """A column of the rows that were chosen."""
     names = [PurePosixPath(path).name for path in paths]
     if not names:
         return pa.array([], pa.binary())
     with explained(folder):
         source = dataset(names, format="parquet", filesystem=files_of(folder))
-        return source.to_table(columns=["message_id"], filter=chosen)["message_id"].combine_chunks()
+        return source.to_table(columns=[column], filter=chosen)[column].combine_chunks()

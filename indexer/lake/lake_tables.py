@@ -20,7 +20,7 @@ from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import MADE_OF, SCHEMAS, Bronze, Explain, Noted, Tables
 from indexer.transforms import divergences as divergence_rules
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
-from indexer.transforms.queries import RULES, WITH_BIT_OR, paused, query
+from indexer.transforms.queries import RULES, WITH_BIT_OR, paused, query, signed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,17 +60,17 @@ class DuckdbTables:
         self._parts = {"events": Part(files=bronze.files, folder=bronze.folder, schema=schemas.EVENTS)}
 
     def rows(self, name: str) -> pa.Table:
-        """See `indexer.model.tables.Tables`. Messages and receipts are kept for what is made of them."""
+        """See `indexer.model.tables.Tables`. What others are made of is kept for them."""
         if name in self._made:
             return self._made[name]
         with self._opened_for(name) as connection:
             text = self._planned(name, connection)
             found = connection.sql(text).to_arrow_table().cast(SCHEMAS[name])
-        if name in ("messages", "receipts"):
+        if any(name in sources for sources in MADE_OF.values()):
             self._made[name] = found
         return found
 
-    def write(self, name: str, target: StorageLocation) -> list[dict[str, Any]]:
+    def write(self, name: str, target: StorageLocation, before: Sequence[str] = ()) -> list[dict[str, Any]]:
         """See `indexer.model.tables.Tables`. Large tables are written a bucket of messages at a time."""
         whole = len(self._bronze.tail) == 0 and self._bronze.condition == "true" and self._bronze.changes is None
         if whole and self._bronze.files and name in bucketed.TABLES:
@@ -79,21 +79,24 @@ class DuckdbTables:
                     self._planned(name, connection)
             manifests = bucketed.write_table(name, self._bronze.files, self._bronze.folder, target)
         else:
+            self._parts["before"] = Part(files=before, folder=target, schema=SCHEMAS[name])
             with self._opened_for(name) as connection:
                 manifests = [write_rows(connection, [self._planned(name, connection)], SCHEMAS[name], target)]
         self.use(name, [f"{target.root}/{manifest['path']}" for manifest in manifests], target)
         return manifests
 
-    def use(self, name: str, files: Sequence[str], folder: StorageLocation) -> None:
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation, removed: Sequence[str] = ()) -> None:
         """See `indexer.model.tables.Tables`."""
         self._parts[name] = Part(files=files, folder=folder, schema=SCHEMAS[name])
+        self._parts[f"removed_{name}"] = Part(files=removed, folder=folder, schema=SCHEMAS[name])
 
     @contextmanager
     def _opened_for(self, name: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with what the table is made of."""
         sources = MADE_OF.get(name, ())
         made = {one: self.rows(one) for one in sources if one not in self._parts}
-        parts = {"lasting": self._parts["events"]} | {one: self._parts[one] for one in sources if one in self._parts}
+        read = [*sources, *(f"removed_{one}" for one in sources), "before"]
+        parts = {"lasting": self._parts["events"]} | {one: self._parts[one] for one in read if one in self._parts}
         changes = self._bronze.changes
         if changes is not None:
             parts["added"] = Part(files=changes.files, folder=self._bronze.folder, schema=schemas.EVENTS)
@@ -111,6 +114,9 @@ class DuckdbTables:
             )
             for one, rows in made.items():
                 connection.register(one, rows)
+            for one in (one for one in read if one not in parts and one not in made):
+                of_table = name if one == "before" else one.removeprefix("removed_")
+                connection.register(one, SCHEMAS[of_table].empty_table())
             yield connection
 
     def _planned(self, name: str, connection: duckdb.DuckDBPyConnection) -> str:
@@ -119,6 +125,21 @@ class DuckdbTables:
             ((_, plan),) = connection.execute(f"explain {text}").fetchall()
             self._explain(name, plan.strip())
         return text
+
+
+_OF_TABLES: Final = {
+    "candidates": divergence_rules.candidates("messages"),
+    "fan_outs": query("fan_outs", messages="messages", before="before"),
+    "tallies": query(
+        "tallies",
+        messages=signed("messages", schemas.MESSAGES),
+        receipts=signed("receipts", schemas.RECEIPTS),
+        before="before",
+    ),
+    "lanes": query("lanes", tallies="tallies"),
+    "redundancy": query("redundancy", tallies="tallies"),
+}
+"""The queries for tables that are made of others alone."""
 
 
 def text_of(name: str, connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
@@ -131,30 +152,19 @@ def text_of(name: str, connection: duckdb.DuckDBPyConnection, noted: Noted) -> s
     """
     if name in bucketed.TABLES:
         return query(bucketed.TABLES[name][0], events="events", **WITH_BIT_OR)
-    if name == "lanes":
-        return query("lanes", messages="messages", receipts="receipts")
+    if name in _OF_TABLES:
+        return _OF_TABLES[name]
+    if name == "findings":
+        return _findings(connection)
     if name == "costs":
         connection.register("paid", schemas.PAID.empty_table() if noted.paid is None else noted.paid)
         return query("costs", messages="messages", receipts="receipts", paid="paid")
     if name == "divergences":
-        return divergences(connection, noted)
+        return _divergences(connection, noted)
     connection.register("final_times", noted.final_times)
-    deliveries = query("deliveries", messages="messages", receipts="receipts", final_times="final_times")
-    if name == "redundancy":
-        return query("redundancy", deliveries=f"({deliveries})")
-    return latencies(connection, f"({deliveries})", noted.attested)
-
-
-def latencies(connection: duckdb.DuckDBPyConnection, deliveries: str, attested: pa.Table | None) -> str:
-    """The query for `schemas.LATENCIES`.
-
-    Args:
-        connection: on which to run it.
-        deliveries: a table of `schemas.DELIVERIES`, or a query in parentheses.
-        attested: `schemas.ATTESTED`; None if no relayer was asked.
-    """
-    connection.register("attested", schemas.ATTESTED.empty_table() if attested is None else attested)
-    return query("latencies", deliveries=deliveries, attested="attested", asked=str(attested is not None).lower())
+    connection.register("attested", schemas.ATTESTED.empty_table() if noted.attested is None else noted.attested)
+    names = ("tallies", "messages", "receipts", "final_times", "attested")
+    return query("latencies", asked=str(noted.attested is not None).lower(), **{one: one for one in names})
 
 
 @contextmanager
@@ -179,18 +189,26 @@ def opened(parts: Mapping[str, Part]) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
-    """The query for what contradicts, as `schemas.DIVERGENCES`; what it reads besides is made on the connection.
+def _findings(connection: duckdb.DuckDBPyConnection) -> str:
+    """The query for what receipts contradict; what it reads besides is made on the connection."""
+    connection.execute(f"create temp table rules as select * from events where {RULES}")
+    found = divergence_rules.findings(
+        messages="messages",
+        receipts="receipts",
+        duplicates="duplicates",
+        periods=query("periods", rules="rules"),
+        registrations=query("registrations", rules="rules"),
+        text="varchar",
+    )
+    return " union all ".join(found)
 
-    Args:
-        connection: that has `events`, `messages` and `receipts`.
-        noted: what events do not say.
-    """
+
+def _divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
+    """The query for what contradicts, as `schemas.DIVERGENCES`; what it reads besides is made on the connection."""
     if noted.chains is None:
         connection.execute(f"create temp table chains as {query('chains', events='events')}")
     else:
         connection.register("chains", noted.chains)
-    connection.execute(f"create temp table rules as select * from events where {RULES}")
     told = connection.sql(
         "select * from events where message_id is null and event in (select unnest($names)) order by block_number, log_index",
         params={"names": list(PAUSE_EVENTS)},
@@ -198,23 +216,24 @@ def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
     connection.register("pauses", pa.Table.from_pylist(pauses(told.to_pylist()), schema=schemas.PAUSES))
     connection.register("stall_limits", noted.limits)
     connection.register("noted", noted.divergences)
-    text = divergence_rules.divergences(
-        messages="messages",
-        fan_outs=divergence_rules.sent_together("messages"),
-        receipts="receipts",
-        duplicates=f"({query('duplicates', events='events')})",
-        reports="(select * from messages where kind = 12)",
+    of_one = divergence_rules.rules_of_one(
+        messages="candidates",
         chains="chains",
         limits="stall_limits",
-        periods=query("periods", rules="rules"),
-        registrations=query("registrations", rules="rules"),
         lane_paused=paused("lane", "m.attempted_time"),
         executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
         expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
-        pruned="0",
         text="varchar",
         received_count="bit_count(m.received)",
     )
+    of_more = divergence_rules.of_more(
+        messages="messages",
+        fan_outs="fan_outs",
+        tallies="tallies",
+        reports=divergence_rules.reports("candidates"),
+        text="varchar",
+    )
+    text = " union all ".join([*of_one, *of_more])
     for name, seconds in (("max_lag", noted.policy.max_lag), ("silence_after", noted.policy.silence_after)):
         text = text.replace(f":{name}", str(int(seconds)))
-    return f"select * from ({text}) union all by name select * from noted"
+    return f"select * from ({text}) union all by name select * from findings union all by name select * from noted"

@@ -24,6 +24,19 @@ TABLES: Final[dict[str, tuple[pa.Schema, str]]] = {
         "one row for each dispatch of a message; attempt 0 is the route, later ones are retries",
     ),
     "duplicates": (schemas.DUPLICATES, "one row for each delivery that was repeated and absorbed"),
+    "findings": (
+        schemas.DIVERGENCES,
+        "those of `divergences` that a message's own receipts show; kept for the next run",
+    ),
+    "candidates": (
+        schemas.MESSAGES,
+        "those of `messages` that may contradict a clock or another message; kept likewise",
+    ),
+    "fan_outs": (schemas.FAN_OUTS, "one row for each message of a transaction that created several; kept likewise"),
+    "tallies": (
+        schemas.TALLIES,
+        "one row for each measure and value: what lanes, latencies and redundancy are made of",
+    ),
     "lanes": (schemas.LANES, "one row for each lane and day (UTC) of the messages that were created on it"),
     "latencies": (schemas.LATENCIES, "one row for each lane and stage that its messages reached"),
     "redundancy": (schemas.REDUNDANCY, "one row for each GMP: what it contributed"),
@@ -86,6 +99,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "expired": "messages of that day that expired",
     "expired_block": "block in which the destination marked the expiry",
     "expired_time": "time of that block",
+    "failed": "1 if it never will be executed",
     "failed_time": "time of the last failed execution",
     "failure_reason": "what the recipient reverted with last, at most 256 bytes",
     "failures": "executions that failed or were deferred",
@@ -106,9 +120,11 @@ _COLUMNS: Final[dict[str, str]] = {
     "late_receipts": "receipts that came when the message was executed already",
     "late_gwei": "of it, for receipts that came when the message was executed already",
     "log_index": "index of the log in its block",
+    "measure": "what is counted",
     "message_id": "id of the message, 32 bytes; null for what is about a lane or a GMP",
     "messages": "messages that the row counts",
     "nonce": "number of the message on its lane",
+    "number": "messages or receipts that have the value, or what they add up to",
     "outcome": "how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled",
     "outcome_time": "time of that report",
     "p50": "seconds from the route to the stage, median",
@@ -142,10 +158,12 @@ _COLUMNS: Final[dict[str, str]] = {
     "source_transaction": "transaction of the route",
     "stage": "how far: attested, delivered, quorum, executed or final",
     "status": "state by the message's own events (docs/lifecycle.md)",
+    "succeeded": "1 if it was executed",
     "topics": "topics of a log that is unknown or malformed, 32 bytes each",
     "transaction_hash": "hash of the transaction, 32 bytes",
     "ttl": "seconds after `sent_at` for which the message may be executed; 0 is for ever",
     "until": "until when a pause lasts",
+    "value": "seconds, or of nonces the one before; null of plain numbers",
 }
 """What each column means; one name means the same in every table."""
 

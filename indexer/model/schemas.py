@@ -204,20 +204,28 @@ LANES: Final = _schema(
     executed_p99=pa.int64(),
 )
 
-DELIVERIES: Final = _schema(
-    message_id=pa.binary(),  # of a message whose source is known
+TALLIES: Final = _schema(
+    measure=pa.string(),  # what is counted; `transforms/sql/tallies.sql` says of what
     source_chain=pa.int64(),
+    source_router=pa.binary(),  # of nonces alone
     destination_chain=pa.int64(),
-    gmp=pa.int32(),  # whose receipt this is
-    quorum=pa.int32(),
-    source_time=pa.int64(),
-    dispatched_time=pa.int64(),  # of the first attempt in which the GMP took the message
-    received_time=pa.int64(),
-    executed_time=pa.int64(),
-    final_time=pa.int64(),  # when the execution became final, if the index looked on
-    was_late=pa.bool_(),  # the message had been executed before
+    day=pa.date32(),  # UTC, on which the messages were created; of what is counted by lane
+    gmp=pa.int32(),  # of what is counted by GMP
+    value=pa.int64(),  # seconds, or of nonces the one before a step; null of plain numbers
+    number=pa.int64(),  # of messages or receipts, or what they add up to; of nonces by how much more there are of the next one
 )
-"""Receipts with the times of their messages, from which latencies and redundancy are made."""
+"""What totals are made of. Tallies add up: those of new rows are added, and those of rows that these replace are taken away."""
+
+FAN_OUTS: Final = _schema(
+    message_id=pa.binary(),
+    source_chain=pa.int64(),
+    source_transaction=pa.binary(),  # that has created several messages
+    sender=pa.binary(),
+    payload_hash=pa.binary(),
+    destination_chain=pa.int64(),
+    succeeded=pa.int32(),  # 1: it was executed
+    failed=pa.int32(),  # 1: it never will be
+)
 
 LATENCIES: Final = _schema(
     source_chain=pa.int64(),

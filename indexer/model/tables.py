@@ -20,10 +20,23 @@ SILVER: Final = ("messages", "receipts", "attempts")
 GOLD: Final = ("duplicates", "lanes", "latencies", "redundancy", "costs", "divergences")
 """What all messages add up to, made of the events and of `SILVER`."""
 
-MADE_OF: Final = dict.fromkeys(("lanes", "latencies", "redundancy", "costs", "divergences"), ("messages", "receipts"))
+KEPT: Final = ("findings", "candidates", "fan_outs", "tallies")
+"""What a run keeps for the next one, so that totals cost what is new: made of the events and of `SILVER`, and `GOLD` of it."""
+
+MADE_OF: Final[dict[str, tuple[str, ...]]] = {
+    "findings": ("messages", "receipts", "duplicates"),
+    "candidates": ("messages",),
+    "fan_outs": ("messages",),
+    "tallies": ("messages", "receipts"),
+    "lanes": ("tallies",),
+    "latencies": ("tallies", "messages", "receipts"),
+    "redundancy": ("tallies",),
+    "costs": ("messages", "receipts"),
+    "divergences": ("messages", "findings", "candidates", "fan_outs", "tallies"),
+}
 """By table, which others it is made of; those that are not named are made of the events alone."""
 
-SCHEMAS: Final[dict[str, pa.Schema]] = {name: DESCRIBED[name][0] for name in (*SILVER, *GOLD)}
+SCHEMAS: Final[dict[str, pa.Schema]] = {name: DESCRIBED[name][0] for name in (*SILVER, "duplicates", *KEPT, *GOLD[1:])}
 """The columns of each table, by its name, in the order in which one is made of the others."""
 
 Explain = Callable[[str, str], None]
@@ -118,19 +131,20 @@ class Tables(Protocol):
     """The tables of some events, each computed when it is asked for."""
 
     def rows(self, name: str) -> pa.Table:
-        """One of `SILVER` and `GOLD`, with the columns of `SCHEMAS`, in no order.
+        """One of `SCHEMAS`, with its columns, in no order.
 
         Raises:
             IndexerError: the events can't be read, or the engine fails.
         """
         ...
 
-    def write(self, name: str, target: StorageLocation) -> list[dict[str, Any]]:
+    def write(self, name: str, target: StorageLocation, before: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Writes one of them to new files; what is made of it later reads these.
 
         Args:
             name: of the table.
             target: where to write; the folder must be there.
+            before: its files so far: tallies are added to these, and fan-outs have their other messages there.
 
         Returns:
             Of each file what `indexer.lake.files.write_files` says, and its `rows`; of an empty table one file, too.
@@ -140,13 +154,14 @@ class Tables(Protocol):
         """
         ...
 
-    def use(self, name: str, files: Sequence[str], folder: StorageLocation) -> None:
-        """Takes a table that is there for what is made of it.
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation, removed: Sequence[str] = ()) -> None:
+        """Takes rows that are there for what is made of the table.
 
         Args:
             name: of the table.
-            files: Parquet, all of the table's.
+            files: Parquet, with its rows.
             folder: where these are.
+            removed: files with rows that these replace, which tallies no longer count.
         """
         ...
 

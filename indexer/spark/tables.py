@@ -71,23 +71,32 @@ class SparkTables:
                 self._make(source)
             return self._planned(name).toArrow().cast(SCHEMAS[name])
 
-    def write(self, name: str, target: StorageLocation) -> list[dict[str, Any]]:
+    def write(self, name: str, target: StorageLocation, before: Sequence[str] = ()) -> list[dict[str, Any]]:
         """See `indexer.model.tables.Tables`."""
         schema = SCHEMAS[name]
         with _plain_errors(self._folder):
+            if before:
+                self._pipeline.before[name] = self._read(name, before, target)
             planned = self._planned(name)
             manifests = _write(planned, schema, target) or [_written([], schema, target)]
         self.use(name, [f"{target.root}/{manifest['path']}" for manifest in manifests], target)
         return manifests
 
-    def use(self, name: str, files: Sequence[str], folder: StorageLocation) -> None:
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation, removed: Sequence[str] = ()) -> None:
         """See `indexer.model.tables.Tables`."""
-        setattr(self._pipeline, name, read_files(self._pipeline.spark, files, folder, SCHEMAS[name]))
+        setattr(self._pipeline, name, self._read(name, files, folder))
         self._made.add(name)
+        if removed:
+            self._pipeline.removed[name] = self._read(name, removed, folder)
+
+    def _read(self, name: str, files: Sequence[str], folder: StorageLocation) -> DataFrame:
+        return read_files(self._pipeline.spark, files, folder, SCHEMAS[name])
 
     def _make(self, name: str) -> None:
         """Makes a table once, however many are made of it: the divergences alone name messages twenty times."""
         if name not in self._made:
+            for source in MADE_OF.get(name, ()):
+                self._make(source)
             setattr(self._pipeline, name, self._planned(name).localCheckpoint())
             self._made.add(name)
 

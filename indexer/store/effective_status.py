@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from indexer.transforms.divergences import divergences, sent_together
+from indexer.transforms.divergences import divergences, reports, sent_together, with_ends
 from indexer.transforms.queries import RULES, paused, query
 
 _RULES: Final = f"""(
@@ -53,16 +53,14 @@ EFFECTIVE_STATUS: Final = effective_status()
 
 _DUPLICATES: Final = query("duplicates", events="events")
 
-_REPORTS: Final = "(select * from messages where kind = 12)"
-
 
 def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
     return divergences(
         messages=messages,
-        fan_outs=fan_outs,
+        fan_outs=with_ends(fan_outs),
         receipts=receipts,
         duplicates=f"({_DUPLICATES})",
-        reports=_REPORTS,
+        reports=reports("messages"),
         chains="chains",
         limits="stall_limits",
         periods=_PERIODS,

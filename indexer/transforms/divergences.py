@@ -19,13 +19,21 @@ class Rule:
 
     Attributes:
         kind: of the divergence.
-        condition: whether it is there. The store has an index for the beginning of each (`indexer.store.tables`).
+        condition: what the message's row has to say for it. The store has an index for the beginning of each
+            (`indexer.store.tables`).
         evidence: what shows it.
+        when: what clocks, pauses and limits have to say for it.
     """
 
     kind: str
     condition: str
     evidence: str
+    when: str = ""
+
+    @property
+    def is_there(self) -> str:
+        """Whether it is there, in SQL."""
+        return f"{self.condition} and {self.when}" if self.when else self.condition
 
 
 _CONTEXT: Final = """
@@ -61,13 +69,14 @@ _NEVER_CREATED: Final = """
 RULES_OF_ONE: Final = (
     Rule("EXECUTED_TWICE", "m.executions > 1", "'executions on the destination: ' || cast(m.executions as $text)"),
     *[
-        Rule(kind, f"m.conflicts <> 0 and (m.conflicts & {bit}) <> 0", f"'{evidence}' {_FACTS}")
+        Rule(kind, "m.conflicts <> 0", f"'{evidence}' {_FACTS}", f"(m.conflicts & {bit}) <> 0")
         for bit, (kind, evidence) in CONFLICTS.items()
     ],
     Rule(
         "EXECUTED_BEFORE_CREATION",
-        """m.executions > 0 and m.executed_time < m.source_time and m.executed_time + :max_lag < m.source_time""",
+        "m.executions > 0 and m.executed_time < m.source_time",
         "'executed at ' || cast(m.executed_time as $text) || ', first dispatched at ' || cast(m.source_time as $text)",
+        when="m.executed_time + :max_lag < m.source_time",
     ),
     Rule(
         "PAYLOAD_DIFFERS",
@@ -76,61 +85,65 @@ RULES_OF_ONE: Final = (
     ),
     Rule(
         "EXECUTED_AFTER_EXPIRY",
-        """m.ttl > 0 and m.executions > 0 and m.executed_time > m.sent_at + m.ttl
-        and m.executed_time > m.sent_at + m.ttl + $executed_paused""",
+        "m.ttl > 0 and m.executions > 0 and m.executed_time > m.sent_at + m.ttl",
         """'executed at ' || cast(m.executed_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
         || cast(m.ttl as $text) || ' s, paused for ' || cast($executed_paused as $text) || ' s'""",
+        when="m.executed_time > m.sent_at + m.ttl + $executed_paused",
     ),
     # Without pauses its time would have been over; that it expired before even then is among the conflicts.
     Rule(
         "EXPIRED_TOO_EARLY",
-        """m.expired_time is not null and m.ttl > 0 and m.expired_time > m.sent_at + m.ttl
-        and m.expired_time <= m.sent_at + m.ttl + $expired_paused""",
+        "m.expired_time is not null and m.ttl > 0 and m.expired_time > m.sent_at + m.ttl",
         """'expired at ' || cast(m.expired_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
         || cast(m.ttl as $text) || ' s, paused for ' || cast($expired_paused as $text) || ' s'""",
+        when="m.expired_time <= m.sent_at + m.ttl + $expired_paused",
     ),
     Rule(
         "CANCELLED_WITHOUT_REQUEST",
-        "m.cancelled_unasked and m.source_block is not null and s.block_time > m.cancelled_time + :max_lag",
+        "m.cancelled_unasked and m.source_block is not null",
         """'cancelled in block ' || cast(m.cancelled_block as $text)
         || ', and its source, which was read to a later time, has no request for that'""",
+        when="s.block_time > m.cancelled_time + :max_lag",
     ),
     Rule(
         "END_WITHOUT_CREATION",
-        """m.source_block is null and (m.executions > 0 or m.cancelled_unasked)
-        and s.block_time > coalesce(m.executed_time, m.cancelled_time) + :max_lag""",
+        "m.source_block is null and (m.executions > 0 or m.cancelled_unasked)",
         _NEVER_CREATED,
+        when="s.block_time > coalesce(m.executed_time, m.cancelled_time) + :max_lag",
     ),
     # An honest destination marks any header as expired; an honest source lets any account cancel what names it as sender.
     Rule(
         "NEVER_SENT",
-        """m.source_block is null and m.executions = 0 and not m.cancelled_unasked
-        and s.block_time > coalesce(m.expired_time, m.cancelled_time) + :max_lag""",
+        "m.source_block is null and m.executions = 0 and not m.cancelled_unasked",
         _NEVER_CREATED,
+        when="s.block_time > coalesce(m.expired_time, m.cancelled_time) + :max_lag",
     ),
     Rule(
         "RECEIPT_WITHOUT_CREATION",
-        "m.source_block is null and s.block_time > m.received_time + :max_lag",
+        "m.source_block is null",
         "'received on the destination, but never routed on its source, which was read to a later time'",
+        when="s.block_time > m.received_time + :max_lag",
     ),
     # A GMP can deliver only what it was given: one that the source never handed the message to has made it up.
     Rule(
         "RECEIPT_OVER_UNUSED_GMP",
         # The plus keeps SQLite from going through all that were created: the few that it looks for have an index of their own.
-        "(m.received & ~m.dispatched) <> 0 and +m.source_block is not null and s.block_time > m.received_time + :max_lag",
+        "(m.received & ~m.dispatched) <> 0 and +m.source_block is not null",
         """'GMPs that delivered: bits ' || cast(m.received as $text) || ', GMPs that took it: bits '
         || cast(m.dispatched as $text)""",
+        when="s.block_time > m.received_time + :max_lag",
     ),
     Rule(
         "SILENT",
+        "m.status = 'ROUTED' and m.outcome is null and m.cancellation_id is null",
+        """'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time - $lane_paused as $text)
+        || ' s after its last attempt, pauses of the lane left out'""",
         # Nothing can arrive while the lane is paused.
-        """m.status = 'ROUTED' and m.outcome is null and m.attempted_block <= s.final_block and m.cancellation_id is null
+        when="""m.attempted_block <= s.final_block
         and d.block_time - m.attempted_time > :silence_after and d.block_time - m.attempted_time > coalesce(l.seconds, 0)
         and d.block_time - m.attempted_time - $lane_paused > :silence_after
         and d.block_time - m.attempted_time - $lane_paused > coalesce(l.seconds, 0)
         and (m.ttl = 0 or d.block_time <= m.sent_at + m.ttl)""",
-        """'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time - $lane_paused as $text)
-        || ' s after its last attempt, pauses of the lane left out'""",
     ),
     # Three rules, each of which an index answers: an `or` of all would have all messages gone through.
     Rule("OUTCOME_DIFFERS", "m.contradicted", _REPORT),
@@ -144,71 +157,105 @@ RULES_OF_ONE: Final = (
     Rule(
         "OUTCOME_DIFFERS",
         """m.outcome is not null and not m.contradicted and m.executions = 0 and m.expired_block is null
-        and m.cancelled_block is null and d.block_time > m.outcome_time + :max_lag""",
+        and m.cancelled_block is null""",
         f"""{_REPORT} || ', which was read to ' || cast(d.block_time - m.outcome_time as $text) || ' s after the report'""",
+        when="d.block_time > m.outcome_time + :max_lag",
     ),
     Rule(
         "OUTCOME_DIFFERS",
-        f"""m.outcome is not null and not m.contradicted and m.outcome_time < {_ENDED} and m.outcome_time + :max_lag < {_ENDED}""",
+        f"m.outcome is not null and not m.contradicted and m.outcome_time < {_ENDED}",
         f"""{_REPORT} || ', which it became ' || cast({_ENDED} - m.outcome_time as $text) || ' s after the report'""",
+        when=f"m.outcome_time + :max_lag < {_ENDED}",
     ),
 )
 
-_OF_MORE: Final = (
+_OF_RECEIPTS: Final = (
     "executed_without_quorum",
     "duplicate_without_receipt",
     "receipt_from_unregistered_adapter",
     "received_twice",
     "taken_while_paused",
-    "reported_before_end",
-    "nonce_gap",
-    "fan_out_differs",
 )
-"""Kinds that show in more than one row: each has its query in `transforms/sql/divergences`."""
+"""Kinds that a message's receipts show, judged by what routers had said until then: no later block of its chains changes them."""
+
+_OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
+"""Kinds that several messages show. Each of these has its query in `transforms/sql/divergences`."""
+
+_REPORT_KIND: Final = 12
 
 
 def divergences(**values: str) -> str:
-    """The query for engines that look each rule up in an index, or read a table many times at no cost.
+    """The query for the store, which looks each rule up in an index.
 
     Takes `:max_lag` and `:silence_after`, seconds.
 
     Args:
         values: what stands for `messages`, `receipts`, `chains`, `limits`, `periods`, `registrations`; for `fan_outs`, the
-            messages among which fan-outs are looked for; for `duplicates`, rows of `schemas.DUPLICATES`; for `reports`, messages
+            messages among which fan-outs are looked for, `with_ends`; for `duplicates`, rows of `schemas.DUPLICATES`; for `reports`, messages
             that report the end of another; for `lane_paused`, `executed_paused` and `expired_paused`, seconds of
             the message `m`; for `pruned`, messages of the lane `m` that are not there any more; and `text`, the engine's word
             for a string.
     """
-    of_one = [
-        f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, {rule.evidence} as evidence"
-        f"{_CONTEXT}where {rule.condition}"
+    names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
+    return " union all ".join([*rules_of_one(**values), *(query(f"divergences/{name}", **values) for name in names)])
+
+
+def rules_of_one(**values: str) -> list[str]:
+    """The queries for what one message shows, a rule each: for engines that read a table many times at no cost."""
+    return [
+        _filled(
+            f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, {rule.evidence} as evidence"
+            f"{_CONTEXT}where {rule.is_there}",
+            values,
+        )
         for rule in RULES_OF_ONE
     ]
-    return " union all ".join([_filled(text, values) for text in of_one] + of_more(**values))
 
 
 def of_one(**values: str) -> str:
     """The query for what one message shows, in one scan of all messages: for Spark, which plans each scan apart."""
     cases = [
-        f"case when {rule.condition} then named_struct('kind', '{rule.kind}', 'evidence', {rule.evidence}) end"
+        f"case when {rule.is_there} then named_struct('kind', '{rule.kind}', 'evidence', {rule.evidence}) end"
         for rule in RULES_OF_ONE
     ]
     columns = "m.message_id, m.source_chain, m.destination_chain"
     return _filled(f"select {columns}, inline(array_compact(array({', '.join(cases)}))) {_CONTEXT}", values)
 
 
+def candidates(messages: str) -> str:
+    """The query for `messages` that a rule may be about, whatever clocks say, and for those that report the end of another."""
+    conditions = dict.fromkeys(f"({rule.condition})" for rule in RULES_OF_ONE)
+    return f"select m.* from {messages} m where m.kind = {_REPORT_KIND} or {' or '.join(conditions)}"  # noqa: S608
+
+
+def findings(**values: str) -> list[str]:
+    """The queries for what receipts show; `values` as for `divergences`."""
+    return [query(f"divergences/{name}", **values) for name in _OF_RECEIPTS]
+
+
 def of_more(**values: str) -> list[str]:
-    """The queries for what shows in more than one row."""
-    return [query(f"divergences/{name}", **values) for name in _OF_MORE]
+    """The queries for what shows in more than one message; `values` as for `divergences`, and what stands for `tallies`."""
+    return [query(f"divergences/{name}", **values) for name in (*_OF_MESSAGES, "nonces_missing")]
+
+
+def reports(messages: str) -> str:
+    """The messages that report the end of another."""
+    return f"(select * from {messages} report where kind = {_REPORT_KIND})"  # noqa: S608  our own texts
 
 
 def sent_together(messages: str) -> str:
-    """The messages of transactions that sent several: an index, or a table of few columns, finds them without the others."""
+    """The messages of transactions that sent several: an index finds them without the others."""
     return f"""(
       select f.* from {messages} f
       join (select source_chain, source_transaction from {messages} one group by 1, 2 having count(*) > 1) several
         on several.source_chain = f.source_chain and several.source_transaction = f.source_transaction
     )"""  # noqa: S608  our own texts
+
+
+def with_ends(messages: str) -> str:
+    """Messages as a store's rows of `schemas.FAN_OUTS`, with how each ended."""
+    ends = f"{COLUMNS['succeeded']} as succeeded, {COLUMNS['failed']} as failed"
+    return f"(select m.*, {ends} from {messages} m where m.source_block is not null)"  # noqa: S608  our own texts
 
 
 def _filled(text: str, values: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -14,7 +15,7 @@ from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
 from indexer.transforms import divergences as divergence_rules
 from indexer.transforms import pauses as pause_log
-from indexer.transforms.queries import RULES, query
+from indexer.transforms.queries import RULES, query, signed
 
 
 def duplicates(events: DataFrame) -> DataFrame:
@@ -23,45 +24,72 @@ def duplicates(events: DataFrame) -> DataFrame:
     return found.to(spark_schema(schemas.DUPLICATES))
 
 
-def lanes(messages: DataFrame, receipts: DataFrame) -> DataFrame:
-    """One row per lane and day, as `schemas.LANES`."""
-    text = query("lanes", messages="{messages}", receipts="{receipts}")
-    found = messages.sparkSession.sql(text, messages=messages, receipts=receipts)
-    return found.to(spark_schema(schemas.LANES))
-
-
-def deliveries(messages: DataFrame, receipts: DataFrame, final_times: DataFrame) -> DataFrame:
-    """One row per receipt of a message whose source is known, as `schemas.DELIVERIES`.
+def tallies(
+    messages: DataFrame, receipts: DataFrame, removed: tuple[DataFrame, DataFrame], before: DataFrame
+) -> DataFrame:
+    """What totals are made of, as `schemas.TALLIES`.
 
     Args:
         messages: `schemas.MESSAGES`.
         receipts: `schemas.RECEIPTS`.
-        final_times: `schemas.FINAL_TIMES`.
+        removed: messages and receipts that these replace.
+        before: tallies that have `removed` and lack what is new.
     """
-    text = query("deliveries", messages="{messages}", receipts="{receipts}", final_times="{final_times}")
-    found = messages.sparkSession.sql(text, messages=messages, receipts=receipts, final_times=final_times)
-    return found.to(spark_schema(schemas.DELIVERIES))
+    text = query(
+        "tallies",
+        messages=signed("{messages}", schemas.MESSAGES),
+        receipts=signed("{receipts}", schemas.RECEIPTS),
+        before="{before}",
+    )
+    old: dict[str, Any] = {"removed_messages": removed[0], "removed_receipts": removed[1], "before": before}
+    found = messages.sparkSession.sql(text, messages=messages, receipts=receipts, **old)
+    return found.to(spark_schema(schemas.TALLIES))
 
 
-def latencies(deliveries: DataFrame, attested: DataFrame | None) -> DataFrame:
+def lanes(tallies: DataFrame) -> DataFrame:
+    """One row per lane and day, as `schemas.LANES`."""
+    return tallies.sparkSession.sql(query("lanes", tallies="{tallies}"), tallies=tallies).to(
+        spark_schema(schemas.LANES)
+    )
+
+
+def latencies(
+    tallies: DataFrame, messages: DataFrame, receipts: DataFrame, final_times: DataFrame, attested: DataFrame | None
+) -> DataFrame:
     """One row per lane and stage, as `schemas.LATENCIES`.
 
     Args:
-        deliveries: `schemas.DELIVERIES`.
+        tallies: `schemas.TALLIES`.
+        messages: `schemas.MESSAGES`.
+        receipts: `schemas.RECEIPTS`.
+        final_times: `schemas.FINAL_TIMES`.
         attested: `schemas.ATTESTED`; None if no relayer was asked.
     """
-    spark = deliveries.sparkSession
+    spark = tallies.sparkSession
     none = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
-    known = none if attested is None else attested
-    asked = "false" if attested is None else "true"
-    text = query("latencies", deliveries="{deliveries}", attested="{attested}", asked=asked)
-    return spark.sql(text, deliveries=deliveries, attested=known).to(spark_schema(schemas.LATENCIES))
+    text = query(
+        "latencies",
+        tallies="{tallies}",
+        messages="{messages}",
+        receipts="{receipts}",
+        final_times="{final_times}",
+        attested="{attested}",
+        asked="false" if attested is None else "true",
+    )
+    frames: dict[str, Any] = {
+        "tallies": tallies,
+        "messages": messages,
+        "receipts": receipts,
+        "final_times": final_times,
+    }
+    found = spark.sql(text, attested=none if attested is None else attested, **frames)
+    return found.to(spark_schema(schemas.LATENCIES))
 
 
-def redundancy(deliveries: DataFrame) -> DataFrame:
+def redundancy(tallies: DataFrame) -> DataFrame:
     """One row per GMP, as `schemas.REDUNDANCY`."""
-    text = query("redundancy", deliveries="{deliveries}")
-    return deliveries.sparkSession.sql(text, deliveries=deliveries).to(spark_schema(schemas.REDUNDANCY))
+    found = tallies.sparkSession.sql(query("redundancy", tallies="{tallies}"), tallies=tallies)
+    return found.to(spark_schema(schemas.REDUNDANCY))
 
 
 def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFrame:
@@ -91,7 +119,12 @@ def _small(frame: DataFrame) -> DataFrame:
 def _pauses(events: DataFrame) -> DataFrame:
     """By chain, when its lanes and GMPs were paused: an array of structs of the other columns of `schemas.PAUSES`."""
     columns = ("chain_id", "block_number", "log_index", "block_time", "event", "error", "chain", "until", "gmp")
-    told = events.where(events.event.isin(*pause_log.PAUSE_EVENTS)).select(*columns).toArrow().to_pylist()
+    told = (
+        events.where(events.message_id.isNull() & events.event.isin(*pause_log.PAUSE_EVENTS))
+        .select(*columns)
+        .toArrow()
+        .to_pylist()
+    )
     told.sort(key=lambda row: (row["block_number"], row["log_index"]))
     rows = pa.Table.from_pylist(pause_log.pauses(told), schema=schemas.PAUSES)
     found = events.sparkSession.createDataFrame(rows, spark_schema(schemas.PAUSES))
@@ -108,9 +141,48 @@ def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
     ), 0)"""
 
 
+def candidates(messages: DataFrame) -> DataFrame:
+    """Messages that a rule may be about, as `schemas.MESSAGES`: what they show may change with the clocks of their chains."""
+    text = divergence_rules.candidates("{messages}")
+    return messages.sparkSession.sql(text, messages=messages).to(spark_schema(schemas.MESSAGES))
+
+
+def fan_outs(messages: DataFrame, before: DataFrame) -> DataFrame:
+    """Messages of transactions that created several, as `schemas.FAN_OUTS`.
+
+    Args:
+        messages: `schemas.MESSAGES`.
+        before: other messages of such transactions.
+    """
+    text = query("fan_outs", messages="{messages}", before="{before}")
+    found = messages.sparkSession.sql(text, messages=messages, before=before)
+    return found.to(spark_schema(schemas.FAN_OUTS))
+
+
+def findings(messages: DataFrame, receipts: DataFrame, duplicates: DataFrame, events: DataFrame) -> DataFrame:
+    """What receipts contradict, as `schemas.DIVERGENCES`.
+
+    Args:
+        messages: `schemas.MESSAGES`.
+        receipts: `schemas.RECEIPTS`, of these messages.
+        duplicates: `schemas.DUPLICATES`, of these messages.
+        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
+    """
+    spark = messages.sparkSession
+    rules = _small(events.where(RULES))
+    frames: dict[str, Any] = {
+        "messages": messages,
+        "receipts": receipts,
+        "duplicates": duplicates,
+        "periods": _small(spark.sql(query("periods", rules="{rules}"), rules=rules)),
+        "registrations": _small(spark.sql(query("registrations", rules="{rules}"), rules=rules)),
+    }
+    found = divergence_rules.findings(text="string", **{name: f"{{{name}}}" for name in frames})
+    return _united([spark.sql(text, **frames) for text in found])
+
+
 def divergences(
-    messages: DataFrame,
-    receipts: DataFrame,
+    kept: Mapping[str, DataFrame],
     events: DataFrame,
     chains: DataFrame,
     policy: StallPolicy,
@@ -120,16 +192,14 @@ def divergences(
     """What contradicts, as `schemas.DIVERGENCES`.
 
     Args:
-        messages: `schemas.MESSAGES`.
-        receipts: `schemas.RECEIPTS`.
-        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
+        kept: the tables messages, findings, candidates, fan_outs and tallies, by their names.
+        events: `schemas.EVENTS`, of which those about pauses count.
         chains: `schemas.CHAINS`.
         policy: `max_lag` is how much later than a receipt the source must have been read to, `silence_after` how long a
             message may be without any receipt.
         limits: `schemas.LIMITS`: a lane and kind is silent no sooner than it is stalled.
     """
-    spark = messages.sparkSession
-    rules = _small(events.where(RULES))
+    spark = events.sparkSession
     of_one = divergence_rules.of_one(
         messages="{messages}",
         chains="{chains}",
@@ -142,29 +212,23 @@ def divergences(
     )
     of_more = divergence_rules.of_more(
         messages="{messages}",
-        fan_outs="{messages}",
-        receipts="{receipts}",
-        duplicates="{duplicates}",
-        reports="(select * from {messages} where kind = 12)",
-        periods="{periods}",
-        registrations="{registrations}",
-        pruned="0",
+        fan_outs="{fan_outs}",
+        tallies="{tallies}",
+        reports=divergence_rules.reports("{candidates}"),
         text="string",
     )
-    frames: dict[str, Any] = {
-        "messages": messages,
-        "receipts": receipts,
-        "duplicates": duplicates(events),
-        "periods": _small(spark.sql(query("periods", rules="{rules}"), rules=rules)),
-        "registrations": _small(spark.sql(query("registrations", rules="{rules}"), rules=rules)),
-    }
+    judged = kept["candidates"].join(broadcast(_pauses(events)), col("destination_chain") == col("chain_id"), "left")
     of_messages = spark.sql(
         of_one,
         args={"max_lag": policy.max_lag, "silence_after": policy.silence_after},
-        messages=messages.join(broadcast(_pauses(events)), messages.destination_chain == col("chain_id"), "left"),
+        messages=judged,
         chains=chains,
         limits=limits,
     )
-    found = [of_messages, *(spark.sql(text, **frames) for text in of_more)]
+    frames: dict[str, Any] = dict(kept)
+    return _united([kept["findings"], of_messages, *(spark.sql(text, **frames) for text in of_more)])
+
+
+def _united(found: Sequence[DataFrame]) -> DataFrame:
     columns = spark_schema(schemas.DIVERGENCES)
     return reduce(DataFrame.unionByName, (one.to(columns) for one in found))

@@ -1,10 +1,11 @@
 """The whole pipeline, for Spark: each table as a DataFrame of others.
 
-bronze      silver          gold
-events ─┬─▶ messages ───┬─▶ lanes
-        ├─▶ receipts ───┼─▶ latencies, redundancy, costs
-        ├─▶ attempts    └─▶ divergences, with the events about routers
-        └─────────────────▶ duplicates
+bronze      silver          kept                    gold
+events ─┬─▶ messages ───┬─▶ tallies ──────────────▶ lanes, latencies, redundancy
+        ├─▶ receipts ───┼─▶ findings, candidates ─▶ divergences, with the events about routers
+        ├─▶ attempts    ├─▶ fan_outs ─────────────▶ divergences
+        │               └─────────────────────────▶ costs
+        └─────────────────────────────────────────▶ duplicates
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from indexer.model import schemas
 from indexer.model.spark_types import spark_schema
-from indexer.model.tables import Noted
+from indexer.model.tables import MADE_OF, SCHEMAS, Noted
 from indexer.transforms import gold, silver
 
 
@@ -29,9 +30,15 @@ class Pipeline:
         Args:
             events: `schemas.EVENTS`.
             noted: what events do not say.
+
+        Attributes:
+            removed: by table, rows that those which are set replace.
+            before: by table, rows that it is added to.
         """
         self.spark = events.sparkSession
         self.events = events
+        self.removed: dict[str, DataFrame] = {}
+        self.before: dict[str, DataFrame] = {}
         self._noted = noted
 
     @cached_property
@@ -55,20 +62,42 @@ class Pipeline:
         return gold.duplicates(self.events)
 
     @cached_property
+    def findings(self) -> DataFrame:
+        """Those of `divergences` that the receipts of a message show."""
+        return gold.findings(self.messages, self.receipts, self.duplicates, self.events)
+
+    @cached_property
+    def candidates(self) -> DataFrame:
+        """Those of `messages` that other divergences may be about."""
+        return gold.candidates(self.messages)
+
+    @cached_property
+    def fan_outs(self) -> DataFrame:
+        """`schemas.FAN_OUTS`."""
+        return gold.fan_outs(self.messages, self._before("fan_outs"))
+
+    @cached_property
+    def tallies(self) -> DataFrame:
+        """`schemas.TALLIES`."""
+        removed = self._removed("messages"), self._removed("receipts")
+        return gold.tallies(self.messages, self.receipts, removed, self._before("tallies"))
+
+    @cached_property
     def lanes(self) -> DataFrame:
         """`schemas.LANES`."""
-        return gold.lanes(self.messages, self.receipts)
+        return gold.lanes(self.tallies)
 
     @cached_property
     def latencies(self) -> DataFrame:
         """`schemas.LATENCIES`."""
-        attested = self._noted.attested
-        return gold.latencies(self._deliveries, None if attested is None else self._frame(attested))
+        attested = None if self._noted.attested is None else self._frame(self._noted.attested)
+        final_times = self._frame(self._noted.final_times)
+        return gold.latencies(self.tallies, self.messages, self.receipts, final_times, attested)
 
     @cached_property
     def redundancy(self) -> DataFrame:
         """`schemas.REDUNDANCY`."""
-        return gold.redundancy(self._deliveries)
+        return gold.redundancy(self.tallies)
 
     @cached_property
     def costs(self) -> DataFrame:
@@ -80,13 +109,16 @@ class Pipeline:
     def divergences(self) -> DataFrame:
         """`schemas.DIVERGENCES`, with those that were noted."""
         chains = gold.chains(self.events) if self._noted.chains is None else self._frame(self._noted.chains)
-        limits, policy = self._frame(self._noted.limits), self._noted.policy
-        found = gold.divergences(self.messages, self.receipts, self.events, chains, policy, limits=limits)
+        kept = {name: getattr(self, name) for name in MADE_OF["divergences"]}
+        limits = self._frame(self._noted.limits)
+        found = gold.divergences(kept, self.events, chains, self._noted.policy, limits=limits)
         return found.unionByName(self._frame(self._noted.divergences))
 
-    @cached_property
-    def _deliveries(self) -> DataFrame:
-        return gold.deliveries(self.messages, self.receipts, self._frame(self._noted.final_times))
+    def _removed(self, name: str) -> DataFrame:
+        return self.removed[name] if name in self.removed else self._frame(SCHEMAS[name].empty_table())
+
+    def _before(self, name: str) -> DataFrame:
+        return self.before[name] if name in self.before else self._frame(SCHEMAS[name].empty_table())
 
     def _frame(self, rows: pa.Table) -> DataFrame:
         return self.spark.createDataFrame(rows, spark_schema(rows.schema))

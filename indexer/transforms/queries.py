@@ -7,7 +7,22 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
+import pyarrow as pa
+
 _GMPS: Final = range(1, 17)
+
+_MEASURES: Final = (
+    *[
+        (measure, "day", 0)
+        for measure in (
+            *("messages", "executed", "expired", "cancelled", "diverged", "retried", "retries", "failures", "receipts"),
+            *("late_receipts", "duplicates", "delivered", "quorum", "executed_after"),
+        )
+    ],
+    *[("nonce", "router", step) for step in (0, 1)],
+    *[(measure, "gmp", 0) for measure in ("gmp_first", "gmp_late", "gmp_lead", "gmp_latency")],
+)
+"""What `tallies.sql` counts, by what, and of nonces the steps up and down."""
 
 COLUMNS: Final[dict[str, str]] = {
     "facts_from": "facts_by_window",
@@ -29,6 +44,17 @@ COLUMNS: Final[dict[str, str]] = {
     + ")",
     # A lane that has not carried the last attempt in time gets twice as long for the next, up to eight times.
     "patience": "case when m.attempts >= 3 then 8 when m.attempts = 2 then 4 when m.attempts = 1 then 2 else 1 end",
+    # How a message ended on a chain that is not indexed, only the report says.
+    "succeeded": (
+        "case when m.status = 'EXECUTED' or (m.status in ('ROUTED', 'UNFUNDED') and m.outcome = 1) then 1 else 0 end"
+    ),
+    "failed": (
+        "case when m.status in ('EXPIRED', 'CANCELLED') or (m.status in ('ROUTED', 'UNFUNDED') and m.outcome in (2, 3))"
+        " then 1 else 0 end"
+    ),
+    "measures": " union all ".join(
+        f"select '{measure}' as measure, '{scope}' as scope, {step} as step" for measure, scope, step in _MEASURES
+    ),
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
 }
 """Sets of GMPs are bits, which are put together by what every engine has."""
@@ -82,6 +108,23 @@ FOR_SPARK: Final = {
     "facts_from": "facts_by_struct",
 }
 """The same for Spark, which reads a message's events by one aggregate over structs instead of a sort of all events."""
+
+
+def signed(name: str, schema: pa.Schema) -> str:
+    """A table's rows with a `sign`: 1, and -1 of those that they replace, which are in a table `removed_…`.
+
+    Args:
+        name: of the table, as the engine's text has it.
+        schema: its columns.
+    """
+    columns = ", ".join(schema.names)
+    new = f"select {columns}, 1 as sign from {name}"  # noqa: S608  our own texts
+    old = f"select {columns}, -1 as sign from {name.replace('{', '{removed_') if '{' in name else f'removed_{name}'}"  # noqa: S608
+    return f"({new} union all {old})"
+
+
+REGISTRATIONS: Final = ("AdapterAdded", "AdapterReplaced", "AdapterRevoked")
+"""Events in which routers tell of the adapters of a GMP."""
 
 RULES: Final = (
     "message_id is null and error is null and event in "

@@ -48,6 +48,8 @@ def seeded_history(
     random = Random(seed)
     store, lake = Store(f"sqlite:///{folder / 'index.db'}"), Lake(folder / "lake")
     chains = new_world()
+    for chain in chains:
+        chain.is_batched = True
     messages = [
         sent_message(
             nonce,

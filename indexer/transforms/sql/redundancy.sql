@@ -1,18 +1,20 @@
 -- One row per GMP: what it contributed. The columns are those of schemas.REDUNDANCY.
-with ordered as (
-  select
-    d.*,
-    row_number() over (partition by message_id order by received_time, gmp) as place,
-    lead(received_time) over (partition by message_id order by received_time, gmp) as next_time
-  from $deliveries d
-)
 select
   gmp,
-  count(*) as receipts,
-  count(case when place = 1 then 1 end) as came_first,
-  median(case when place = 1 then next_time - received_time end) as lead_p50,
-  count(case when was_late then 1 end) as late_receipts,
-  percentile_disc(0.50) within group (order by received_time - dispatched_time) as latency_p50,
-  percentile_disc(0.95) within group (order by received_time - dispatched_time) as latency_p95
-from ordered
+  sum(case measure when 'gmp_latency' then number else 0 end) as receipts,
+  sum(case measure when 'gmp_first' then number else 0 end) as came_first,
+  -- The median: of an even number, the mean of the two in the middle.
+  (cast(min(case when measure = 'gmp_lead' and so_far * 2 >= total then value end) as double)
+    + min(case when measure = 'gmp_lead' and so_far * 2 > total then value end)) / 2 as lead_p50,
+  sum(case measure when 'gmp_late' then number else 0 end) as late_receipts,
+  min(case when measure = 'gmp_latency' and so_far * 100 >= total * 50 then value end) as latency_p50,
+  min(case when measure = 'gmp_latency' and so_far * 100 >= total * 95 then value end) as latency_p95
+from (
+  select
+    t.*,
+    sum(number) over (partition by gmp, measure order by value) as so_far,
+    sum(number) over (partition by gmp, measure) as total
+  from $tallies t
+  where t.gmp is not null
+) ranked
 group by gmp

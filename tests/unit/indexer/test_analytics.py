@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from bridge.cli.report import ActionCounts, report_page
 from indexer.jobs import report as job
 from indexer.jobs.report import make_report
-from indexer.lake.lake_tables import latencies
+from indexer.lake.bucketed_tables import typed
+from indexer.lake.lake_tables import text_of
 from indexer.model import schemas
 from indexer.model.errors import AttestationsUnknownError
+from indexer.model.tables import SCHEMAS, Noted
 from indexer.store.analytics import Delivery, GmpShare, Stage, alternatives, gmps_in_sets, percentile
 from indexer.store.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
 from indexer.store.ranking import NEWEST, Dispatch, gmp_health
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
-from indexer.transforms.queries import query
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import START, absorbed, apply, executed, new_world, received, routed, sent_message
 
@@ -62,26 +63,51 @@ THREE = [
 ]
 
 
-def rows_of(deliveries: Sequence[Delivery]) -> pa.Table:
-    rows = [
-        {name: getattr(one, name) for name in schemas.DELIVERIES.names if hasattr(one, name)}
-        | {"source_chain": one.lane[0], "destination_chain": one.lane[1]}
+def made_of(deliveries: Sequence[Delivery], name: str, attested: pa.Table | None = None) -> pa.Table:
+    """One of the tables, of the messages and receipts that these deliveries are of; a late one is of a later block."""
+    messages = {
+        one.message_id: {
+            "message_id": one.message_id,
+            "status": "EXECUTED" if one.executed_time else "RECEIVED",
+            "source_chain": one.lane[0],
+            "destination_chain": one.lane[1],
+            "source_block": 1,
+            "source_time": one.source_time,
+            "quorum": one.quorum,
+            "executions": 1 if one.executed_time else 0,
+            "executed_block": one.message_id[0] if one.executed_time else None,
+            "executed_log_index": 0 if one.executed_time else None,
+            "executed_time": one.executed_time,
+            **dict.fromkeys(("attempts", "failures", "duplicates"), 0),
+        }
+        for one in deliveries
+    }
+    receipts = [
+        {
+            **{name: getattr(one, name) for name in ("message_id", "gmp", "dispatched_time", "received_time")},
+            "received_block": one.message_id[0] + one.was_late,
+            "received_log_index": 0,
+        }
         for one in deliveries
     ]
-    return pa.Table.from_pylist(rows, schema=schemas.DELIVERIES)
+    final = {(one.lane[1], one.message_id[0], one.final_time) for one in deliveries if one.final_time}
+    final_rows = [dict(zip(schemas.FINAL_TIMES.names, row, strict=True)) for row in final]
+    noted = Noted(final_times=pa.Table.from_pylist(final_rows, schema=schemas.FINAL_TIMES), attested=attested)
+    with duckdb.connect() as connection:
+        for table, rows in (("messages", [*messages.values()]), ("receipts", receipts)):
+            connection.register(table, pa.Table.from_pylist(rows, schema=SCHEMAS[table]))
+            connection.register(f"removed_{table}", SCHEMAS[table].empty_table())
+        connection.register("before", schemas.TALLIES.empty_table())
+        connection.execute(f"create table tallies as {text_of('tallies', connection, noted)}")
+        return connection.sql(typed(text_of(name, connection, noted), SCHEMAS[name])).to_arrow_table()
 
 
 def stages(deliveries: Sequence[Delivery], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
-    with duckdb.connect() as connection:
-        connection.register("deliveries", rows_of(deliveries))
-        text = latencies(connection, "deliveries", job.attested_rows(attested))
-        return job.stages(connection.sql(text).to_arrow_table())
+    return job.stages(made_of(deliveries, "latencies", job.attested_rows(attested)))
 
 
 def gmp_shares(deliveries: Sequence[Delivery]) -> list[GmpShare]:
-    with duckdb.connect() as connection:
-        connection.register("deliveries", rows_of(deliveries))
-        return job.shares(connection.sql(query("redundancy", deliveries="deliveries")).to_arrow_table())
+    return job.shares(made_of(deliveries, "redundancy"))
 
 
 def test_shares_say_who_was_first_by_how_much_and_who_in_vain() -> None:

@@ -16,17 +16,16 @@ from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.jobs.tables import noted_in
 from indexer.jobs.verify import LaneCheck, Verdict, keep
-from indexer.lake.bucketed_tables import TABLES, typed
-from indexer.lake.lake_tables import divergences
-from indexer.model import schemas
+from indexer.lake.bucketed_tables import typed
+from indexer.lake.lake_tables import text_of
 from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
+from indexer.model.tables import KEPT, SCHEMAS
 from indexer.store.limits import set_limits
 from indexer.store.reader import IndexReader
 from indexer.store.retries import request_retries
 from indexer.store.store import Store
 from indexer.transforms.lanes import Direction, LaneTotal
-from indexer.transforms.queries import WITH_BIT_OR, query
 from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA
 from tests.unit.indexer.world import (
     START,
@@ -93,13 +92,14 @@ class World:
         events = pa.concat_tables([chain.events(0, chain.head) for chain in (self.alpha, self.beta)])
         with duckdb.connect() as connection:
             connection.register("events", events)
-            for name in ("messages", "receipts"):
-                text, schema = TABLES[name]
-                connection.execute(
-                    f"create table {name} as {typed(query(text, events='events', **WITH_BIT_OR), schema)}"
-                )
-            text = divergences(connection, replace(noted_in(self.store.engine), policy=POLICY))
-            rows: list[dict[str, Any]] = connection.sql(typed(text, schemas.DIVERGENCES)).to_arrow_table().to_pylist()
+            noted = replace(noted_in(self.store.engine), policy=POLICY)
+            for name in ("messages", "receipts", "duplicates", *KEPT, "divergences"):
+                connection.register("before", SCHEMAS[name].empty_table())
+                connection.register(f"removed_{name}", SCHEMAS[name].empty_table())
+                text = typed(text_of(name, connection, noted), SCHEMAS[name])
+                connection.execute(f"create table {name} as {text}")
+                connection.execute("drop table if exists rules")
+            rows: list[dict[str, Any]] = connection.table("divergences").to_arrow_table().to_pylist()
         return rows
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,12 +13,27 @@ from deltalake import DeltaTable
 
 from indexer.jobs import tables as job
 from indexer.jobs.tables import noted_in, write_tables
-from indexer.lake.increment import OF_EVENTS, without
+from indexer.lake.derived import DerivedTable
+from indexer.lake.increment import INCREMENTAL, OF_EVENTS, without
 from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import DUCKDB
+from indexer.lake.promotion import promote
 from indexer.model.errors import IndexerError
 from indexer.model.tables import SCHEMAS, Bronze
+from indexer.store.store import Store
 from tests.spark.history import SeededHistory, rows_of, seeded_history
+from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA
+from tests.unit.indexer.world import (
+    SimulatedChain,
+    adapter_added,
+    apply,
+    executed,
+    new_world,
+    policy_set,
+    received,
+    routed,
+    sent_message,
+)
 
 
 class Runs:
@@ -66,26 +83,77 @@ def test_a_run_of_what_is_new_gives_the_rows_of_a_run_of_all(seed: int, tmp_path
     expect_all(made)
     assert runs.increments
     assert runs.spared
+    assert all(DerivedTable(made.lake.place, name, SCHEMAS[name]).rows() for name in INCREMENTAL)
     made.store.close()
 
 
-def test_a_run_that_another_one_has_overtaken_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = seeded_history(1, tmp_path, lambda made, random: write_all(made) if random.random() < 0.2 else None)
+@dataclass
+class World:
+    """Two chains, of which all that was mined is in the lake at each run of the tables."""
+
+    made: SeededHistory
+    alpha: SimulatedChain
+    beta: SimulatedChain
+
+    def run(self) -> None:
+        for chain in (self.alpha, self.beta):
+            apply(self.made.store, chain, final=chain.head)
+        promote(self.made.store, self.made.lake, {ALPHA: 0, BETA: 0})
+        write_tables(self.made.store.engine, self.made.lake)
+
+    def kinds(self) -> set[str]:
+        found = DeltaTable(f"{self.made.lake.place.root}/divergences").to_pyarrow_table()["kind"]
+        return set(found.to_pylist())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    store = Store(f"sqlite:///{tmp_path / 'index.db'}")
+    yield World(SeededHistory(store, Lake(tmp_path / "lake")), *new_world())
+    store.close()
+
+
+SENT = sent_message(quorum=1)
+
+
+def test_a_receipt_is_judged_by_registrations_that_come_to_be_known_later(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1))
+    world.run()
+    world.beta.mine(adapter_added(1, ADAPTERS[BETA]))
+    world.run()
+    assert "RECEIPT_FROM_UNREGISTERED_ADAPTER" in world.kinds()
+    expect_all(world.made)
+
+
+def test_an_execution_elsewhere_is_judged_by_what_its_destination_says_later(world: World) -> None:
+    """Its block is one of another chain, so that the destination's rules up to that block come when the message is there."""
+    for _ in range(20):
+        world.alpha.mine()
+    world.alpha.mine(routed(SENT), executed(SENT))
+    world.beta.mine(received(SENT, 1))
+    world.run()
+    assert "EXECUTED_WITHOUT_QUORUM" not in world.kinds()
+    world.beta.mine(policy_set(SENT.recipient, ALPHA, 0b11, quorum=2))
+    world.run()
+    assert "EXECUTED_WITHOUT_QUORUM" in world.kinds()
+    expect_all(world.made)
+
+
+def test_a_run_that_another_one_has_overtaken_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.alpha.mine(routed(SENT))
+    world.run()
+    world.beta.mine(received(SENT, 1))
 
     def overtaken(*arguments: Any) -> object:
         monkeypatch.undo()
-        write_tables(made.store.engine, made.lake)
+        world.run()
         return without(*arguments)
 
     monkeypatch.setattr(job, "without", overtaken)
     with pytest.raises(IndexerError, match="another process writes"):
-        write_tables(made.store.engine, made.lake)
-    expect_all(made)
-    made.store.close()
-
-
-def write_all(made: SeededHistory) -> None:
-    write_tables(made.store.engine, made.lake)
+        world.run()
+    expect_all(world.made)
 
 
 def test_a_run_can_be_told_to_compute_all(tmp_path: Path) -> None:

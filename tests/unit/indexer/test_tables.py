@@ -20,6 +20,7 @@ from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.model import schemas
+from indexer.model.tables import GOLD, SCHEMAS, SILVER
 from indexer.store.analytics import percentile
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
@@ -39,7 +40,7 @@ from tests.unit.indexer.world import (
     sent_message,
 )
 
-TABLES = ("messages", "receipts", "attempts", "duplicates", "lanes", "latencies", "redundancy", "costs", "divergences")
+TABLES = (*SILVER, *GOLD)
 SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 31)]
 
 
@@ -183,7 +184,7 @@ def by_pandas(folder: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("opened", [by_duckdb, by_polars, by_pandas])
-@pytest.mark.parametrize("name", ["events", *TABLES])
+@pytest.mark.parametrize("name", ["events", *TABLES, "tallies"])
 def test_every_table_of_the_lake_opens_with_the_same_rows(
     world: World, name: str, opened: Callable[[str], list[dict[str, Any]]]
 ) -> None:
@@ -198,9 +199,9 @@ def repr_of(row: dict[str, Any]) -> str:
 
 def test_a_lake_without_events_has_the_tables_too(tmp_path: Path) -> None:
     lake, store = Lake(tmp_path / "lake"), Store(f"sqlite:///{tmp_path / 'index.db'}")
-    assert {table.name: table.rows for table in write_tables(store.engine, lake)} == dict.fromkeys(TABLES, 0)
-    for name in TABLES:
+    assert {table.name: table.rows for table in write_tables(store.engine, lake)} == dict.fromkeys(SCHEMAS, 0)
+    for name in SCHEMAS:
         read = DeltaTable(f"{tmp_path}/lake/{name}").to_pyarrow_table()
         assert read.num_rows == 0
-        assert read.schema.names == getattr(schemas, name.upper()).names
+        assert read.schema.names == SCHEMAS[name].names
     store.close()

@@ -175,6 +175,7 @@ class SimulatedChain:
     blocks: list[Block] = field(default_factory=list)
     branch: int = 0
     transactions: dict[bytes, str] = field(default_factory=dict)  # by message id, hashes other than the usual ones
+    is_batched: bool = False  # all events of a block are of one transaction
 
     def __post_init__(self) -> None:
         self.mine()
@@ -209,6 +210,7 @@ class SimulatedChain:
         """As `eth_getLogs` answers them."""
         logs: list[dict[str, Any]] = []
         for number in range(first, last + 1):
+            block = self.blocks[number].hash.hex()
             for index, (name, values) in enumerate(self.blocks[number].events):
                 topics, data = topics_and_data(name, **values)
                 usual = ADAPTERS if name == "DuplicateAbsorbed" else ROUTERS
@@ -219,10 +221,11 @@ class SimulatedChain:
                         "topics": ["0x" + topic.hex() for topic in topics],
                         "data": "0x" + data.hex(),
                         "blockNumber": hex(number),
-                        "blockHash": "0x" + self.blocks[number].hash.hex(),
+                        "blockHash": "0x" + block,
                         "blockTimestamp": hex(self.blocks[number].time),
                         "transactionHash": self.transactions.get(
-                            values.get("message_id", b""), "0x" + keccak(repr((name, values)).encode()).hex()
+                            values.get("message_id", b""),
+                            "0x" + keccak((block if self.is_batched else repr((name, values))).encode()).hex(),
                         ),
                         "logIndex": hex(index),
                     }

@@ -64,6 +64,21 @@ def test_java_that_is_too_old_is_passed_over(
     assert java_home() == no_java
 
 
+@pytest.mark.parametrize(
+    ("version", "is_taken"), [("17.0.15", True), ("21", True), ("16.0.2", False), ("1.8.0_362", False)]
+)
+def test_a_java_that_says_its_version_in_a_file_is_not_started_to_ask_it(
+    no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, *, is_taken: bool
+) -> None:
+    fake_java(no_java, "21")
+    ours = fake_java(tmp_path / "ours", "17")
+    (ours / "bin" / "java").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    (ours / "release").write_text(f'IMPLEMENTOR="Debian"\nJAVA_VERSION="{version}"\n')
+    monkeypatch.setenv("JAVA_HOME", str(ours))
+    assert java_home() == (ours if is_taken else no_java)
+    assert not (tmp_path / "started").exists()
+
+
 def test_an_installed_package_uses_the_java_of_its_extra(
     no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
