@@ -92,7 +92,9 @@ def _rows(name: str, position: int, ids: np.ndarray, numbers: np.ndarray) -> pa.
     if name == "MessageRouted":
         columns |= {"gmps": pa.array(np.full(count, 0b11)), "retriable": pa.array(np.ones(count, bool))}
         columns |= {"nonce": pa.array(numbers + 1), "envelope": pa.array([bytes(303)] * count, pa.binary())}
-        columns |= dict.fromkeys(("sender", "recipient", "source_router", "destination_router", "replaces"), words)
+        columns |= dict.fromkeys(("sender", "recipient", "replaces"), words)
+        routers = pa.array([ROUTER.rjust(32, b"\0")] * count, pa.binary())
+        columns |= dict.fromkeys(("source_router", "destination_router"), routers)
         columns |= {field: pa.array(np.full(count, 2)) for field in ("kind", "quorum", "ttl", "gas_limit", "sent_at")}
     return pa.table(
         [
