@@ -95,7 +95,8 @@ def _rows(name: str, position: int, ids: np.ndarray, numbers: np.ndarray) -> pa.
         columns |= dict.fromkeys(("sender", "recipient", "replaces"), words)
         routers = pa.array([ROUTER.rjust(32, b"\0")] * count, pa.binary())
         columns |= dict.fromkeys(("source_router", "destination_router"), routers)
-        columns |= {field: pa.array(np.full(count, 2)) for field in ("kind", "quorum", "ttl", "gas_limit", "sent_at")}
+        columns |= {field: pa.array(np.full(count, 2)) for field in ("kind", "quorum", "gas_limit")}
+        columns |= {"sent_at": columns["block_time"], "ttl": pa.array(np.full(count, 3_600))}
     return pa.table(
         [
             columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
