@@ -213,6 +213,9 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
         assert (len(hook.posted), len(other.posted)) == (0, 2)
         await alerts.step()
         assert (len(hook.posted), len(other.posted)) == (2, 2)
+        await review.die(message(3))
+        await alerts.step()
+        assert (len(hook.posted), len(other.posted)) == (3, 3), "one step tells every channel"
 
 
 @pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-109", "OIP-164")
