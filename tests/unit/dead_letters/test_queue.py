@@ -275,7 +275,7 @@ async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_l
     assert len(waits) < 2 or max(shares) - min(shares) > 0.001, "no jitter"
 
 
-@pytest.mark.requirement("OIP-79")
+@pytest.mark.requirement("OIP-79", "OBX-42")
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK], ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_no_dead_letter(kind: Kind) -> None:
