@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
 from bridge.domain.finality_records import FOLLOWED, change_id_of
 from bridge.domain.jobs import SyncJob, SyncState
-from bridge.domain.outbox import OutboxState, event_id_of
+from bridge.domain.outbox import OutboxEntry, OutboxState, event_id_of
 from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPolicy
 from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
@@ -81,14 +81,17 @@ def _message_complaints(history: History, sent: Sent) -> list[str]:
     expected = {event_id_of(message.id, gmp, attempt.attempt) for attempt in observed for gmp in attempt.gmps}
     if {entry.event_id for entry in entries} != expected or not dispatched:
         found.append(f"{name} is in the outbox for {[entry.event_id for entry in entries]}, not for {expected}")
-    dead = [one for one in entries if one.state is OutboxState.DEAD and message.kind in MORTAL]
+    mortal = [one for one in entries if one.state is OutboxState.DEAD and message.kind in MORTAL]
+    dead = mortal + [one for one in entries if world.executions(message) and _ended_with_its_message(one)]
     found += (
         f"{entry.event_id} is {entry.state}, confirmed at {entry.confirmed_at}: {entry.last_error}"
         for entry in entries
         if entry not in dead and (entry.state is not OutboxState.DELIVERED or entry.confirmed_at is None)
     )
     found += (
-        f"{one.event_id} died after {one.failed_tries} tries: {one.last_error}" for one in dead if one.failed_tries < 2
+        f"{one.event_id} died after {one.failed_tries} tries: {one.last_error}"
+        for one in mortal
+        if one.failed_tries < 2
     )
     alive = {one.dispatch.gmp for one in entries if one not in dead}
     ever = {one.dispatch.gmp for one in store.outbox.entries(message.id)}  # a retry may fall after its delivery
@@ -138,6 +141,12 @@ def _heartbeat_complaints(history: History) -> list[str]:
         for one in history.store.finality_records.heartbeats()
         if one.progress.lag_seconds or one.progress.applied != one.progress.primary_final
     ]
+
+
+def _ended_with_its_message(entry: OutboxEntry) -> bool:
+    """Whether it is a delivery that is tried without end, and was given up because its message had ended."""
+    ended = (entry.last_error or "").startswith(GiveUpReason.MESSAGE_ENDED)
+    return entry.state is OutboxState.DEAD and POLICIES[entry.kind].max_retries is None and ended
 
 
 def _letter_complaints(history: History) -> list[str]:
