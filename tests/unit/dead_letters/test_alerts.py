@@ -106,11 +106,9 @@ class Sent:
         self.requests.append((key, request))
 
 
-@pytest.mark.requirement("OIP-81")
-async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else(
-    tmp_path: Path,
-) -> None:
-    sent, chain = Sent(), cast(Chain, ParameterChain({}))
+def governed(tmp_path: Path, sent: Sent) -> RunningService:
+    """What a relayer does about dead letters whose settings name governance on beta."""
+    chain = cast(Chain, ParameterChain({}))
     network = Deployment.model_validate(
         {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     )
@@ -119,7 +117,7 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
         store=f"sqlite:///{tmp_path}/bridge.db",
         dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}},
     )
-    service = RunningService(
+    return RunningService(
         network,
         {ALPHA: chain, BETA: chain},
         MemoryStore(),
@@ -128,6 +126,14 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
         messages=cast(OwnMessages, sent),
         sealer=open_sealer(settings),
     )
+
+
+@pytest.mark.requirement("OIP-81")
+async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else(
+    tmp_path: Path,
+) -> None:
+    sent = Sent()
+    service = governed(tmp_path, sent)
     with closing(service.dead_letters):
         review = DeadLetterService(dead_letters=service.dead_letters)
         ids = {
@@ -141,6 +147,22 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
     about, _, event_id, why = decode(["bytes32", "bytes32", "string", "string"], request.payload)
     assert (f"0x{about.hex()}/hyperlane/0", event_id) == (ids[Kind.GOVERNANCE_EXECUTE],) * 2
     assert "a new vote is needed" in why
+
+
+@pytest.mark.requirement("OIP-130")
+async def test_governance_is_told_by_a_message_that_the_log_was_changed(tmp_path: Path) -> None:
+    sent = Sent()
+    service = governed(tmp_path, sent)
+    with closing(service.dead_letters) as log:
+        log.append(entered("a"), KeySealer(STRANGER))
+        await service.verify_growth()
+        (head,) = log.records()
+    ((key, request),) = sent.requests
+    assert key.startswith("governance/dlq-integrity/")
+    assert (request.kind, request.destination) == (Kind.GOVERNANCE_PROPOSAL, BETA)
+    about, record, event_id, what = decode(["bytes32", "bytes32", "string", "string"], request.payload)
+    assert (about, record, event_id) == (bytes(32), head.hash, "")
+    assert "the log of dead letters was changed" in what
 
 
 @pytest.mark.requirement("OIP-105")

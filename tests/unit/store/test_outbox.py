@@ -142,7 +142,7 @@ def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     ]
 
 
-@pytest.mark.requirement("OBX-70")
+@pytest.mark.requirement("OBX-7", "OBX-70")
 def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_history(store: Store) -> None:
     (first,) = claim(store)
     for number in range(1, 21):
