@@ -29,6 +29,10 @@ KEYS = {
     "receipts": ("message_id", "gmp"),
     "attempts": ("message_id", "attempt"),
     "duplicates": ("chain_id", "block_number", "log_index"),
+    "findings": ("message_id", "kind"),
+    "candidates": ("message_id",),
+    "fan_outs": ("message_id",),
+    "tallies": ("measure", "source_chain", "destination_chain", "day", "gmp", "value"),
     "lanes": ("day",),
     "latencies": ("source_chain", "destination_chain", "stage"),
     "redundancy": ("gmp",),
@@ -52,6 +56,9 @@ def test_a_lake_in_a_bucket_is_filled_compacted_and_vacuumed_as_one_in_a_folder(
         tables = write_tables(store.engine, bucket)
         assert [table.rows for table in tables] == [table.rows for table in write_tables(store.engine, folder)]
     assert {table.name: table.rows for table in tables if table.rows < 5} == {
+        "findings": 0,
+        "candidates": 0,
+        "fan_outs": 0,
         "lanes": 1,
         "latencies": 4,
         "redundancy": 1,
