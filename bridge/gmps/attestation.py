@@ -66,7 +66,7 @@ class JsonDocuments:
             UnansweredError: no sensible answer.
         """
         if self._session is None:
-            # With `trust_env`, aiohttp asks threads for each request's proxy and password: a sixth of a delivery's processor time.
+            # With `trust_env`, aiohttp asks threads for each request's proxy and password: a quarter of a delivery's processor time.
             self._session = ClientSession(timeout=self._timeout, trust_env=bool(getproxies()))
         try:
             async with self._session.get(url, headers={"accept": "application/json"}, allow_redirects=False) as answer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from string import Template
 from typing import Final
 
+from bridge.protocol.message import Kind
 from indexer.transforms.queries import COLUMNS, CONFLICTS, query
 
 
@@ -181,8 +182,6 @@ _OF_RECEIPTS: Final = (
 _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
 """Kinds that several messages show. Each of these has its query in `transforms/sql/divergences`."""
 
-_REPORT_KIND: Final = 12
-
 
 def divergences(**values: str) -> str:
     """The query for the store, which looks each rule up in an index.
@@ -225,7 +224,7 @@ def of_one(**values: str) -> str:
 def candidates(messages: str) -> str:
     """The query for `messages` that a rule may be about, whatever clocks say, and for those that report the end of another."""
     conditions = dict.fromkeys(f"({rule.condition})" for rule in RULES_OF_ONE)
-    return f"select m.* from {messages} m where m.kind = {_REPORT_KIND} or {' or '.join(conditions)}"  # noqa: S608
+    return f"select m.* from {messages} m where m.kind = {Kind.REPORT:d} or {' or '.join(conditions)}"  # noqa: S608  our own texts
 
 
 def findings(**values: str) -> list[str]:
@@ -240,7 +239,7 @@ def of_more(**values: str) -> list[str]:
 
 def reports(messages: str) -> str:
     """The messages that report the end of another."""
-    return f"(select * from {messages} report where kind = {_REPORT_KIND})"  # noqa: S608  our own texts
+    return f"(select * from {messages} report where kind = {Kind.REPORT:d})"  # noqa: S608  our own texts
 
 
 def sent_together(messages: str) -> str:

@@ -119,7 +119,8 @@ def signed(name: str, schema: pa.Schema) -> str:
     """
     columns = ", ".join(schema.names)
     new = f"select {columns}, 1 as sign from {name}"  # noqa: S608  our own texts
-    old = f"select {columns}, -1 as sign from {name.replace('{', '{removed_') if '{' in name else f'removed_{name}'}"  # noqa: S608
+    removed = name.replace("{", "{removed_") if "{" in name else f"removed_{name}"
+    old = f"select {columns}, -1 as sign from {removed}"  # noqa: S608  our own texts
     return f"({new} union all {old})"
 
 

@@ -53,7 +53,7 @@ contract FaultyRecipientTests is RecipientConformance {
     }
 
     function _message() internal pure override returns (bytes memory, bytes memory) {
-        return ("somebody", "hello");
+        return ("recipient", "hello");
     }
 }
 
