@@ -20,9 +20,9 @@ def main() -> None:
     with spark_session() as spark:
         rows = (
             spark.read.format(evm.FORMAT)
-            .option(options.CHAINS, options.encode_chains([chain]))
-            .option(options.LIMITS, options.encode_limits(SourceLimits()))
-            .option(options.RANGES, json.dumps([(SOURCE, 0, 1)]))
+            .option(evm.CHAINS, options.encode_chains([chain]))
+            .option(evm.LIMITS, options.encode_limits(SourceLimits()))
+            .option(evm.RANGES, json.dumps([(SOURCE, 0, 1)]))
             .load()
             .take(1)
         )

@@ -110,7 +110,9 @@ def _duckdb_alone(lake: Lake, target: Path) -> None:
         connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{most}MB'")
         connection.execute("set temp_directory = $folder", {"folder": f"{target}/overflow"})
         connection.read_parquet(lake.files(), union_by_name=True).create_view("events")
-        for name in SCHEMAS:
+        for name, schema in SCHEMAS.items():
+            connection.register("before", schema.empty_table())
+            connection.register(f"removed_{name}", schema.empty_table())
             text = lake_tables.text_of(name, connection, Noted())
             path = f"{target}/{name}.parquet"
             connection.execute(f"copy ({text}) to '{path}' (format parquet, compression zstd)")

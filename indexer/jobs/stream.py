@@ -156,9 +156,9 @@ class Stream:
         positions = options.encode_positions(where_to_begin(self._chains, self._store))
         rows = (
             self._spark.readStream.format(evm.FORMAT)
-            .option(options.CHAINS, options.encode_chains(self._chains))
-            .option(options.LIMITS, options.encode_limits(self._settings.limits))
-            .option(options.POSITIONS, orjson.dumps(positions).decode())
+            .option(evm.CHAINS, options.encode_chains(self._chains))
+            .option(evm.LIMITS, options.encode_limits(self._settings.limits))
+            .option(evm.POSITIONS, orjson.dumps(positions).decode())
             .load()
         )
         if self._settings.stateful:

@@ -24,14 +24,19 @@ from indexer.model.errors import RangeGapError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from indexer.sources import options
     from indexer.sources.tail import ChainTail
 
 FORMAT: Final = "evm"
 
+# Its options; `indexer.sources.options` says how their values are written.
+CHAINS: Final = "chains"
+LIMITS: Final = "limits"
+POSITIONS: Final = "positions"
+RANGES: Final = "ranges"
+
 
 class EvmDataSource(DataSource):
-    """Reads events; see `indexer.sources.options` for its options."""
+    """Reads events; its options are named above."""
 
     @classmethod
     def name(cls) -> str:
@@ -66,14 +71,12 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         from indexer.sources import options
         from indexer.sources.tail import ChainTail
 
-        chains = options.decode_chains(self._told[options.CHAINS])
-        return ChainTail(chains, options.decode_limits(self._told[options.LIMITS]))
+        chains = options.decode_chains(self._told[CHAINS])
+        return ChainTail(chains, options.decode_limits(self._told[LIMITS]))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's interface
         """Where the store says that reading ended."""
-        from indexer.sources import options
-
-        positions: dict[str, Any] = orjson.loads(self._told[options.POSITIONS])
+        positions: dict[str, Any] = orjson.loads(self._told[POSITIONS])
         return positions
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's interface
@@ -120,10 +123,8 @@ class EvmRanges(DataSourceReader):
         self._told = told
 
     def partitions(self) -> list[InputPartition]:
-        """One per range."""
-        from indexer.sources import options
-
-        ranges: options.Ranges = orjson.loads(self._told[options.RANGES])
+        """One per range, of which the option has chain, first and last block."""
+        ranges: list[tuple[int, int, int]] = orjson.loads(self._told[RANGES])
         return [BlockRange(*chosen) for chosen in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,8 +134,8 @@ class EvmRanges(DataSourceReader):
         from indexer.sources.chain import ChainReader
 
         assert isinstance(partition, BlockRange)
-        chains = {chain.chain_id: chain for chain in options.decode_chains(self._told[options.CHAINS])}
-        limits = options.decode_limits(self._told[options.LIMITS])
+        chains = {chain.chain_id: chain for chain in options.decode_chains(self._told[CHAINS])}
+        limits = options.decode_limits(self._told[LIMITS])
         chain = chains[partition.chain_id]
         shared = replace(
             chain, endpoints=chain.endpoints.shared_by(len(self.partitions()))

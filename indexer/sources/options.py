@@ -14,14 +14,6 @@ from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig
 from indexer.sources.position import ChainPosition
 
-CHAINS = "chains"
-LIMITS = "limits"
-POSITIONS = "positions"
-RANGES = "ranges"
-
-Ranges = Sequence[tuple[int, int, int]]
-"""Chain, first block, last block."""
-
 
 def encode_chains(chains: Sequence[ChainConfig]) -> str:
     """Chains as an option's text."""

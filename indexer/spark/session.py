@@ -19,6 +19,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from indexer.sources.evm import EvmDataSource
+from indexer.spark.class_archive import class_archive, jars
 from indexer.spark.java import java_home
 from indexer.spark.outage import SPARK_ERRORS
 
@@ -89,6 +90,7 @@ _WHOLE_TABLES_HERE = {
 
 _LOCAL, _ALL_CORES = "local[2]", "local[*]"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_WORKER_PYTHON = Path(__file__).with_name("worker-python")
 
 
 @contextmanager
@@ -165,7 +167,10 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
         os.environ["LOG4J_CONFIGURATION_FILE"] = str(_LOG_CONFIGURATION)
         os.environ["SPARK_LOG_FILE"] = str(log_file or os.devnull)
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Spark warns of a host name that means this machine
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        python = str(_WORKER_PYTHON) if os.access(_WORKER_PYTHON, os.X_OK) else sys.executable
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
+        os.environ["WAYBILL_WORKER_PYTHON"] = sys.executable
+        here = _with_class_archive(here)
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("waybill-index")
@@ -177,6 +182,16 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         return builder.getOrCreate()
+
+
+def _with_class_archive(here: dict[str, str]) -> dict[str, str]:
+    """Settings by which the JVM takes its classes from `class_archive`, if there is one and it fits; else it is silent."""
+    archive = class_archive()
+    if archive is None:
+        return here
+    options = f"{here['spark.driver.extraJavaOptions']} '-XX:SharedArchiveFile={archive}' -Xlog:cds=off"
+    # The archive has the jars in this order, which must be the first of the class path.
+    return here | {"spark.driver.extraJavaOptions": options, "spark.driver.extraClassPath": f"{jars()}/*"}
 
 
 @contextmanager

@@ -218,9 +218,9 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
     as_rows = (
         spark.read.format(evm.FORMAT)
-        .option(options.CHAINS, options.encode_chains([chain_config(chain) for chain in world.deployment.chains]))
-        .option(options.LIMITS, options.encode_limits(world.settings().limits))
-        .option(options.RANGES, json.dumps(ranges))
+        .option(evm.CHAINS, options.encode_chains([chain_config(chain) for chain in world.deployment.chains]))
+        .option(evm.LIMITS, options.encode_limits(world.settings().limits))
+        .option(evm.RANGES, json.dumps(ranges))
         .load()
     )
     of_files = spark.read.parquet(*lake.files())
