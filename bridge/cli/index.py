@@ -23,6 +23,7 @@ from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.report import paid_of
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.queries.messages import divergence_value
+from indexer.model.settings import TableEngineName
 
 _log = structlog.get_logger(__name__)
 
@@ -60,6 +61,7 @@ def run(
     ] = False,
     master: options.SparkMaster = None,
     backfill_blocks: BackfillBlocks = None,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     stateful: Annotated[
         bool,
         typer.Option("--stateful", help="Let Spark's state say what is stalled, not the store: for a cluster."),
@@ -84,7 +86,7 @@ def run(
         settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
     backfill_blocks = backfill_blocks or settings.backfill_blocks
-    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, stateful=stateful)
+    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, stateful=stateful, table_engine=engine)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -94,7 +96,7 @@ def run(
 def divergence(
     message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
     *,
-    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
@@ -224,6 +226,9 @@ def maintain(
             show_default=False,
         ),
     ] = None,
+    engine: table_engine.Engine = TableEngineName.SPARK,
+    master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
@@ -235,6 +240,7 @@ def maintain(
     Example: waybill index maintain
     """
     from indexer.jobs.maintain import maintain as run
+    from indexer.jobs.tables import write_tables
 
     workspace = Workspace.of(network)
     settings = index_settings(workspace)
@@ -243,7 +249,12 @@ def maintain(
     if keep_hours is not None:
         settings = replace(settings, keep_versions=keep_hours)
     with open_for_writing(workspace) as (store, lake):
-        done = asdict(run(store, lake, settings, time.time(), least_files=2))
+
+        def make_tables() -> None:
+            with table_engine.opened(engine, master, explain=explain) as by:
+                write_tables(store.engine, lake, by)
+
+        done = asdict(run(store, lake, settings, time.time(), least_files=2, make_tables=make_tables))
     pairs = {
         "messages pruned": str(done["pruned"]),
         "files compacted": str(done["compacted"]),
@@ -254,7 +265,7 @@ def maintain(
 
 def tables(
     *,
-    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
     full: Annotated[bool, typer.Option("--full", help="Compute every row, even if little is new.")] = False,

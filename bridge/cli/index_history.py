@@ -16,6 +16,7 @@ from bridge.cli.index_proof import open_for_reading, readers
 from bridge.cli.output import CliError, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.deployment import Deployment, DeploymentError
+from indexer.model.settings import TableEngineName
 
 
 class Origin(StrEnum):
@@ -30,7 +31,7 @@ def rebuild(
     origin: Annotated[
         Origin, typer.Option("--from", help="lake: its files alone. chains: every block again.")
     ] = Origin.LAKE,
-    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
     network: options.Network = DEVNET,
@@ -90,7 +91,7 @@ def as_of(
     block: Annotated[
         list[str] | None, typer.Option("--block", help="CHAIN=NUMBER, the last block that counts; may be repeated.")
     ] = None,
-    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
     network: options.Network = DEVNET,

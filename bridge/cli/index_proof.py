@@ -17,6 +17,7 @@ from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, progress, table
 from bridge.cli.workspace import DEVNET, Workspace
+from indexer.model.settings import TableEngineName
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -35,7 +36,7 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
     ] = False,
-    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,

@@ -28,6 +28,7 @@ from bridge.queries.actions import by_state, silent_chains
 from bridge.queries.lanes import chain_name, gmp_name, lane_name
 from bridge.queries.messages import divergence_value
 from bridge.service.connections import connected
+from indexer.model.settings import TableEngineName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,7 @@ def report(
         bool,
         typer.Option("--economics", help="Only what senders paid the relayer and what it spent, per lane and GMP."),
     ] = False,
-    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    engine: table_engine.Engine = TableEngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bridge.cli.output import CliError, UsageError, progress
+from indexer.model.settings import TableEngineName
 
 if TYPE_CHECKING:
     from indexer.model.tables import TableEngine
 
 
-class EngineName(StrEnum):
-    """The engines."""
-
-    SPARK = "spark"
-    DUCKDB = "duckdb"
-
-
 Engine = Annotated[
-    EngineName,
+    TableEngineName,
     typer.Option(
         "--engine",
         envvar="WAYBILL_INDEX_ENGINE",
-        help="What computes it. spark: this machine's cores or a cluster; starting it takes five seconds and more. "
+        help="What computes it. spark: this machine's cores or a cluster; starting it takes some seconds. "
         "duckdb: this process, for a quick look. Both give the same rows.",
     ),
 ]
@@ -38,7 +31,7 @@ Explain = Annotated[
 
 
 @contextmanager
-def opened(engine: EngineName, master: str | None, *, explain: bool) -> Iterator[TableEngine]:
+def opened(engine: TableEngineName, master: str | None, *, explain: bool) -> Iterator[TableEngine]:
     """The engine that was asked for, ready to compute.
 
     Args:
@@ -51,7 +44,7 @@ def opened(engine: EngineName, master: str | None, *, explain: bool) -> Iterator
         CliError: Spark did not start.
     """
     show = _show if explain else None
-    if engine is EngineName.DUCKDB:
+    if engine is TableEngineName.DUCKDB:
         if master is not None:
             raise UsageError(
                 f"--engine duckdb computes in this process, not on {master}",

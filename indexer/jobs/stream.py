@@ -88,7 +88,7 @@ class Stream:
         self._failure: IndexerError | None = None
         self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
-        self._tables = TablesAside(settings.folder)
+        self._tables = TablesAside(settings.folder, settings.table_engine)
 
     def follow(self, stop: threading.Event) -> None:
         """Runs until `stop` is set.

@@ -1,13 +1,19 @@
 """Makes the lake's tables in a process of its own, so that the running index goes on meanwhile.
 
-`python -m indexer.jobs.table_builder` takes, as JSON on its standard input, the URL of the `store` and the `lake`, a `StorageLocation`.
+The index's own session is set up for small batches, in a JVM that is too small for this (docs/decisions/0068).
+
+`python -m indexer.jobs.table_builder` takes, as JSON on its standard input, the URL of the `store`, the `lake`, a
+`StorageLocation`, and the `engine`, `spark` or `duckdb`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Final
 
@@ -15,8 +21,12 @@ import structlog
 
 from indexer.jobs.tables import write_tables
 from indexer.lake.lake import Lake
-from indexer.model.settings import IndexFolder
+from indexer.lake.lake_tables import DUCKDB
+from indexer.model.settings import IndexFolder, TableEngineName
 from indexer.model.storage_location import StorageLocation
+from indexer.model.tables import TableEngine
+from indexer.spark.session import batch_session
+from indexer.spark.tables import SparkEngine
 from indexer.store.engine import reading_engine
 
 log = structlog.get_logger(__name__)
@@ -27,9 +37,9 @@ _PATIENCE: Final = 5.0  # seconds for a process that was told to end
 class TablesAside:
     """At most one process at a time that makes the tables. Use it from one thread."""
 
-    def __init__(self, folder: IndexFolder) -> None:
-        """Starts nothing yet."""
-        self._told = json.dumps({"store": folder.store_url, "lake": asdict(folder.lake)})
+    def __init__(self, folder: IndexFolder, engine: TableEngineName) -> None:
+        """Starts nothing yet; `engine` is what computes them."""
+        self._told = json.dumps({"store": folder.store_url, "lake": asdict(folder.lake), "engine": engine})
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -39,6 +49,7 @@ class TablesAside:
         log.info("making the lake's tables, so that the store can prune what has ended")
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
+            env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -82,11 +93,21 @@ class TablesAside:
 def main() -> None:
     """Makes the tables once."""
     told = json.load(sys.stdin)
-    engine = reading_engine(told["store"])
+    store = reading_engine(told["store"])
     try:
-        write_tables(engine, Lake(StorageLocation(**told["lake"])))
+        with _engine(told["engine"]) as engine:
+            write_tables(store, Lake(StorageLocation(**told["lake"])), engine)
     finally:
-        engine.dispose()
+        store.dispose()
+
+
+@contextmanager
+def _engine(name: TableEngineName) -> Iterator[TableEngine]:
+    if name == TableEngineName.DUCKDB:
+        yield DUCKDB
+        return
+    with batch_session() as spark:
+        yield SparkEngine(spark)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +74,13 @@ class SourceLimits:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
 
 
+class TableEngineName(StrEnum):
+    """What computes the tables."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFolder:
     """Where the index keeps what it keeps.
@@ -119,6 +127,7 @@ class IndexSettings:
     lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
     maintenance_interval: float = 3_600.0  # seconds between two rounds of compaction and retention
     keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all
+    table_engine: TableEngineName = TableEngineName.SPARK  # of maintenance, which needs tables of what the store prunes
     keep_versions: int = 168  # hours for which the lake's earlier versions can be read
     verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
     stateful: bool = False  # Spark's state says which messages are stalled, instead of the store's tick

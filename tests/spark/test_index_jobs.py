@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -247,6 +248,8 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
         )
         world.until(lambda: reader.pruned() == ENDED, "the store has pruned what ended")
         assert make_report(reader, gone=pruned(reader, lake.place)).messages == len(sent)
+        files = sorted((world.settings().folder.path / "lake" / "messages").glob("*.parquet"))
+        assert {pq.read_metadata(file).created_by.split()[0] for file in files} == {"parquet-mr"}, "Spark wrote them"
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 

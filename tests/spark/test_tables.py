@@ -202,6 +202,20 @@ def test_a_run_computes_the_messages_with_new_events_and_leaves_what_a_run_of_al
         assert rows_of(DeltaTable(f"{lake.place.root}/{name}").to_pyarrow_table()) == rows, name
 
 
+@pytest.mark.timeout(900)
+def test_maintenance_has_spark_make_the_tables_of_what_it_prunes(
+    spark: SparkSession,  # noqa: ARG001  the command takes a session in it
+    network: Network,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waybill = Command(monkeypatch, capsys)
+    ended = waybill("index", "maintain", "--keep-days", "0", "--explain", "--json")
+    assert (ended.code, json.loads(ended.out)["pruned"]) == (0, 1), ended.err
+    assert "AdaptiveSparkPlan" in ended.err
+    assert len(DeltaTable(f"{network.workspace.lake}/messages").to_pyarrow_table()) == 1
+
+
 def _without_versions(value: Any) -> Any:
     """An answer without how far behind the index is, which a moment changes."""
     return {name: part for name, part in value.items() if name != "index"}

@@ -19,7 +19,7 @@ from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import IndexerError
-from indexer.model.settings import IndexFolder, IndexSettings
+from indexer.model.settings import IndexFolder, IndexSettings, TableEngineName
 from indexer.model.storage_location import StorageLocation
 from indexer.store import tables
 from indexer.store.reader import IndexReader
@@ -222,20 +222,22 @@ def test_a_process_beside_the_index_makes_the_tables_and_one_that_fails_is_told_
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = IndexFolder(path=world.folder)
-    aside = TablesAside(folder)
+    aside = TablesAside(folder, TableEngineName.DUCKDB)
     assert let_go_of_ended(world.store, world.lake, LATE, aside.start) == 0
     until_it_ended(aside)
     assert let_go_of_ended(world.store, world.lake, LATE, aside.start) == OLD
     assert not aside.is_running()
     (world.folder / "elsewhere").touch()
-    wrong = TablesAside(replace(folder, shared_lake=StorageLocation(str(world.folder / "elsewhere"))))
+    wrong = TablesAside(
+        replace(folder, shared_lake=StorageLocation(str(world.folder / "elsewhere"))), TableEngineName.DUCKDB
+    )
     wrong.start()
     until_it_ended(wrong)
     assert "could not be made" in capsys.readouterr().out
 
 
 def test_a_process_that_makes_tables_ends_with_the_index(world: World) -> None:
-    aside = TablesAside(IndexFolder(path=world.folder))
+    aside = TablesAside(IndexFolder(path=world.folder), TableEngineName.DUCKDB)
     aside.start()
     process = aside._process
     assert process is not None
