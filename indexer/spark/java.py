@@ -107,11 +107,17 @@ def java_of_wheel() -> Path | None:
 
 
 def write_launcher(java: Path, home: Path) -> Path:
-    """Write bin/java of a Java home, which runs the wheel's Java; relative, so that both may be moved together."""
+    """Write bin/java of a Java home, which runs the wheel's Java; relative, so that both may be moved together.
+
+    What is there already stays, since a container may not be able to write it.
+    """
     folder = home / "bin"
+    launcher = _LAUNCHER.format(java=shlex.quote(os.path.relpath(java, folder)))
+    if (folder / "java").is_file() and (folder / "java").read_text() == launcher:
+        return home
     folder.mkdir(parents=True, exist_ok=True)
     fresh = folder / f".java.{os.getpid()}"
-    fresh.write_text(_LAUNCHER.format(java=shlex.quote(os.path.relpath(java, folder))))
+    fresh.write_text(launcher)
     fresh.chmod(0o755)
     fresh.replace(folder / "java")
     return home

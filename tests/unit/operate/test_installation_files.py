@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -31,7 +32,7 @@ INSTRUCTIONS = {"FROM", "RUN", "ENV", "COPY", "ENTRYPOINT", "WORKDIR", "USER", "
 
 
 def instructions() -> list[tuple[str, str]]:
-    lines = (OPS / "Containerfile").read_text().splitlines()
+    lines = (OPS / "Containerfile").read_text().replace("\\\n", "").splitlines()
     written = [line for line in lines if line and not line.startswith("#")]
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in written)]
 
@@ -91,9 +92,11 @@ def test_each_process_has_an_image_from_the_wheel_with_the_extras_that_it_needs(
             continue
         assert stage["FROM"].startswith("base ")
         assert stage["USER"] == "waybill", "no process runs as root"
-        (named,) = re.findall(r"\[([a-z,]+)\]\"$", stage["RUN"])
+        (named,) = re.findall(r"\[([a-z,]+)\]\"(?: +&&|$)", stage["RUN"])
         assert set(named.split(",")) <= extras.keys()
     assert "index" in found["index"]["RUN"]
+    (module,) = re.findall(r"python -m (\S+)", found["index"]["RUN"])
+    assert importlib.util.find_spec(module), "what writes Spark's classes"
     for service in COMPOSE["services"].values():
         if "build" in service:
             assert service["build"]["target"] in found

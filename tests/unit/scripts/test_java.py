@@ -106,6 +106,16 @@ def test_launcher_drops_the_module_that_the_wheel_lacks_and_keeps_the_rest(tmp_p
     assert done.stdout == "<-cp><a b><--add-modules=java.se><Main>"
 
 
+def test_a_launcher_that_is_there_already_is_not_written_again(tmp_path: Path) -> None:
+    home = java.write_launcher(tmp_path / "one" / "bin" / "java", tmp_path / "home")
+    launcher = home / "bin" / "java"
+    before = launcher.stat()
+    java.write_launcher(tmp_path / "one" / "bin" / "java", home)
+    assert (launcher.stat().st_ino, launcher.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    java.write_launcher(tmp_path / "another" / "bin" / "java", home)
+    assert "another" in launcher.read_text()
+
+
 @pytest.mark.finding("F1")
 @pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
 def test_a_child_that_inherits_the_launcher_starts_spark_with_it(
