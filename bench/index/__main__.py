@@ -97,7 +97,7 @@ def _in_session(work: Callable[[SparkSession], dict[str, Any]]) -> dict[str, Any
 
 
 def _lifecycle(folder: Path, messages: int, rounds: int) -> dict[str, Any]:
-    with batch_session() as spark:
+    with batch_session(events=messages) as spark:
         return lifecycle(spark, folder, messages, rounds)
 
 

@@ -61,8 +61,14 @@ def _processor_seconds(used: Usage) -> dict[int, float]:
         try:
             times = process.cpu_times()
             found[process.pid] = times.user + times.system
-            resident += process.memory_info().rss
+            resident += 0 if _is_forked_java(process) else process.memory_info().rss
         except psutil.NoSuchProcess:
             continue
     used.peak_mb = max(used.peak_mb, resident / 1e6)
     return found
+
+
+def _is_forked_java(process: psutil.Process) -> bool:
+    """Whether Java has just forked it to start a program: until then it has the same memory as Java, which counts once."""
+    parent = process.parent()
+    return process.name() == "java" and parent is not None and parent.name() == "java"

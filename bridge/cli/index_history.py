@@ -49,7 +49,7 @@ def rebuild(
     workspace = Workspace.of(network)
     with open_for_reading(workspace) as (store, lake):
         if origin is Origin.LAKE:
-            with table_engine.opened(engine, master, explain=explain) as by:
+            with table_engine.opened(engine, master, workspace.lake, explain=explain) as by:
                 found = job.from_lake(store, lake, by)
         else:
             with readers(workspace, store) as opened:
@@ -112,7 +112,7 @@ def as_of(
     moment = None if time is None else _seconds(time)
     with (
         open_for_reading(workspace) as (store, lake),
-        table_engine.opened(engine, master, explain=explain) as by,
+        table_engine.opened(engine, master, workspace.lake, explain=explain) as by,
     ):
         rows = messages_as_of(History(store, lake), blocks=blocks, time=moment, by=by).to_pylist()
     rows = [row for row in rows if chosen in (None, row["message_id"])]

@@ -60,7 +60,7 @@ def verify(
     with (
         open_for_writing(workspace) as (store, lake),
         readers(workspace, store.engine) as opened,
-        table_engine.opened(engine, master, explain=explain) as by,
+        table_engine.opened(engine, master, workspace.lake, explain=explain) as by,
     ):
         history = History(store.engine, lake)
         checks = job.verify(opened, history, progress=progress)

@@ -76,7 +76,7 @@ def report(
     from indexer.sources.chain import costs_of
 
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
-    with open_index(workspace) as index, table_engine.opened(engine, master, explain=explain) as by:
+    with open_index(workspace) as index, table_engine.opened(engine, master, workspace.lake, explain=explain) as by:
         found = make_report(
             index,
             ask,

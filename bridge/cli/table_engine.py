@@ -12,6 +12,7 @@ from bridge.cli.output import CliError, UsageError, progress
 from indexer.model.settings import TableEngineName
 
 if TYPE_CHECKING:
+    from indexer.model.storage_location import StorageLocation
     from indexer.model.tables import TableEngine
 
 
@@ -31,12 +32,15 @@ Explain = Annotated[
 
 
 @contextmanager
-def opened(engine: TableEngineName, master: str | None, *, explain: bool) -> Iterator[TableEngine]:
+def opened(
+    engine: TableEngineName, master: str | None, lake: StorageLocation, *, explain: bool
+) -> Iterator[TableEngine]:
     """The engine that was asked for, ready to compute.
 
     Args:
         engine: which one.
         master: of a Spark cluster; None is this machine, or what `spark-submit` was told.
+        lake: whose events there are to compute from.
         explain: print each plan.
 
     Raises:
@@ -56,6 +60,7 @@ def opened(engine: TableEngineName, master: str | None, *, explain: bool) -> Ite
         return
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
     # Spark takes a second to import, which no other command has to wait for.
+    from indexer.lake.lake import events_in
     from indexer.spark.java import JavaNotFoundError
     from indexer.spark.outage import SPARK_ERRORS, reason_of
     from indexer.spark.session import batch_session
@@ -63,7 +68,7 @@ def opened(engine: TableEngineName, master: str | None, *, explain: bool) -> Ite
 
     with ExitStack() as stack:
         try:
-            spark = stack.enter_context(batch_session(master))
+            spark = stack.enter_context(batch_session(master, events=events_in(lake)))
         except (JavaNotFoundError, *SPARK_ERRORS) as error:
             raise CliError(
                 f"Spark did not start: {reason_of(error)}",

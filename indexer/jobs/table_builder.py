@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from indexer.jobs.tables import write_tables
-from indexer.lake.lake import Lake
+from indexer.lake.lake import Lake, events_in
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model.settings import IndexFolder, TableEngineName
 from indexer.model.storage_location import StorageLocation
@@ -93,20 +93,20 @@ class TablesAside:
 def main() -> None:
     """Makes the tables once."""
     told = json.load(sys.stdin)
-    store = reading_engine(told["store"])
+    store, place = reading_engine(told["store"]), StorageLocation(**told["lake"])
     try:
-        with _engine(told["engine"]) as engine:
-            write_tables(store, Lake(StorageLocation(**told["lake"])), engine)
+        with _engine(told["engine"], place) as engine:
+            write_tables(store, Lake(place), engine)
     finally:
         store.dispose()
 
 
 @contextmanager
-def _engine(name: TableEngineName) -> Iterator[TableEngine]:
+def _engine(name: TableEngineName, lake: StorageLocation) -> Iterator[TableEngine]:
     if name == TableEngineName.DUCKDB:
         yield DUCKDB
         return
-    with batch_session() as spark:
+    with batch_session(events=events_in(lake)) as spark:
         yield SparkEngine(spark)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.dataset import dataset
 from pyarrow.fs import FileType
@@ -336,6 +336,16 @@ class Lake:
     def _table(self) -> DeltaTable:
         with explained(self.folder):
             return DeltaTable(self.folder.root, version=self._version, storage_options=self.folder.options)
+
+
+def events_in(place: StorageLocation) -> int:
+    """How many events the lake in that place has, as its commits say; none if there is no lake, or it can't be read."""
+    folder = place / "events"
+    try:
+        table = DeltaTable(folder.root, storage_options=folder.options)
+        return sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
+    except (OSError, DeltaError):
+        return 0
 
 
 def _names(files: Sequence[str]) -> list[str]:

@@ -83,10 +83,13 @@ _SMALL_BATCHES_HERE = {
 _WHOLE_TABLES_HERE = {
     "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "32",
-    # Java's second compiler takes cores from the queries themselves: without it 5,000 messages took 28 s instead of 45, and
-    # 200,000 took 63 s instead of 79 (docs/benchmarks/indexing.md).
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
+
+# Java's second compiler takes cores from the queries themselves. Without it 20,000 messages took 19 s instead of 28. From two million
+# events on what it compiles is worth that: two million messages took 108 s instead of 166 (docs/benchmarks/indexing.md).
+_WITHOUT_SECOND_COMPILER = " -XX:TieredStopAtLevel=1"
+_WORTH_IT = 2_000_000  # events
 
 _LOCAL, _ALL_CORES = "local[2]", "local[*]"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -113,13 +116,14 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
 
 
 @contextmanager
-def batch_session(master: str | None = None) -> Iterator[SparkSession]:
+def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[SparkSession]:
     """A session for tables of whole histories: generated code, adaptive plans, all cores of this machine.
 
     In a process that has a session already, such as a notebook, it is a new one in the same Spark, which goes on afterwards.
 
     Args:
         master: as for `spark_session`; ``sc://host:15002`` is a Spark Connect server, which needs `pyspark[connect]`.
+        events: about how many there are, which decides how Java compiles on this machine.
 
     Raises:
         JavaNotFound: there is no Java to run it.
@@ -131,6 +135,8 @@ def batch_session(master: str | None = None) -> Iterator[SparkSession]:
         yield session
         return
     here = {**_ON_THIS_MACHINE, **_WHOLE_TABLES_HERE, "spark.master": _ALL_CORES}
+    if events < _WORTH_IT:
+        here["spark.driver.extraJavaOptions"] += _WITHOUT_SECOND_COMPILER
     with _started(master, _COMMON | _WHOLE_TABLES, here, None) as session:
         yield session
 
