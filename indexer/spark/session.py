@@ -175,7 +175,7 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Spark warns of a host name that means this machine
         python = str(_WORKER_PYTHON) if os.access(_WORKER_PYTHON, os.X_OK) else sys.executable
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
-        os.environ["WAYBILL_WORKER_PYTHON"] = sys.executable
+        os.environ["PYTHON_OF_SPARK_WORKERS"] = sys.executable
         here = _with_class_archive(here)
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
