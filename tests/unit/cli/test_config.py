@@ -59,6 +59,7 @@ def test_a_relayer_does_not_start_with_settings_that_check_refuses(
     assert complaint in ended.error["message"]
 
 
+@pytest.mark.requirement("SF-79")
 def test_check_ends_with_a_usage_error_that_lists_everything(waybill: Command, tmp_path: Path) -> None:
     (tmp_path / "waybill.toml").write_text("poll_interval = 0\nspeed = 1\n")
     ended = waybill("config", "check", "--json")
@@ -122,6 +123,7 @@ def refused_alike(waybill: Command, *commands: tuple[str, ...]) -> str:
     return run
 
 
+@pytest.mark.requirement("SF-79")
 def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, public: Path) -> None:
     (public / "waybill.toml").write_text(
         f'[[signers]]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n'

@@ -60,7 +60,7 @@ def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
 
 @pytest.mark.requirement(
     "OIP-91", "OIP-92", "OIP-93", "OIP-94", "OIP-95", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100",
-    "OIP-107", "OIP-111", "OIP-112", "OIP-113", "OIP-114",
+    "OIP-107", "OIP-111", "OIP-112", "OIP-113", "OIP-114", "SF-55", "SF-56",
 )  # fmt: skip
 def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -94,6 +94,8 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     shown, (value,) = waybill("dlq", "show", event_id).out, json.loads(waybill("dlq", "show", event_id, "--json").out)
     document = value["document"]
     assert document["originalMessage"] == f"0x{sent.encode().hex()}"
+    of_the_last = {"waybill-error": "LastError was said", "waybill-error-type": "LastError"}
+    assert of_the_last.items() <= document["headers"].items()
     entered, kept = "2023-11-14T22:13:22.000Z", "2023-12-14T22:13:22.000Z"
     assert (document["enteredDLQAt"], document["retentionUntil"]) == (entered, kept)
     assert (value["enteredAt"], value["retentionUntil"], value["status"]) == (entered, kept, "PENDING_REVIEW")

@@ -72,7 +72,7 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     assert review.store.outbox.entries(sent.id)[0].state is OutboxState.DEAD
 
 
-@pytest.mark.requirement("OIP-91", "OIP-92")
+@pytest.mark.requirement("OIP-91", "OIP-92", "SF-55", "SF-56")
 async def test_the_letter_of_an_actions_participant_holds_the_message_that_carries_the_decision_to_it() -> None:
     review, sent, diverged = DeadLetterService(), message(), action(branch(0, BETA, BranchState.DIVERGED))
     failure = Failure(at=review.clock.now(), kind=FailureKind.REFUSED, code="DIVERGED", message="TOO_FEW_UNITS")
@@ -84,6 +84,8 @@ async def test_the_letter_of_an_actions_participant_holds_the_message_that_carri
     assert record.document is not None
     assert record.document["originalMessage"] == f"0x{sent.encode().hex()}"
     assert [one["errorMessage"] for one in record.document["failureHistory"]] == ["TOO_FEW_UNITS"]
+    headers = {"waybill-error": "TOO_FEW_UNITS", "waybill-error-type": "DIVERGED"}
+    assert headers.items() <= record.document["headers"].items()
 
 
 @pytest.mark.requirement(

@@ -233,7 +233,7 @@ def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> N
         reliable(Reliability(source_finality=780))
 
 
-@pytest.mark.requirement("OIP-49", "OIP-55", "OIP-74", "SF-51", "SF-79")
+@pytest.mark.requirement("OIP-49", "OIP-55", "OIP-74", "SF-51", "SF-79", "X-6")
 def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.load(retention=700, reliability={"lock_ttl": 10})

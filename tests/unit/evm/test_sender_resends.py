@@ -11,7 +11,7 @@ from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, until
 
 
-@pytest.mark.requirement("SF-90")
+@pytest.mark.requirement("SF-90", "SF-116")
 @in_virtual_time
 async def test_after_a_restart_all_that_was_under_way_is_handed_over_at_the_same_moment() -> None:
     account = Account()

@@ -13,7 +13,8 @@ from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import STUCK_AFTER, OutboxEntry
+from bridge.domain.observations import BlockRef
+from bridge.domain.outbox import STUCK_AFTER, Delivery, OutboxEntry
 from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.gmps import Gmp
@@ -217,6 +218,16 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     found = explained(replace(dead))
     assert "axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
+
+
+@pytest.mark.requirement("SF-5")
+def test_each_stage_of_a_delivery_has_a_name_of_its_own() -> None:
+    waiting = entry(Gmp.AXELAR)
+    claimed = waiting.claimed("worker", NOW, 30)
+    failed = failing(Gmp.AXELAR, "gateway is down", until=NOW + 12)
+    made = claimed.delivered(claimed.claim_held, Delivery(BlockRef(9, bytes(32)), bytes(32)), NOW)
+    stages = [explained(one).gmps[0].stage for one in (waiting, claimed, failed, made)]
+    assert stages == [Stage.ATTESTING, Stage.DELIVERING, Stage.FAILING, Stage.DELIVERED]
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED, Status.ORPHANED])

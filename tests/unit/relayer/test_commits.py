@@ -121,7 +121,7 @@ async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_se
 async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
     async with world_with_blocks() as world:
-        bridge = gated(bridge_with(world, store, CommitStrategy.MESSAGE), gate)
+        bridge = gated(bridge_with(world, store, CommitStrategy.MESSAGE, seconds=5.0), gate)  # which a profile may set
         task = await started(bridge)
         await one_held_and_delivered(world, 7)
         await until(lambda: len(store.commits) == 7, seconds=1)  # at once: a crash later than that repeats none of them
@@ -154,7 +154,19 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2", "OBX-20", "SF-35", "SF-37")
+@pytest.mark.requirement("SF-32", "SF-33")
+@in_virtual_time
+async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_way() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world, running(bridge_with(world, store, CommitStrategy.TIME)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
+        executed = second()
+        await until(lambda: store.commits != [])
+        assert store.commits[0][0] - executed == pytest.approx(30, abs=1)
+
+
+@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2", "OBX-20", "SF-35", "SF-37", "X-13")
 @pytest.mark.parametrize("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
 @pytest.mark.parametrize("ordering", Ordering)
 @in_virtual_time
@@ -254,7 +266,7 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
-@pytest.mark.requirement("OBX-20", "OBX-17")
+@pytest.mark.requirement("OBX-20", "OBX-17", "OBXS-11")
 @pytest.mark.parametrize("profile", ["default", "production", "low-latency", "high-throughput"])
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
@@ -297,7 +309,7 @@ def test_every_strategy_says_what_it_promises_and_at_what_price(
     assert "exactly" not in GUARANTEES[strategy]
 
 
-@pytest.mark.requirement("X-11", "SF-104", "SF-105")
+@pytest.mark.requirement("X-11", "SF-104", "SF-105", "SF-5")
 @pytest.mark.parametrize("strategy", list(CommitStrategy))
 @in_virtual_time
 async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_that_it_refused(

@@ -160,7 +160,7 @@ async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-3", "OBX-6", "OBX-33")
+@pytest.mark.requirement("OBX-3", "OBX-6", "OBX-33", "X-13")
 @in_virtual_time
 async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None:
     world, store = World(), MemoryStore()

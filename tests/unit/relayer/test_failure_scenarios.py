@@ -16,10 +16,9 @@ import structlog
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
-from bridge.protocol.message import Kind
 from bridge.relayer.commits import CommitsHaltedError, CommitStrategy
 from bridge.relayer.settings import Ordering
+from bridge.settings import Settings
 from tests.support.simulation import RELAYER
 from tests.unit.relayer.commits import (
     ALPHA,
@@ -38,10 +37,12 @@ from tests.unit.relayer.commits import (
 )
 from tests.virtual_time import in_virtual_time, running, until
 
-THREE_RETRIES = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)}
+THREE_RETRIES = Settings.load(profile="production").retry_policies()
 
 
-@pytest.mark.requirement("SF-86", "SF-3", "SF-52", "SF-112", "OBX-13", "OBX-32", "OBX-69", "OBX-6", "OBX-28", "OBX-30")
+@pytest.mark.requirement(
+    "SF-86", "SF-3", "SF-52", "SF-112", "X-5", "OBX-13", "OBX-32", "OBX-69", "OBX-6", "OBX-28", "OBX-30"
+)
 @in_virtual_time
 async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
     store = CountingStore()
@@ -84,11 +85,14 @@ async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_oth
         assert (world.executions(dead.message), world.executions(alive.message)) == (0, 1)
 
 
-@pytest.mark.requirement("SF-88", "SF-46", "SF-34")
+@pytest.mark.requirement("SF-88", "SF-46", "SF-34", "SF-29")
+@pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
 @in_virtual_time
-async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes_no_duplicate() -> None:
+async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes_no_duplicate(
+    strategy: CommitStrategy,
+) -> None:
     store = CountingStore()
-    async with world_with_blocks() as world, running(bridge_with(world, store)):
+    async with world_with_blocks() as world, running(bridge_with(world, store, strategy)):
         store.refuse_commits = 3
         sent = world.send(ALPHA, BETA)
         await until(lambda: store.commits != [])

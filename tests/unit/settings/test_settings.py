@@ -196,6 +196,13 @@ def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, text: str, complai
         Settings.load(toml(tmp_path, text))
 
 
+@pytest.mark.requirement("SF-80")
+def test_a_variable_that_can_not_be_parsed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": ')
+    with pytest.raises(SettingsError, match=r'environment: .*"policies"'):
+        Settings.load()
+
+
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml can't be read"):
         Settings.load(tmp_path / "nowhere.toml")

@@ -13,6 +13,7 @@ from bridge.protocol.message import Kind
 from bridge.relayer.commits import CommitStrategy
 from bridge.settings import Settings
 from bridge.settings.sources import PROFILES
+from tests.builders import message
 
 
 def plain(settings: Settings) -> RetryPolicy:
@@ -74,6 +75,6 @@ def test_its_schedule_is_kept_and_the_multiplier_counts() -> None:
         waits = [next_try(policy, attempt, FailureKind.TRANSIENT, random=dice.random) for _ in range(200)]
         assert all(not isinstance(wait, GiveUpReason) and least <= wait <= most for wait in waits)
     assert next_try(policy, 4, FailureKind.TRANSIENT, random=dice.random) is GiveUpReason.MAX_RETRIES_EXCEEDED
-    tripled = Settings.load(policies={"plain": {"multiplier": 3, "jitter": 0, "base": 1}}).retry_policies()[Kind.PLAIN]
-    waits = [next_try(tripled, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
+    tripled = Settings.load(policies={"plain": {"multiplier": 3, "jitter": 0, "base": 1}}).guarantee(message())
+    waits = [next_try(tripled.policy, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
     assert waits == [1, 3, 9]

@@ -140,6 +140,7 @@ def test_what_strangers_say_can_be_kept_whatever_its_bytes(store: Store) -> None
     assert store.outbox.failures(entry.event_id)[0].failure.message == r"nul \x00, half a pair \ud800, and 🙂"
 
 
+@pytest.mark.requirement("SF-47")
 def test_a_store_that_somebody_else_keeps_locked_is_a_transient_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

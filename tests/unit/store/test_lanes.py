@@ -22,7 +22,7 @@ def claimable(store: Store, now: float = 300.0) -> int:
     return len(store.outbox.claim(worker="w", destination_chain=BETA, gmps=frozenset(Gmp), limit=10, now=now, lease=10))
 
 
-@pytest.mark.requirement("SF-81", "SF-84", "SF-85", "SF-93", "OBX-57")
+@pytest.mark.requirement("SF-81", "SF-84", "SF-85", "SF-92", "SF-93", "OBX-57")
 @pytest.mark.parametrize("state", [LaneState.PAUSED, LaneState.HALTED])
 def test_a_held_lane_gives_out_no_entry_and_loses_none(store: Store, state: LaneState) -> None:
     store.observations.record(observed_range(message()))

@@ -99,7 +99,7 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
     assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
 
 
-@pytest.mark.requirement("OBX-34", "OBX-36", "OBX-63")
+@pytest.mark.requirement("OBX-34", "OBX-36", "OBX-63", "OBXS-6")
 def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store) -> None:
     (entry,) = claim(store)
     assert store.outbox.finish([Postponed(entry.claim_held, "no proof yet", NOW + 7)], NOW) == set()
@@ -183,6 +183,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     "SF-1",
     "OIP-154",
     "SF-90",
+    "SF-116",
 )
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")

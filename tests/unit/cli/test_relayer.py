@@ -1,0 +1,63 @@
+"""What flags and waybill.toml say reaches the relayer that `waybill relayer run` puts together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.domain.retry_policy import RetryPolicy
+from bridge.protocol.message import Kind
+from bridge.relayer.commits import CommitStrategy
+from bridge.relayer.delivery import Deliveries
+from bridge.relayer.settings import Ordering
+from bridge.service.relayer_service import RelayerService
+from tests.builders import ALPHA, BETA
+from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
+from tests.unit.cli.nodes import node, nodes
+
+Start = Callable[..., Deliveries]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Start]:
+    """Runs the command with a settings file, up to the moment at which its relayer would begin to work."""
+    begun: list[RelayerService] = []
+
+    async def begin(relayer: RelayerService) -> None:
+        begun.append(relayer)
+
+    def run(text: str, *flags: str) -> Deliveries:
+        (tmp_path / "waybill.toml").write_text(text)
+        ended = Command(monkeypatch, capsys)("relayer", "run", *flags)
+        assert ended.code == 0, ended.err
+        (relayer,) = begun
+        return relayer.relayer.deliveries[BETA]
+
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setattr(RelayerService, "run", begin)
+    monkeypatch.setattr("bridge.cli.relayer.spare_what_is_set_up", lambda: None)
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        yield run
+
+
+@pytest.mark.requirement("SF-12", "SF-13", "SF-14", "SF-19", "SF-27", "SF-29", "SF-33", "X-13")
+@pytest.mark.parametrize("strategy", [None, *CommitStrategy])
+def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
+    start: Start, strategy: CommitStrategy | None
+) -> None:
+    flags = () if strategy is None else ("--commit", strategy.value, "--unsafe")
+    commits = start("", *flags)._acknowledgements._settings
+    assert commits.strategy is (strategy or CommitStrategy.BATCH)
+
+
+@pytest.mark.requirement("SF-39", "SF-42", "SF-52", "OBXS-11")
+def test_what_the_file_says_of_retries_and_of_the_order_reaches_the_deliveries(start: Start) -> None:
+    row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
+    deliveries = start(f'ordering = "block"\n[policies.plain]\n{row}')
+    assert deliveries._policies[Kind.PLAIN] == RetryPolicy(7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3)
+    assert len({deliveries._random() for _ in range(5)}) == 5, "each wait has a jitter of its own"
+    assert deliveries._settings.ordering is Ordering.BLOCK
