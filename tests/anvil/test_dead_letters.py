@@ -72,7 +72,7 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
 
 @pytest.mark.requirement(
     "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-127", "OIP-128",
-    "OIP-161", "OBX-53", "OBX-55", "OBX-56", "SF-113",
+    "OIP-161", "OBX-53", "OBX-55", "OBX-56", "SF-113", "OIP-164",
 )  # fmt: skip
 async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
@@ -223,7 +223,7 @@ class Counting(FaultProxy):
         return await super().handle(request)
 
 
-@pytest.mark.requirement("OBXS-10")
+@pytest.mark.requirement("OBXS-10", "OBX-30")
 async def test_each_failure_in_a_letter_is_one_attempt_to_deliver_and_nothing_is_retried_inside_it(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:

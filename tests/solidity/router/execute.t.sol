@@ -85,7 +85,7 @@ contract ExecuteTest is RouterFixture {
         destination.execute(refused);
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8, OBX-67, OBX-4, SF-91
+    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8, OBX-67, OBX-4, SF-91, GLA-3
     function test_Revert_When_TheMessageWasExecuted() public {
         reverting.mend();
         destination.execute(refused);

@@ -31,6 +31,7 @@ contract RecipientCallTest is RouterFixture {
 
     // ---- the call
 
+    /// @custom:requirement OBX-27
     function testFuzz_CallsTheRecipientWithRouterIdSenderAndPayload(bytes calldata payload, address sender) public {
         vm.assume(payload.length <= 4096);
         Message memory message = arriving(1);

@@ -70,7 +70,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLA-19
+    /// @custom:requirement GLA-13, GLA-19
     function testFuzz_Revert_When_AnotherIdIsStated(bytes32 stated) public {
         vm.assume(stated != sentId);
         bytes32[2] memory others = [stated, bytes32(0)];

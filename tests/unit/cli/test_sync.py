@@ -59,7 +59,7 @@ def test_heartbeats_are_shown_but_for_the_chain_that_can_not_be_read(
 
 
 @pytest.mark.requirement(
-    "OIP-4", "OIP-131", "OIP-132", "OIP-133", "OIP-135", "OIP-136", "OIP-138", "OIP-142", "OIP-163"
+    "OIP-4", "OIP-131", "OIP-132", "OIP-133", "OIP-135", "OIP-136", "OIP-138", "OIP-142", "OIP-163", "OIP-162"
 )
 def test_what_was_applied_where_is_told_for_each_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

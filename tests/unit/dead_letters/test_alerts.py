@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
 from collections.abc import Iterator
@@ -106,16 +107,15 @@ class Sent:
         self.requests.append((key, request))
 
 
-def governed(tmp_path: Path, sent: Sent) -> RunningService:
-    """What a relayer does about dead letters whose settings name governance on beta."""
-    chain = cast(Chain, ParameterChain({}))
-    network = Deployment.model_validate(
-        {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
-    )
+def governed(tmp_path: Path, sent: Sent, values: dict[bytes, int] | None = None, **dlq: object) -> RunningService:
+    """What a relayer does about dead letters whose settings name governance on beta, with what its contract on alpha says."""
+    chain = cast(Chain, ParameterChain(values or {}))
+    alpha = {**deployed(ALPHA, "alpha"), "parameters": "0x" + "0b" * 20}
+    network = Deployment.model_validate({"version": 1, "network": "test", "chains": [alpha, deployed(BETA, "beta")]})
     settings = Settings.load(
         relayer_key="0x" + "44" * 32,
         store=f"sqlite:///{tmp_path}/bridge.db",
-        dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}},
+        dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}, **dlq},
     )
     return RunningService(
         network,
@@ -270,6 +270,25 @@ async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServ
     assert len(hook.posted) == 1
 
 
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-107", "OIP-164")
+async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_its_network_says(
+    hook: WebhookServer, tmp_path: Path
+) -> None:
+    settings = {"alerts": {"webhook": hook.url}, "poll_interval": 0.02}
+    service = governed(tmp_path, Sent(), {ALERT_THRESHOLD: 2, CRITICAL_THRESHOLD: 3}, **settings)
+    with closing(service.dead_letters):
+        review = DeadLetterService(dead_letters=service.dead_letters)
+        running = asyncio.create_task(service.run())
+        async with asyncio.timeout(30):
+            for nonce in (1, 2, 3):
+                await review.die(message(nonce))
+                while len(hook.posted) < nonce:
+                    await asyncio.sleep(0.02)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
+
+
 @pytest.mark.requirement("OIP-106")
 async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold_while_the_chain_is_away(
     hook: WebhookServer,
@@ -345,7 +364,7 @@ async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> Non
     assert await parameters.thresholds() == Thresholds()
 
 
-@pytest.mark.requirement("OIP-102", "OIP-105")
+@pytest.mark.requirement("OIP-102", "OIP-105", "OIP-164")
 def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
     named = AlertSettings(
         webhook="http://localhost/a",

@@ -161,11 +161,11 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def fail_twice(service: DeadLetterService, sent: Message) -> str:
     """A message is seen, and two tries to deliver it fail; the event id of its delivery."""
     service.observe(sent)
-    for error, code in (("no answer", "UnansweredError"), ("no proof", "NotAttestedError")):
+    for error, code, wait in (("no answer", "UnansweredError", 0), ("no proof", "NotAttestedError", 7)):
         (entry,) = service.claim()
         now = service.clock.now()
         failure = Failure(at=now, kind=FailureKind.TRANSIENT, code=code, message=error)
-        service.store.outbox.finish([TryAgain(entry.claim_held, failure, now)], now)
+        service.store.outbox.finish([TryAgain(entry.claim_held, failure, now + wait)], now)
     return entry.event_id
 
 
@@ -222,10 +222,13 @@ def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
         assert decision["command"] in shown
 
 
-@pytest.mark.requirement("OBX-55", "OBXS-12", "OBX-66")
+@pytest.mark.requirement("OBX-55", "OBXS-12", "OBX-66", "OBX-65")
 def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure(faces: Faces) -> None:
     found = {one["eventId"]: one for one in faces.api("/deliveries")}
     assert {name: one["state"] for name, one in found.items()} == {faces.letter: "DEAD", faces.failing: "PENDING"}
+    entry = faces.world.relayer.outbox.entry(faces.failing)
+    assert entry is not None
+    assert (found[faces.failing]["availableAt"], entry.available_at) == (entry.available_at, entry.created_at + 7)
     assert faces.api("/deliveries?state=DEAD") == [found[faces.letter]]
     assert faces.api("/deliveries?state=PENDING") == [found[faces.failing]]
     message_id = faces.letter.partition("/")[0]
@@ -261,7 +264,7 @@ def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
     assert faces.asked("POST", path, {"gmps": named}).status_code == 403, "here is no relayer that could"
 
 
-@pytest.mark.requirement("OBX-54", "OBX-55", "OBX-56")
+@pytest.mark.requirement("OBX-54", "OBX-55", "OBX-56", "OBX-53")
 def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_sign_for_it(faces: Faces) -> None:
     store, reason = faces.world.relayer, {"reason": "the gateway is back", "by": "ann"}
     pending = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)

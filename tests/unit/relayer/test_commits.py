@@ -253,7 +253,7 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
 
 
 @pytest.mark.requirement(
-    "X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32", "OBX-3"
+    "X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32", "OBX-3", "OBX-2"
 )
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
@@ -261,12 +261,13 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     with pytest.raises(SettingsError, match="unsafe = true"):
         Settings.load(commit="auto")
     assert Settings.load(commit="auto", unsafe=True).relay().commits.strategy is CommitStrategy.AUTO
+    assert Settings.load(commit="at-most-once").relay().commits.strategy is CommitStrategy.AT_MOST_ONCE
     assert Settings.load(commit="time").relay().commits.wait == 30
     assert Settings.load(commit="time", commit_seconds=7).relay().commits.wait == 7
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
-@pytest.mark.requirement("OBX-20", "OBX-17", "OBXS-11")
+@pytest.mark.requirement("OBX-20", "OBX-17", "OBXS-11", "OBX-19")
 @pytest.mark.parametrize("profile", ["default", "production", "low-latency", "high-throughput"])
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
@@ -289,7 +290,7 @@ def test_the_profiles_choose_among_the_strategies() -> None:
     assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
 
 
-@pytest.mark.requirement("SF-1", "SF-6", "SF-8", "SF-12", "SF-15", "SF-31", "SF-36", "OBX-23")
+@pytest.mark.requirement("SF-1", "SF-6", "SF-8", "SF-12", "SF-15", "SF-31", "SF-36", "OBX-23", "OBX-26")
 @pytest.mark.parametrize(
     ("strategy", "promise", "price"),
     [

@@ -101,7 +101,7 @@ async def relayed(relaying: RelaySettings | None = None) -> AsyncIterator[Case]:
     await case.world.stop()
 
 
-@pytest.mark.requirement("OBX-10")
+@pytest.mark.requirement("OBX-10", "OIP-149", "OIP-147")
 @in_virtual_time
 async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_one_transaction() -> None:
     async with relayed() as case:

@@ -563,7 +563,7 @@ async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_k
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-135")
+@pytest.mark.requirement("OIP-135", "OIP-162")
 @in_virtual_time
 async def test_a_record_is_still_proven_after_it_was_archived() -> None:
     world, store = World(), MemoryStore()

@@ -59,7 +59,7 @@ def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, Any
     return document | {"signature": f"0x{sign_decision(OPERATOR, document).hex()}"}
 
 
-@pytest.mark.requirement("OIP-90", "OIP-95")
+@pytest.mark.requirement("OIP-90", "OIP-95", "OBX-53")
 def test_the_same_happening_is_kept_once(dead_letters: DeadLetterLog) -> None:
     first = dead_letters.append(entered("a"), SEAL)
     assert first is not None

@@ -66,6 +66,7 @@ def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_w
     assert nonces(given) == [*range(1, 64), MANY + 1], "and the old ones have all other places"
 
 
+@pytest.mark.requirement("OBX-41")
 def test_while_live_traffic_waits_old_entries_have_the_places_it_leaves_and_the_longest_due_get_them(
     store: Store,
 ) -> None:

@@ -109,7 +109,7 @@ def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store)
     assert store.outbox.failures(entry.event_id) == []
 
 
-@pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55")
+@pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55", "OBX-43")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Dead(entry.claim_held, failure(kind=FailureKind.TERMINAL))], NOW)
@@ -184,6 +184,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     "OIP-154",
     "SF-90",
     "SF-116",
+    "OBX-6",
 )
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")
@@ -194,7 +195,7 @@ def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: 
     assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
 
 
-@pytest.mark.requirement("OBXS-4", "SF-94", "OBXS-10")
+@pytest.mark.requirement("OBXS-4", "SF-94", "OBXS-10", "OBX-69")
 @pytest.mark.parametrize("how", ["delivered", "retry", "dead"])
 def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) -> None:
     (entry,) = claim(store, "first")
