@@ -14,7 +14,7 @@ from bridge.cli.decider import Decider, with_signer
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, escaped, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.client.routing import RefusedError
+from bridge.client.client import RefusedError
 from bridge.client.vault import VaultClient
 from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.jobs import ExecutionJob

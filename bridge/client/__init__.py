@@ -14,7 +14,7 @@ objects of your own, and return web3's types.
 """
 
 from bridge.client.blocking import BlockingClient
-from bridge.client.routing import (
+from bridge.client.client import (
     Client,
     Created,
     FeeCapError,

@@ -8,7 +8,7 @@ from eth_account.signers.base import BaseAccount
 from eth_utils import keccak
 from web3.types import TxReceipt
 
-from bridge.client.routing import RefusedError, transact
+from bridge.client.client import RefusedError, transact
 from bridge.domain.actions import Action, Branch, BranchState
 from bridge.domain.ports import Call, Chain
 from bridge.evm.actions import Step, abort_call, contract_retry_call, reconcile_calls

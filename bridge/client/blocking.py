@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from eth_account.signers.base import BaseAccount
 
-from bridge.client.routing import Client, Connection
+from bridge.client.client import Client, Connection
 from bridge.domain.guarantee import AssetClass
 from bridge.evm.routers import Progress
 from bridge.protocol.deployment import Deployment

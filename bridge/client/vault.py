@@ -9,7 +9,7 @@ from typing import Final
 from eth_account.signers.base import BaseAccount
 from web3.types import TxReceipt
 
-from bridge.client.routing import RefusedError, transact
+from bridge.client.client import RefusedError, transact
 from bridge.domain.payments import RATE_UNIT, Charge
 from bridge.domain.ports import Call, CallRevertedError, Chain, read_view
 from bridge.domain.spending import GWEI

@@ -10,7 +10,7 @@ from typing import Any, Final
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
-from bridge.client.routing import transact
+from bridge.client.client import transact
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer

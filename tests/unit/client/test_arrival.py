@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bridge.client import Client, RouteRequest, TtlTooShortError
-from bridge.client.routing import USUAL_GMP_SECONDS, refuse_short_ttl
+from bridge.client.client import USUAL_GMP_SECONDS, refuse_short_ttl
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind

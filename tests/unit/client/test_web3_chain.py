@@ -235,7 +235,7 @@ async def test_without_any_account_nothing_is_sent() -> None:
 
 
 async def test_a_transaction_that_no_block_includes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.client.routing._INCLUSION_SECONDS", 0.01)
+    monkeypatch.setattr("bridge.client.client._INCLUSION_SECONDS", 0.01)
     provider = Scripted(eth_getTransactionReceipt=None)
     with pytest.raises(NotIncludedError, match="is on its way but in no block"):
         await transact(Web3Chain(CHAIN, Web3(provider)), ACCOUNT, Call(to=TO, data=b""))

@@ -10,7 +10,7 @@ import pytest
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
-from bridge.client.routing import cancellation_of, transact
+from bridge.client.client import cancellation_of, transact
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, signed
 from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
