@@ -22,7 +22,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.queries.incidents import finding_value, incident_details, incident_seed, incident_value
 from bridge.service.connections import connected
 from bridge.tripwire.journal import Deed, violations
-from bridge.tripwire.memory import Incident, Memory
+from bridge.tripwire.store import Incident, TripwireStore
 
 app = typer.Typer(help="What the tripwire found and did.", no_args_is_help=True)
 
@@ -41,11 +41,11 @@ def list_incidents(
     """
     workspace = Workspace.of(network, config)
     deployment = workspace.deployment()
-    with _memory(workspace) as memory:
-        records = memory.records()
+    with _store(workspace) as store:
+        records = store.records()
         wrong = list(violations(records))
         value = {
-            "incidents": [incident_value(one, deployment) for one in memory.incidents()],
+            "incidents": [incident_value(one, deployment) for one in store.incidents()],
             "findings": [finding_value(one) for one in records if one.deed is Deed.FINDING],
             "records": len(records),
             "violations": wrong,
@@ -69,10 +69,10 @@ def show(
     """
     workspace = Workspace.of(network, config)
     deployment = workspace.deployment()
-    with _memory(workspace) as memory:
-        found = _find(memory, incident)
+    with _store(workspace) as store:
+        found = _find(store, incident)
         paused, times = asyncio.run(_pauses(workspace, deployment, found.gmp))
-        value = incident_details(found, memory, deployment, paused, times)
+        value = incident_details(found, store, deployment, paused, times)
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
 
 
@@ -88,27 +88,27 @@ def export(
     Example: waybill incident export 31338-2-0a1b2c3d
     """
     workspace = Workspace.of(network, config)
-    with _memory(workspace) as memory:
-        value = incident_seed(_find(memory, incident), memory, workspace.deployment())
+    with _store(workspace) as store:
+        value = incident_seed(_find(store, incident), store, workspace.deployment())
     result(value, as_json=True, render=lambda _console: None)
 
 
 @contextmanager
-def _memory(workspace: Workspace) -> Iterator[Memory]:
-    """The tripwire's memory, to be read.
+def _store(workspace: Workspace) -> Iterator[TripwireStore]:
+    """The tripwire's store, to be read.
 
     Raises:
         CliError: there is none.
     """
     file: Path = workspace.tripwire_file
     if not file.exists():
-        raise CliError(f"there is no tripwire's memory {file}", next_step="waybill tripwire run")
-    with closing(Memory(file)) as memory:
-        yield memory
+        raise CliError(f"there is no tripwire's store {file}", next_step="waybill tripwire run")
+    with closing(TripwireStore(file)) as store:
+        yield store
 
 
-def _find(memory: Memory, name: str) -> Incident:
-    found = [one for one in memory.incidents() if one.id == name]
+def _find(store: TripwireStore, name: str) -> Incident:
+    found = [one for one in store.incidents() if one.id == name]
     if not found:
         raise CliError(f"there is no incident {name!r}", code=ExitCode.UNKNOWN_ID, next_step="waybill incident list")
     return found[0]

@@ -40,7 +40,7 @@ from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import SystemClock, run_until_signalled
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
-from bridge.tripwire.memory import Memory
+from bridge.tripwire.store import TripwireStore
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbiError, read_abis
 from bridge.web.payments import Payments
@@ -292,8 +292,8 @@ def _incidents(workspace: Workspace) -> list[dict[str, Any]]:
     """The tripwire's incidents, if it has run here."""
     if not workspace.tripwire_file.exists():
         return []
-    with closing(Memory(workspace.tripwire_file)) as memory:
-        return [incident_value(one, workspace.deployment()) for one in memory.incidents()]
+    with closing(TripwireStore(workspace.tripwire_file)) as store:
+        return [incident_value(one, workspace.deployment()) for one in store.incidents()]
 
 
 def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:

@@ -8,7 +8,7 @@ from typing import Any
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.tripwire.journal import Deed, Record
-from bridge.tripwire.memory import Incident, Memory
+from bridge.tripwire.store import Incident, TripwireStore
 
 
 def incident_value(incident: Incident, deployment: Deployment) -> dict[str, Any]:
@@ -29,18 +29,22 @@ def finding_value(record: Record) -> dict[str, Any]:
 
 
 def incident_details(
-    incident: Incident, memory: Memory, deployment: Deployment, paused: Mapping[int, int], times: Mapping[int, int]
+    incident: Incident,
+    store: TripwireStore,
+    deployment: Deployment,
+    paused: Mapping[int, int],
+    times: Mapping[int, int],
 ) -> dict[str, Any]:
     """All there is to know about an incident, for JSON.
 
     Args:
         incident: which.
-        memory: the tripwire's.
+        store: the tripwire's.
         deployment: the network.
         paused: by chain id, until when its router says that the GMP is paused; chains that do not answer are left out.
         times: by chain id, the time of its newest block.
     """
-    records = memory.records(incident.id)
+    records = store.records(incident.id)
     gmp, here = _gmp(incident.gmp), _chain(deployment, incident.chain_id)
     pauses = [
         {
@@ -60,7 +64,7 @@ def incident_details(
             for record in records
         ],
         "pauses": pauses,
-        "lacking": _lacking(incident, memory, deployment),
+        "lacking": _lacking(incident, store, deployment),
         "limits": [
             "a pause stops no execution in the transaction of the forged receipt itself: only a quorum of two or more can",
             "the GMP speaks again when the pause ends",
@@ -78,10 +82,10 @@ def incident_details(
     }
 
 
-def _lacking(incident: Incident, memory: Memory, deployment: Deployment) -> list[dict[str, Any]]:
+def _lacking(incident: Incident, store: TripwireStore, deployment: Deployment) -> list[dict[str, Any]]:
     """The messages that wait for the GMP, and over what they can be retried."""
     found = []
-    for message_id, source, _handed, received in memory.lacking(incident.chain_id, incident.gmp):
+    for message_id, source, _handed, received in store.lacking(incident.chain_id, incident.gmp):
         others = deployment.gmps_between(source, incident.chain_id) - {incident.gmp} - set(received)
         found.append(
             {
@@ -94,12 +98,12 @@ def _lacking(incident: Incident, memory: Memory, deployment: Deployment) -> list
     return found
 
 
-def incident_seed(incident: Incident, memory: Memory, deployment: Deployment) -> dict[str, Any]:
+def incident_seed(incident: Incident, store: TripwireStore, deployment: Deployment) -> dict[str, Any]:
     """An incident as a seed for the simulator: who lied where, in which way, and when after the first lie, in seconds.
 
     `tests/simulation/test_tripwire.py` plays it.
     """
-    evidence = [record.document for record in memory.records(incident.id) if record.deed is Deed.EVIDENCE]
+    evidence = [record.document for record in store.records(incident.id) if record.deed is Deed.EVIDENCE]
     first = min((one["block"]["time"] for one in evidence), default=0)
     names = sorted({name for one in evidence for name in (one["source"], one["destination"])})
     chains = []

@@ -23,9 +23,9 @@ from bridge.service.relayer_service import SystemClock
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError
 from bridge.tripwire.journal import Deed
-from bridge.tripwire.memory import Memory
 from bridge.tripwire.pauser import Pauser
 from bridge.tripwire.reader import ChainReader
+from bridge.tripwire.store import TripwireStore
 from bridge.tripwire.tripwire import Tripwire
 
 _log = structlog.get_logger(__name__)
@@ -40,11 +40,11 @@ _NO_ROLE = "the owner calls setTripwire, or --dry-run only tells people"
 async def open_tripwire(
     deployment: Deployment, settings: Settings, file: Path, *, is_dry_run: bool
 ) -> AsyncIterator[Tripwire]:
-    """Opens the memory, connects to the chains, and puts a tripwire together. A chain that is down is taken in when it answers.
+    """Opens the store, connects to the chains, and puts a tripwire together. A chain that is down is taken in when it answers.
 
     Raises:
         SettingsError: see `check_tripwire` and `_checking_roles`.
-        StoreError: the memory can't be used.
+        StoreError: the store can't be used.
         WrongChainError: an endpoint is of another chain.
     """
     parts = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
@@ -66,10 +66,10 @@ async def open_tripwire(
         open_chains(deployment, policies=policies, rpc_urls=parts.urls, may_be_down=True) as chains,
         _checking_roles(deployment, chains, signer),
     ):
-        with closing(Memory(file, parts.journal)) as memory:
+        with closing(TripwireStore(file, parts.journal)) as store:
             readers = {
                 deployed.chain_id: ChainReader(
-                    chains[deployed.chain_id], deployed, memory, block_range=chosen.block_range
+                    chains[deployed.chain_id], deployed, store, block_range=chosen.block_range
                 )
                 for deployed in deployment.chains
             }
@@ -82,7 +82,7 @@ async def open_tripwire(
                 deployment,
                 readers=readers,
                 pausers=pausers,
-                memory=memory,
+                store=store,
                 channels=channels(settings.dlq.alerts),
                 clock=SystemClock(),
                 settings=chosen,
@@ -139,11 +139,11 @@ def tripwire_samples(tripwire: Tripwire, deployment: Deployment) -> Samples:
     names = {deployed.chain_id: deployed.name for deployed in deployment.chains}
     for chain_id, at in tripwire.read_at.items():
         samples.add("waybill_tripwire_read_timestamp_seconds", at, chain=names[chain_id])
-    incidents = tripwire.memory.incidents()
+    incidents = tripwire.store.incidents()
     for chain_id, name in names.items():
         here = [one for one in incidents if one.chain_id == chain_id]
         samples.add("waybill_tripwire_incidents", len(here), chain=name)
         samples.add("waybill_tripwire_unpaused", sum(one.state != "PAUSED" for one in here), chain=name)
-    findings = sum(record.deed is Deed.FINDING for record in tripwire.memory.records())
+    findings = sum(record.deed is Deed.FINDING for record in tripwire.store.records())
     samples.add("waybill_tripwire_findings", findings)
     return samples

@@ -29,7 +29,7 @@ class SeenReceipt:
     """A GMP's receipt on a destination.
 
     Attributes:
-        row: its number in the memory.
+        row: its number in the store.
         payload_hash: None for a delivery that came too late: its event does not say.
         block_time: of the destination's block, Unix seconds.
         source_height: the source's newest block after the receipt was seen: the creation can't be above it. None until the

@@ -29,7 +29,7 @@ from bridge.protocol.events import (
     topic_of,
 )
 from bridge.protocol.message import EnvelopeError, decode_envelope
-from bridge.tripwire.memory import Memory, Reading
+from bridge.tripwire.store import Reading, TripwireStore
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ _NEAR: Final = 32  # blocks below the newest that are read one by one
 
 @dataclass(slots=True)
 class _Rows:
-    """What the memory keeps of some logs, see `Reading`."""
+    """What the store keeps of some logs, see `Reading`."""
 
     creations: list[dict[str, Any]] = field(default_factory=list)
     hand_overs: list[dict[str, Any]] = field(default_factory=list)
@@ -56,18 +56,18 @@ class _Rows:
 class ChainReader:
     """One chain, as source and as destination."""
 
-    def __init__(self, chain: EvmChain, deployed: ChainDeployment, memory: Memory, *, block_range: int) -> None:
+    def __init__(self, chain: EvmChain, deployed: ChainDeployment, store: TripwireStore, *, block_range: int) -> None:
         """Reads nothing yet.
 
         Args:
             chain: which; as many of its endpoints must agree as the operator says.
             deployed: where its router is, and when its blocks are final.
-            memory: where it is kept.
+            store: where it is kept.
             block_range: blocks asked for at once.
         """
         self.chain = chain
         self.deployed = deployed
-        self._memory = memory
+        self._store = store
         self._block_range = block_range
         self._finality = FinalityRule.of(deployed)
         self._tips: dict[int, Block] = {}  # that were read to, from the final one up; all of the chain as it is now
@@ -94,8 +94,8 @@ class ChainReader:
             StoreError: nothing can be kept.
         """
         chain_id = self.chain.chain_id
-        routers = self._memory.peers(chain_id) | {to_checksum_address(self.deployed.router)}
-        if self._memory.know(chain_id, routers):
+        routers = self._store.peers(chain_id) | {to_checksum_address(self.deployed.router)}
+        if self._store.know(chain_id, routers):
             self._forget(-1)
         asked_at = asyncio.get_running_loop().time()
         head, tagged = await asyncio.gather(self.chain.head(), self._finality.tagged(self.chain))
@@ -116,7 +116,7 @@ class ChainReader:
         reading = await self._interpret(logs, blocks)
         if self._taken_back != taken_back:
             raise TransientError(f"chain {chain_id} was taken back while it was read")
-        self._memory.apply(reading)
+        self._store.apply(reading)
         self._tips |= {block.number: block for block in blocks}
         self.version += 1
         await self._note_final(min(last_final, blocks[-1].number))
@@ -146,7 +146,7 @@ class ChainReader:
     def read_again(self, *, from_start: bool = False) -> None:
         """Something is missing: it is read again from where it was complete, or from the start."""
         self._forget(-1)
-        self._memory.read_again(self.chain.chain_id, from_start=from_start)
+        self._store.read_again(self.chain.chain_id, from_start=from_start)
 
     def covering(self, height: int, time: float) -> Block | None:
         """The first block known to be of the chain that is not below a height, nor before a time in Unix seconds."""
@@ -177,10 +177,10 @@ class ChainReader:
                 ) from error
             if (await self._block(base.number)).hash != base.hash:
                 raise TransientError(f"chain {chain_id} reorganised while it was asked")
-            found = self._memory.count_created(chain_id, router, destination, base.number)
+            found = self._store.count_created(chain_id, router, destination, base.number)
             if found != counted:
                 return f"router {router} has created {counted} messages to {destination} at block {base.number}, read: {found}"
-            retries = self._memory.count_retries(chain_id, message_id)
+            retries = self._store.count_retries(chain_id, message_id)
             if attempts > retries:
                 return f"router {router} has retried 0x{message_id.hex()} {attempts} times, read: {retries}"
         return None
@@ -223,7 +223,7 @@ class ChainReader:
         if newest is not None and head is not None and newest.hash in (head.hash, head.parent_hash):
             return newest
         chain_id, has_fallen = self.chain.chain_id, False
-        known = self._memory.blocks(chain_id)
+        known = self._store.blocks(chain_id)
         for base in known:
             found = await self.chain.block(base.number)
             has_fallen |= found is not None and found.hash != base.hash
@@ -245,7 +245,7 @@ class ChainReader:
         if self.final is not None and self.final.number > number:
             self.final = None  # deeper than the deployments file expects
         self._forget(number)
-        self._memory.rewind(chain_id, number)
+        self._store.rewind(chain_id, number)
 
     def _forget(self, number: int) -> None:
         """What is above a height is to be read again."""
@@ -318,5 +318,5 @@ class ChainReader:
         """Whether a message was created before, and is funded now: `MessageUnfunded` was its creation."""
         if any(row["message_id"] == event.message_id for row in created):
             return True
-        known = self._memory.creations(self.chain.chain_id, event.message_id)
+        known = self._store.creations(self.chain.chain_id, event.message_id)
         return any(not one.is_orphaned for one in known)

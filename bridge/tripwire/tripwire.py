@@ -19,10 +19,10 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.tripwire.journal import Deed
 from bridge.tripwire.judgement import Ruling, SeenReceipt, judge
-from bridge.tripwire.memory import Incident, Memory
 from bridge.tripwire.pauser import Pauser, RefusedPauseError
 from bridge.tripwire.reader import ChainReader
 from bridge.tripwire.settings import TripwireSettings
+from bridge.tripwire.store import Incident, TripwireStore
 
 _log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class Tripwire:
         *,
         readers: Mapping[int, ChainReader],
         pausers: Mapping[int, Pauser],
-        memory: Memory,
+        store: TripwireStore,
         channels: Sequence[Channel],
         clock: Clock,
         settings: TripwireSettings,
@@ -69,7 +69,7 @@ class Tripwire:
             deployment: the network.
             readers: of its chains, by id.
             pausers: the same; none on a dry run.
-            memory: of an earlier run, or a new one.
+            store: of an earlier run, or a new one.
             channels: who is told.
             clock: time.
             settings: how it works.
@@ -77,7 +77,7 @@ class Tripwire:
         self._deployment = deployment
         self._readers = readers
         self._pausers = pausers
-        self.memory = memory
+        self.store = store
         self._channels = {channel.name: channel for channel in channels}
         self._clock = clock
         self._settings = settings
@@ -151,7 +151,7 @@ class Tripwire:
         Raises:
             TransientError: a chain whose word is needed does not answer.
         """
-        waiting = self.memory.waiting()
+        waiting = self.store.waiting()
         for kept in (self._seen_at, self._ruled_at, self._suspicions):
             for receipt in kept.keys() - set(waiting):
                 kept.pop(receipt)
@@ -189,11 +189,11 @@ class Tripwire:
         version, height = source.version, -1 if source.final is None else source.final.number
         if not source.is_current:
             return  # what was taken back is about to be read again
-        creations = self.memory.creations(receipt.source_chain, receipt.message_id)
-        hand_overs = self.memory.hand_overs(receipt.source_chain, receipt.message_id)
+        creations = self.store.creations(receipt.source_chain, receipt.message_id)
+        hand_overs = self.store.hand_overs(receipt.source_chain, receipt.message_id)
         ruling = judge(receipt, creations, hand_overs, height, is_covered=True)
         if ruling is Ruling.HONEST:
-            self.memory.rule(receipt, ruling)
+            self.store.rule(receipt, ruling)
         elif ruling is Ruling.WAIT:
             self._ruled_at[receipt] = version
         elif ruling is Ruling.PAYLOAD_DIFFERS:
@@ -230,7 +230,7 @@ class Tripwire:
             else:
                 self._in_vain.pop(receipt.source_chain, None)
                 if source.final is not None and source.is_current:
-                    self.memory.complete_to(receipt.source_chain, source.final.number)
+                    self.store.complete_to(receipt.source_chain, source.final.number)
                 await self._suspect(receipt, source, covering)
         elif not is_final:
             self._ruled_at[receipt] = source.version
@@ -252,7 +252,7 @@ class Tripwire:
         if source.newest is None or source.asked_at < seen_at:
             self._to_read[receipt.source_chain].set()
         else:  # what the receipt rests on is not above the newest block after it was seen
-            self.memory.bound(receipt, source.newest.number)
+            self.store.bound(receipt, source.newest.number)
             self._has_read.set()
         return None
 
@@ -295,7 +295,7 @@ class Tripwire:
 
     def _routers_of(self, receipt: SeenReceipt) -> tuple[str, ...]:
         here = self._deployment.chain(receipt.source_chain).router
-        return tuple(sorted(self.memory.peers(receipt.source_chain) | {here}))
+        return tuple(sorted(self.store.peers(receipt.source_chain) | {here}))
 
     def _miss(self, receipt: SeenReceipt, lacking: str) -> None:
         """What was read of the source is not all: nothing is forged by that. It is read again, and people are told."""
@@ -329,7 +329,7 @@ class Tripwire:
             )
             return self._notices(f"tripwire/{incident}/{receipt.row}", Severity.CRITICAL, summary, evidence)
 
-        self.memory.accuse(receipt, ruling, evidence, now, notices)
+        self.store.accuse(receipt, ruling, evidence, now, notices)
         self._widen(receipt.gmp, now)
         for wakeup in self._to_pause.values():
             wakeup.set()
@@ -339,7 +339,7 @@ class Tripwire:
         lasts = self._settings.pause
         live = [
             one
-            for one in self.memory.incidents()
+            for one in self.store.incidents()
             if one.gmp == gmp
             and "-wide-" not in one.id
             and (one.state == "OPEN" or (one.paused_until or 0) > now - lasts)
@@ -348,11 +348,11 @@ class Tripwire:
             return
         for deployed in self._deployment.chains:
             if deployed.chain_id in self._readers:
-                self.memory.widen(live[0], deployed.chain_id, [one.id for one in live], now)
+                self.store.widen(live[0], deployed.chain_id, [one.id for one in live], now)
 
     def _judge_executions(self) -> None:
         """An execution without any receipt blames the router, and names no GMP."""
-        for chain_id, message_id, block in self.memory.executed_without_receipt():
+        for chain_id, message_id, block in self.store.executed_without_receipt():
             text = f"message 0x{message_id.hex()} was executed in block {block} without a receipt"
             details = {"chain": self._name(chain_id), "messageId": f"0x{message_id.hex()}", "block": block}
             self._report("EXECUTED_WITHOUT_QUORUM", f"{chain_id}/{message_id.hex()}", text, details)
@@ -376,7 +376,7 @@ class Tripwire:
         summary = f"{kind}: {text}; nothing is paused"
         notices = list(self._notices(f"tripwire/{kind}/{key}", Severity.CRITICAL, summary, details))
         document = dict(details) | {"kind": kind}
-        is_new = self.memory.note(
+        is_new = self.store.note(
             f"finding/{kind}/{key}",
             Deed.FINDING,
             document,
@@ -396,7 +396,7 @@ class Tripwire:
         Raises:
             TransientError: the chain did not answer: to be called again at once.
         """
-        here = {one.id: one for one in self.memory.incidents() if one.chain_id == chain_id}
+        here = {one.id: one for one in self.store.incidents() if one.chain_id == chain_id}
         done = [name for name in here.keys() & self._answers.keys() if self._answers[name].done()]
         failures = [failure for name in done if (failure := self._answers.pop(name).exception()) is not None]
         for name, incident in here.items():
@@ -427,7 +427,7 @@ class Tripwire:
         }
         _log.critical("GMP paused", incident=incident.id, **document)
         summary = f"{gmp} is paused on {chain} until {done.until}; it speaks again then: `waybill incident show {incident.id}`"
-        self.memory.settle(
+        self.store.settle(
             incident,
             Deed.PAUSED,
             document,
@@ -443,7 +443,7 @@ class Tripwire:
         _log.critical("GMP not paused", incident=incident.id, **document)
         summary = f"{gmp} lied on {chain} and is not paused: {reason} (`waybill incident show {incident.id}`)"
         notices = self._notices(f"tripwire/{incident.id}/not-paused/{reason}", Severity.CRITICAL, summary, document)
-        self.memory.settle(incident, Deed.NOT_PAUSED, document, self._clock.now(), notices=list(notices))
+        self.store.settle(incident, Deed.NOT_PAUSED, document, self._clock.now(), notices=list(notices))
 
     # ---- telling
 
@@ -454,7 +454,7 @@ class Tripwire:
             TransientError: a channel did not take a notice, after all others were told.
         """
         problems = []
-        for key, name, document in self.memory.untold():
+        for key, name, document in self.store.untold():
             channel = self._channels.get(name)
             try:
                 if channel is not None:
@@ -465,7 +465,7 @@ class Tripwire:
                         details=document["details"],
                     )
                     await channel.tell(notice)
-                self.memory.told(key, name)
+                self.store.told(key, name)
             except TransientError as error:
                 problems.append(f"{name}: {error}")
         if problems:

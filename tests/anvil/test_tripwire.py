@@ -98,7 +98,7 @@ def mine(chain: ChainDeployment, count: int = 3) -> None:
 
 @asynccontextmanager
 async def watching(devnet: Devnet, home: Path, *, dry_run: bool = False) -> AsyncIterator[Tripwire]:
-    """A tripwire at work, with its memory where the command looks for it."""
+    """A tripwire at work, with its store where the command looks for it."""
     file = Workspace("devnet", home).tripwire_file
     file.parent.mkdir(parents=True, exist_ok=True)
     async with watching_from(devnet.deployment, file, dry_run=dry_run) as tripwire:
@@ -106,7 +106,7 @@ async def watching(devnet: Devnet, home: Path, *, dry_run: bool = False) -> Asyn
 
 
 def records(tripwire: Tripwire) -> list[str]:
-    return [one.deed.value for one in tripwire.memory.records()]
+    return [one.deed.value for one in tripwire.store.records()]
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_what_happened_while_it_was_dead_is_found_once_and_nothing_is_repe
 
 
 def is_done(tripwire: Tripwire) -> bool:
-    return all(one.state != "OPEN" for one in tripwire.memory.incidents())
+    return all(one.state != "OPEN" for one in tripwire.store.incidents())
 
 
 async def test_a_process_that_is_killed_after_its_evidence_pauses_when_it_is_started_again(
@@ -231,12 +231,12 @@ async def test_a_message_whose_block_falls_looks_forged_and_pauses_nothing(
     async with watching(devnet, home) as tripwire:
         before = rpc(url_of(alpha), "evm_snapshot")
         sent = await client.route(alpha.chain_id, request)
-        await eventually(lambda: tripwire.memory.creations(alpha.chain_id, sent.message.id))
+        await eventually(lambda: tripwire.store.creations(alpha.chain_id, sent.message.id))
         await asyncio.to_thread(lie, sent.message, beta, AXELAR)
         assert rpc(url_of(alpha), "evm_revert", before)
         mine(alpha, 6)
         await eventually(lambda: records(tripwire), alpha)
-        (found,) = tripwire.memory.records()
+        (found,) = tripwire.store.records()
     assert found.document["kind"] == "CREATION_ORPHANED"
     assert paused_until(beta, AXELAR) == 0
 
@@ -255,7 +255,7 @@ async def test_a_real_message_over_a_gmp_that_never_got_it_is_a_lie_too(
         await asyncio.to_thread(lie, sent.message, beta, WORMHOLE)
         await eventually(lambda: paused_until(beta, WORMHOLE), alpha)
         await eventually(lambda: records(tripwire) == ["EVIDENCE", "PAUSED"])
-        (evidence, _) = tripwire.memory.records()
+        (evidence, _) = tripwire.store.records()
         assert evidence.document["kind"] == "RECEIPT_OVER_UNUSED_GMP"
     assert paused_until(beta, AXELAR) == 0, "it was handed the message"
 
@@ -284,7 +284,7 @@ async def test_what_only_resembles_a_real_message_is_a_lie(
             await asyncio.to_thread(lie, message, beta, int(gmp))
         await eventually(lambda: all(paused_until(beta, int(gmp)) for gmp in lies), alpha)
         await eventually(lambda: is_done(tripwire))
-        evidence = [one.document for one in tripwire.memory.records() if one.deed is Deed.EVIDENCE]
+        evidence = [one.document for one in tripwire.store.records() if one.deed is Deed.EVIDENCE]
     assert sorted((one["gmp"], one["kind"]) for one in evidence) == sorted(
         (gmp.label, "RECEIPT_WITHOUT_CREATION") for gmp in lies
     )
@@ -314,7 +314,7 @@ async def test_a_receipt_for_a_strangers_message_is_a_lie_and_one_from_nowhere_i
         await asyncio.to_thread(lie, replace(forged, source_router=STRANGER), beta, AXELAR)
         await eventually(lambda: paused_until(beta, AXELAR), alpha)
         await eventually(lambda: records(tripwire) == ["FINDING", "EVIDENCE", "PAUSED"])
-        finding, evidence, _ = (one.document for one in tripwire.memory.records())
+        finding, evidence, _ = (one.document for one in tripwire.store.records())
     assert (finding["kind"], evidence["kind"]) == ("UNKNOWN_SOURCE", "RECEIPT_WITHOUT_CREATION")
     assert paused_until(beta, WORMHOLE) == 0
 

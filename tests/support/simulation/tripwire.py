@@ -26,10 +26,10 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.rpc.policy import EndpointPolicy
 from bridge.tripwire.journal import Deed
 from bridge.tripwire.judgement import Ruling
-from bridge.tripwire.memory import Memory
 from bridge.tripwire.pauser import Pauser
 from bridge.tripwire.reader import ChainReader
 from bridge.tripwire.settings import TripwireSettings
+from bridge.tripwire.store import TripwireStore
 from bridge.tripwire.tripwire import Tripwire
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import (
@@ -142,7 +142,7 @@ class TripwireWorld:
         names: Sequence[str] = ("alpha", "beta"),
         early_gmps: frozenset[Gmp] = frozenset(),
     ) -> None:
-        """Nothing happens yet; `file` is the tripwire's memory."""
+        """Nothing happens yet; `file` is the tripwire's store."""
         self._early_gmps = early_gmps
         self.dice = random.Random(seed)  # a seeded world
         self.clock = VirtualClock()
@@ -174,7 +174,7 @@ class TripwireWorld:
         self.created: list[Message] = []
         self._carried: dict[int, set[bytes]] = {key: set() for key in self.chains}
         self._task: asyncio.Task[None] | None = None
-        self._memory: Memory | None = None
+        self._store: TripwireStore | None = None
         self._opened: list[EvmChain] = []
         self._liars: list[LyingNode] = []
         self._replaced: dict[tuple[int, Gmp], dict[int, int]] = {}  # by destination: the sources' heights then
@@ -185,21 +185,21 @@ class TripwireWorld:
 
     def start(self) -> None:
         """The process starts, with what it remembers."""
-        self._memory = Memory(self._file, TRIPWIRE)
+        self._store = TripwireStore(self._file, TRIPWIRE)
         chains = {key: self._connected(key) for key in self.chains}
         self._opened = list(chains.values())
         settings = TripwireSettings(poll_interval=_POLL, max_clock_skew=5, early_gmps=self._early_gmps)
         tripwire = Tripwire(
             self.deployment,
             readers={
-                deployed.chain_id: ChainReader(chains[deployed.chain_id], deployed, self._memory, block_range=500)
+                deployed.chain_id: ChainReader(chains[deployed.chain_id], deployed, self._store, block_range=500)
                 for deployed in self.deployment.chains
             },
             pausers={
                 deployed.chain_id: Pauser(chains[deployed.chain_id], deployed.router, LocalSigner(TRIPWIRE))
                 for deployed in self.deployment.chains
             },
-            memory=self._memory,
+            store=self._store,
             channels=[],
             clock=self.clock,
             settings=settings,
@@ -209,10 +209,10 @@ class TripwireWorld:
     async def kill(self) -> None:
         """The process dies, wherever it is."""
         assert self._task is not None
-        assert self._memory is not None
+        assert self._store is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._memory.close()
+        self._store.close()
         for chain in self._opened:
             await chain.close()
 
@@ -327,19 +327,19 @@ class TripwireWorld:
 
     def outcome(self) -> Outcome:
         """What the tripwire has found until now."""
-        with closing(Memory(self._file)) as memory:
-            records = memory.records()
+        with closing(TripwireStore(self._file)) as store:
+            records = store.records()
             return Outcome(
                 honest=len(self.created),
                 receipts=sum(len(one) for one in self._carried.values()),
-                incidents=tuple((one.chain_id, one.gmp) for one in memory.incidents()),
+                incidents=tuple((one.chain_id, one.gmp) for one in store.incidents()),
                 pauses=sum(one.deed is Deed.PAUSED for one in records),
                 findings=tuple(one.document["kind"] for one in records if one.deed is Deed.FINDING),
                 kinds=tuple(one.document["kind"] for one in records if one.deed is Deed.EVIDENCE),
                 faults=self.faults
                 | Counter(
                     {
-                        "creation fell": memory.count_orphaned(),
+                        "creation fell": store.count_orphaned(),
                         "answer of an endpoint that lags": sum(one.late_answers for one in self._lagging.values()),
                         "lie of an endpoint": sum(one.told for one in self._liars),
                     }

@@ -1,4 +1,4 @@
-"""The tripwire's metrics are what its memory says."""
+"""The tripwire's metrics are what its store says."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.service.tripwire_service import tripwire_samples
 from bridge.tripwire.journal import Deed
 from bridge.tripwire.judgement import Ruling
-from bridge.tripwire.memory import Memory, Reading
+from bridge.tripwire.store import Reading, TripwireStore
 from bridge.tripwire.tripwire import Tripwire
-from tests.unit.tripwire.test_memory import HERE, SIGNER, THERE, receipt
+from tests.unit.tripwire.test_store import HERE, SIGNER, THERE, receipt
 
 
 def chain(chain_id: int, name: str) -> ChainDeployment:
@@ -35,8 +35,8 @@ NETWORK = Deployment(version=1, network="unit", chains=(chain(HERE, "here"), cha
 
 
 def test_incidents_are_counted_by_chain_and_a_gmp_that_is_not_paused_is_told_apart(tmp_path: Path) -> None:
-    with closing(Memory(tmp_path / "tripwire.db", SIGNER)) as memory:
-        tripwire = cast("Tripwire", SimpleNamespace(memory=memory, read_at={HERE: 77.0}))
+    with closing(TripwireStore(tmp_path / "tripwire.db", SIGNER)) as store:
+        tripwire = cast("Tripwire", SimpleNamespace(store=store, read_at={HERE: 77.0}))
 
         def shown() -> dict[tuple[str, str], float]:
             exposed = tripwire_samples(tripwire, NETWORK).exposition().decode().splitlines()
@@ -62,13 +62,13 @@ def test_incidents_are_counted_by_chain_and_a_gmp_that_is_not_paused_is_told_apa
         }
 
         for gmp in (2, 3):
-            memory.apply(Reading(chain_id=THERE, tips=[BlockRef(5, b"b" * 32)], receipts=[receipt(gmp=gmp)]))
-            (seen,) = memory.waiting()
-            memory.accuse(seen, Ruling.RECEIPT_WITHOUT_CREATION, {}, 1.0, lambda _: [])
+            store.apply(Reading(chain_id=THERE, tips=[BlockRef(5, b"b" * 32)], receipts=[receipt(gmp=gmp)]))
+            (seen,) = store.waiting()
+            store.accuse(seen, Ruling.RECEIPT_WITHOUT_CREATION, {}, 1.0, lambda _: [])
         assert shown() == nothing | {("incidents", there): 2, ("unpaused", there): 2}
 
-        first, second = memory.incidents()
-        memory.settle(first, Deed.PAUSED, {}, 2.0, until=5_000, block=9)
-        memory.settle(second, Deed.NOT_PAUSED, {"reason": "no allowance"}, 2.0)
-        memory.note("finding/x", Deed.FINDING, {}, 3.0)
+        first, second = store.incidents()
+        store.settle(first, Deed.PAUSED, {}, 2.0, until=5_000, block=9)
+        store.settle(second, Deed.NOT_PAUSED, {"reason": "no allowance"}, 2.0)
+        store.note("finding/x", Deed.FINDING, {}, 3.0)
         assert shown() == nothing | {("incidents", there): 2, ("unpaused", there): 1, ("findings", ""): 1}

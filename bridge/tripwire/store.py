@@ -87,7 +87,7 @@ class Reading:
     peers: Sequence[Mapping[str, Any]] = ()
 
 
-class Memory:
+class TripwireStore:
     """See the module."""
 
     def __init__(self, path: Path | str, signer: LocalAccount | None = None) -> None:
@@ -111,12 +111,10 @@ class Memory:
                 self._connection.execute("pragma journal_mode = wal")
                 self._connection.executescript(f"begin; {_TABLES} pragma user_version = {_VERSION}; commit;")
             elif version != _VERSION:
-                raise StoreError(
-                    f"{path} is no tripwire's memory of version {_VERSION}; delete it or name another file"
-                )
+                raise StoreError(f"{path} is no tripwire's store of version {_VERSION}; delete it or name another file")
             self._connection.execute("pragma synchronous = full")
         except sqlite3.DatabaseError as error:
-            raise StoreError(f"the tripwire's memory {path} can't be used: {error}") from error
+            raise StoreError(f"the tripwire's store {path} can't be used: {error}") from error
 
     def close(self) -> None:
         """Closes the file."""
@@ -133,7 +131,7 @@ class Memory:
                 raise
             self._connection.execute("commit")
         except sqlite3.Error as error:
-            raise StoreError(f"the tripwire's memory can't be written: {error}") from error
+            raise StoreError(f"the tripwire's store can't be written: {error}") from error
 
     def _rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         return self._connection.execute(query, values).fetchall()
@@ -453,7 +451,7 @@ class Memory:
         incident: str,
         at: float,
     ) -> bool:
-        assert self._signer is not None, "a memory that is only read was written to"
+        assert self._signer is not None, "a store that is only read was written to"
         if connection.execute("select 1 from log where key = ?", (key,)).fetchone():
             return False
         last = connection.execute("select * from log order by sequence desc limit 1").fetchone()
