@@ -14,7 +14,7 @@ import procrastinate
 
 from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
 from bridge.protocol.gmps import Gmp
-from bridge.relayer.commits import CommitStrategy
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import SqlStore
 from tests.builders import BETA, block, message, observed_range, word
 from tests.postgresql import Server

@@ -37,7 +37,7 @@ from eth_utils import keccak
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.reliability import Goal, choices
+from bridge.domain.gmp_choices import Goal, choices
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from tests.anvil.devnets import new_devnet

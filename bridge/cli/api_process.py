@@ -32,7 +32,7 @@ from bridge.http.server import CONNECTIONS, serving
 from bridge.metrics import RelayerFigures
 from bridge.protocol.backoff import backoff
 from bridge.protocol.gmps import Gmp
-from bridge.relayer.recovery import RetryFailedError
+from bridge.relayer.retries import RetryFailedError
 from bridge.rpc.policy import EndpointState
 from bridge.service.relayer_service import RelayerService
 from bridge.settings import Settings

@@ -22,7 +22,7 @@ from bridge.http.listening import ListeningError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import UnknownGmpError
-from bridge.relayer.commits import CommitsHaltedError
+from bridge.relayer.delivery_commits import CommitsHaltedError
 from bridge.rpc.answers import RpcError
 from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError

@@ -328,7 +328,7 @@ def sql(
 
     Example: waybill index sql "select status, count(*) as messages from messages group by status"
     """
-    from indexer.lake.questions import answer
+    from indexer.lake.user_queries import answer
 
     chosen = exports.Format.JSON if as_json else form
     exports.check(chosen, output)

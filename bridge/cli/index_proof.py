@@ -22,7 +22,7 @@ from indexer.model.settings import TableEngineName
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from indexer.jobs.rows import TableCheck
+    from indexer.jobs.row_comparison import TableCheck
     from indexer.jobs.verify import LaneCheck
     from indexer.lake.lake import Lake
     from indexer.sources.chain import ChainReader
@@ -52,7 +52,7 @@ def verify(
     Example: waybill index verify
     """
     from indexer.jobs import verify as job
-    from indexer.jobs.rows import compare_rows
+    from indexer.jobs.row_comparison import compare_rows
     from indexer.jobs.watch import compare_with_lake
     from indexer.lake.history import History
 

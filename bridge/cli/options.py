@@ -10,7 +10,7 @@ import typer
 
 from bridge.cli.output import UsageError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
-from bridge.relayer.commits import GUARANTEES, CommitStrategy
+from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 
 Network = Annotated[
     str,

@@ -18,7 +18,7 @@ from bridge.cli.output import CliError, UsageError, progress, result, table
 from bridge.cli.send import inbox_of, lane_of
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError, RouteRequest
-from bridge.domain.reliability import Choice, Goal, choices, hours_needed
+from bridge.domain.gmp_choices import Choice, Goal, choices, hours_needed
 from bridge.domain.spending import ether
 from bridge.evm.routers import Demand, RouterReader
 from bridge.protocol.addresses import to_bytes32

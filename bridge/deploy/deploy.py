@@ -19,13 +19,13 @@ from eth_utils import keccak
 
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.cast import CastScript, CastWallet, make_scripts, save_scripts
-from bridge.deploy.numbers import wrong_numbers
+from bridge.deploy.contract_verification import write_sources
+from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.security import described, require_security
 from bridge.deploy.sending import MOST_GAS, send_all
-from bridge.deploy.sources import write_sources
 from bridge.deploy.transactions import (
     CREATE2_FACTORY,
     ROUTER_NAME,

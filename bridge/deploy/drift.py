@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from bridge.deploy.artifacts import ForgeError
-from bridge.deploy.numbers import wrong_numbers
+from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.deploy.transactions import ChainContracts, ChainWork, DeployError
 from bridge.domain.ports import read_view

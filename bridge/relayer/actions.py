@@ -23,7 +23,7 @@ from bridge.evm.sender import Sending
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
-from bridge.relayer.recovery import Retried, RetryFailedError
+from bridge.relayer.retries import Retried, RetryFailedError
 from bridge.relayer.retry_planning import find_message
 
 _log = structlog.get_logger(__name__)

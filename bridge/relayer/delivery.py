@@ -60,7 +60,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.relayer.breaker import BreakerState, GmpHealth
-from bridge.relayer.commits import Acknowledgements
+from bridge.relayer.delivery_commits import DeliveryCommits
 from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import Ordering, RelaySettings
@@ -150,7 +150,7 @@ class Deliveries:
         self._settings = settings
         self._gmps = settings.claimable & adapters.keys()
         self.wakeup = Wakeup()
-        self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self._may_claim_more)
+        self._commits = DeliveryCommits(outbox, clock, settings.commits, written=self._may_claim_more)
         self._active: dict[Claim, asyncio.Task[None]] = {}
         self._fair_queue = FairQueue(settings.in_flight, settings.poll_interval)
         self._probes: dict[Gmp, Claim] = {}
@@ -160,7 +160,7 @@ class Deliveries:
     @property
     def commits(self) -> Mapping[str, int]:
         """How many commits the store took, and how many it refused, by result."""
-        return self._acknowledgements.commits
+        return self._commits.commits
 
     async def step(self) -> bool:
         """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
@@ -231,8 +231,8 @@ class Deliveries:
 
     async def renew(self) -> bool:
         """Keeps the leases of what is being delivered; stops work whose claim another worker took over."""
-        active = {claim for claim in self._active if not self._acknowledgements.is_committed(claim)}
-        claims = active.union(self._acknowledgements.claims)
+        active = {claim for claim in self._active if not self._commits.is_committed(claim)}
+        claims = active.union(self._commits.claims)
         if claims:
             for lost in self._outbox.renew(claims, self._clock.now(), self._settings.lease):
                 _log.warning("lease lost to another worker", entry=lost.event_id, worker=lost.worker)
@@ -241,13 +241,13 @@ class Deliveries:
         return False
 
     async def commit(self) -> bool:
-        """Commits whatever is under way; see `Acknowledgements.commit_everything`."""
-        self._acknowledgements.commit_everything(list(self._active))
+        """Commits whatever is under way; see `DeliveryCommits.commit_everything`."""
+        self._commits.commit_everything(list(self._active))
         return False
 
     async def halted(self) -> None:
-        """Waits until the store has refused too many commits; see `Acknowledgements.halted`."""
-        await self._acknowledgements.halted()
+        """Waits until the store has refused too many commits; see `DeliveryCommits.halted`."""
+        await self._commits.halted()
 
     async def stop(self) -> None:
         """Gives back what is not finished, so that the next worker needs to wait for no lease."""
@@ -256,7 +256,7 @@ class Deliveries:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            self._acknowledgements.flush()
+            self._commits.flush()
         except TransientError as error:
             _log.warning("not given back; the leases will run out", entries=len(tasks), error=str(error))
 
@@ -270,16 +270,16 @@ class Deliveries:
             log.info("claim lost while delivering", reason=str(error))
         except SpendHeldError as error:
             look_at = self._gate.hold(entry.event_id, _message_of(entry), error.refusal)
-            self._acknowledgements.add(Postponed(claim, str(error), look_at))
+            self._commits.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
             now = self._clock.now()
-            self._acknowledgements.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
+            self._commits.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError | ProofPendingError):  # these say nothing about the GMP
                 self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
-            self._acknowledgements.add(outcome)
+            self._commits.add(outcome)
             if isinstance(outcome, Retry):
                 self._waits_for_room = True  # it may be due by the time that it is written
                 wait = outcome.available_at - self._clock.now()
@@ -289,13 +289,13 @@ class Deliveries:
             if entry.fence > 1:  # it may have waited for a bound before
                 self._gate.release(entry.event_id)
             self._tell_health(entry, None)
-            self._acknowledgements.add(delivered)
+            self._commits.add(delivered)
         finally:
             del self._active[claim]
             self._fair_queue.ended(entry)
             self._may_claim_more()
             if not self._active:
-                self._acknowledgements.nothing_under_way()
+                self._commits.nothing_under_way()
 
     def _may_claim_more(self) -> None:
         if self._waits_for_room:
@@ -392,15 +392,15 @@ class Deliveries:
             return None
 
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
-        self._acknowledgements.commit_before_sending(claim)
-        must_hold = None if self._acknowledgements.is_committed(claim) else claim
+        self._commits.commit_before_sending(claim)
+        must_hold = None if self._commits.is_committed(claim) else claim
         spent_for = SpentFor.of(_message_of(entry), int(entry.dispatch.gmp))
         # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
         may_share = call.by_anyone and entry.failed_tries == 0
         try:
             return await self._sender.send(entry.event_id, call, must_hold, may_share=may_share, spent_for=spent_for)
         except StaleClaimError:
-            if not self._acknowledgements.is_committed(claim):
+            if not self._commits.is_committed(claim):
                 raise
             # A timer committed it meanwhile.
             return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
@@ -520,7 +520,7 @@ def _message_of(entry: OutboxEntry) -> Message:
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
-    """Says that it is on its chain; the outbox says DELIVERED once that is committed (`bridge.relayer.commits`)."""
+    """Says that it is on its chain; the outbox says DELIVERED once that is committed (`bridge.relayer.delivery_commits`)."""
     transaction = None if delivered.delivery is None else delivered.delivery.transaction_hash
     if transaction is None:
         log.info("delivered already")

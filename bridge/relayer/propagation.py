@@ -28,7 +28,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.relayer.execution import Execution
 from bridge.relayer.jobs import JobContext, Worker, is_final
-from bridge.relayer.recovery import Recovery, RetryFailedError
+from bridge.relayer.retries import Recovery, RetryFailedError
 
 _log = structlog.get_logger(__name__)
 

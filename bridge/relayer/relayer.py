@@ -22,10 +22,10 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.breaker import GmpHealth
-from bridge.relayer.commits import CommitStrategy
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.counting import COUNTING_EVERY, ProcessCounters
 from bridge.relayer.delivery import Deliveries
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings

@@ -12,7 +12,7 @@ from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.breaker import BreakerSettings
-from bridge.relayer.commits import CommitSettings
+from bridge.relayer.delivery_commits import CommitSettings
 
 
 class Ordering(StrEnum):

@@ -42,8 +42,8 @@ from bridge.relayer.execution import Execution
 from bridge.relayer.heartbeats import TravellingHeartbeats
 from bridge.relayer.own_messages import OwnMessages
 from bridge.relayer.propagation import Propagation, RoutePropagator
-from bridge.relayer.recovery import BudgetExhaustion, Recovery, Retried
 from bridge.relayer.relayer import Relayer
+from bridge.relayer.retries import BudgetExhaustion, Recovery, Retried
 from bridge.relayer.retry_planning import Planner
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings

@@ -39,9 +39,9 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind, Message
 from bridge.relayer.breaker import BreakerSettings
-from bridge.relayer.commits import CommitSettings, CommitStrategy
+from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.propagation import PropagationSettings
-from bridge.relayer.recovery import RecoverySettings
+from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import Ordering, PhaseLimit, RelaySettings
 from bridge.rpc.policy import EndpointPolicy
 from bridge.settings.problems import SettingsError, explain, refusal

@@ -22,7 +22,7 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import Contract
 from bridge.protocol.gmps import Gmp
-from bridge.relayer.recovery import RetryFailedError
+from bridge.relayer.retries import RetryFailedError
 from bridge.service.relayer_service import RelayerService
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import blocks, relaying

@@ -26,7 +26,7 @@ from bridge.domain.store import Store
 from bridge.protocol.message import Kind
 from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
-from bridge.relayer.recovery import RecoverySettings
+from bridge.relayer.retries import RecoverySettings
 from tests.simulation import actions
 from tests.simulation.actions import ActionWatch
 from tests.simulation.invariants import POLICIES, History, complaints, standing

@@ -33,8 +33,8 @@ from bridge.evm.signing import LocalSigner
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.breaker import GmpHealth
-from bridge.relayer.commits import CommitSettings, CommitStrategy
 from bridge.relayer.delivery import Deliveries
+from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate

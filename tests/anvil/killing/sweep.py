@@ -12,7 +12,7 @@ from itertools import count, product
 from pathlib import Path
 
 from bridge.domain.transactions import SlotState
-from bridge.relayer.commits import CommitStrategy
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import SqlStore
 from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code
 from tests.anvil.rpc import rpc

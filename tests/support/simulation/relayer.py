@@ -28,8 +28,8 @@ from bridge.protocol.message import Kind, Message
 from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.execution import Execution
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator
-from bridge.relayer.recovery import BudgetExhaustion, Recovery, RecoverySettings
 from bridge.relayer.relayer import Relayer
+from bridge.relayer.retries import BudgetExhaustion, Recovery, RecoverySettings
 from bridge.relayer.retry_planning import Planner
 from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings

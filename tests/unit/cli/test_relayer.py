@@ -9,8 +9,8 @@ import pytest
 
 from bridge.domain.retry_policy import RetryPolicy
 from bridge.protocol.message import Kind
-from bridge.relayer.commits import CommitStrategy
 from bridge.relayer.delivery import Deliveries
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.service.relayer_service import RelayerService
 from tests.builders import ALPHA, BETA
@@ -50,7 +50,7 @@ def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     start: Start, strategy: CommitStrategy | None
 ) -> None:
     flags = () if strategy is None else ("--commit", strategy.value, "--unsafe")
-    commits = start("", *flags)._acknowledgements._settings
+    commits = start("", *flags)._commits._settings
     assert commits.strategy is (strategy or CommitStrategy.BATCH)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bridge.protocol.message import Kind
-from bridge.relayer.commits import DEFAULT_SECONDS, GUARANTEES, CommitStrategy
+from bridge.relayer.delivery_commits import DEFAULT_SECONDS, GUARANTEES, CommitStrategy
 from bridge.settings import Settings
 from bridge.settings.sources import PROFILES
 from bridge.streams.settings import Semantics

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from indexer.jobs.repair import find_violation
 from indexer.jobs.repair import repair as jobs_repair
-from indexer.jobs.rows import compare_rows
+from indexer.jobs.row_comparison import compare_rows
 from indexer.jobs.tables import write_tables
 from indexer.jobs.verify import last_equal
 from indexer.lake.history import History

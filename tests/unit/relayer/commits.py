@@ -13,7 +13,7 @@ from bridge.domain.outbox import Claim, OutboxEntry, OutboxState, Outcome
 from bridge.domain.ports import Call, Dispatch, TransientError
 from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
 from bridge.protocol.message import Kind, decode_envelope
-from bridge.relayer.commits import CommitSettings, CommitStrategy
+from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.settings import Ordering, RelaySettings
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World

@@ -16,7 +16,7 @@ from bridge.evm.actions import ActionReader, Coordinator
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.relayer.actions import Actions, ActionSettings
-from bridge.relayer.recovery import Retried
+from bridge.relayer.retries import Retried
 from tests.support.actions import WINDOW, action, branch, participation
 from tests.support.memory_store import MemoryStore
 from tests.unit.web.explorer import deployment

@@ -16,7 +16,7 @@ import structlog
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
-from bridge.relayer.commits import CommitsHaltedError, CommitStrategy
+from bridge.relayer.delivery_commits import CommitsHaltedError, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings
 from tests.support.simulation import RELAYER

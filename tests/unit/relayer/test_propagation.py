@@ -36,7 +36,7 @@ from bridge.relayer.propagation import (
     Propagator,
     RoutePropagator,
 )
-from bridge.relayer.recovery import RecoverySettings
+from bridge.relayer.retries import RecoverySettings
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World

@@ -10,7 +10,7 @@ import pytest
 from bridge.domain.failures import FailureKind
 from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPolicy, next_try
 from bridge.protocol.message import Kind
-from bridge.relayer.commits import CommitStrategy
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.settings import Settings
 from bridge.settings.sources import PROFILES
 from tests.builders import message

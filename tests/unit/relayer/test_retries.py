@@ -12,7 +12,7 @@ from bridge.domain.observations import ObservedMessage
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.relayer.recovery import RecoverySettings, RetryFailedError
+from bridge.relayer.retries import RecoverySettings, RetryFailedError
 from bridge.relayer.settings import RelaySettings
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.deploy.addresses import address_table
-from bridge.deploy.numbers import wrong_numbers
+from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import PlannedChain
 from bridge.evm.chain import EvmChain
 from bridge.evm.transport import Endpoints

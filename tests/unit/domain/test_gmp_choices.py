@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.trust import backtest
-from bridge.domain.reliability import Choice, Goal, choices, hours_needed
+from bridge.domain.gmp_choices import Choice, Goal, choices, hours_needed
 from bridge.protocol.indexed import Observation
 from tests.support.simulation.lane_history import GMPS, history, worse
 

@@ -21,7 +21,7 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.relayer.recovery import RecoverySettings
+from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RelaySettings
 from tests.support.memory_store import MemoryStore
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog

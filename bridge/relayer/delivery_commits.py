@@ -84,7 +84,7 @@ class CommitsHaltedError(Exception):
     """The store took no commit for too long: the relayer stops, and repeats them when it is started again."""
 
 
-class Acknowledgements:
+class DeliveryCommits:
     """Commits the outcomes of claims as the strategy says; a failure at once, with all outcomes that wait."""
 
     def __init__(self, outbox: Outbox, clock: Clock, settings: CommitSettings, written: Callable[[], None]) -> None:

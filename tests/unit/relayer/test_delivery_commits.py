@@ -10,7 +10,7 @@ import pytest
 
 from bridge.domain.figures import Counted
 from bridge.domain.outbox import OutboxState, Outcome
-from bridge.relayer.commits import GUARANTEES, CommitStrategy
+from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings, SettingsError
 from tests.support.simulation import SimulatedRelayer, World
@@ -46,7 +46,7 @@ async def one_held_and_delivered(world: World, count: int) -> None:
 
 def moments_of_ends(bridge: SimulatedRelayer) -> list[float]:
     """When each delivery ended, to be noted from now on."""
-    acknowledgements, moments = bridge.relayer.deliveries[BETA]._acknowledgements, list[float]()
+    acknowledgements, moments = bridge.relayer.deliveries[BETA]._commits, list[float]()
     add = acknowledgements.add
 
     def noted(outcome: Outcome) -> None:
@@ -105,7 +105,7 @@ async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_se
         bridge = gated(bridge_with(world, store, CommitStrategy.BATCH), gate)
         task = await started(bridge)
         await one_held_and_delivered(world, 7)
-        await until(lambda: len(bridge.relayer.deliveries[BETA]._acknowledgements.claims) == 7)
+        await until(lambda: len(bridge.relayer.deliveries[BETA]._commits.claims) == 7)
         assert store.commits == []
         await crash(bridge, task)
         sent = world.chains[BETA].broadcasts
@@ -143,7 +143,7 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
         await asyncio.sleep(20)
         for _ in range(3):
             world.send(ALPHA, BETA)
-        await until(lambda: len(bridge.relayer.deliveries[BETA]._acknowledgements.claims) == 6)
+        await until(lambda: len(bridge.relayer.deliveries[BETA]._commits.claims) == 6)
         assert store.commits == []
         await crash(bridge, task)
         sent = world.chains[BETA].broadcasts
