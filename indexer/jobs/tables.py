@@ -27,7 +27,7 @@ from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
 from indexer.model.tables import KEPT, SCHEMAS, Bronze, Changes, Noted, TableEngine, Tables
 from indexer.store import tables
-from indexer.store.effective_status import NOTED
+from indexer.store.divergences import NOTED
 from indexer.store.limits import saved_policy
 
 

@@ -30,13 +30,8 @@ from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
 from indexer.store.analytics import Delivery, Lane
-from indexer.store.effective_status import (
-    CONTRADICTIONS_AMONG,
-    DIVERGENCES,
-    DIVERGENCES_OF_MESSAGE,
-    EFFECTIVE_STATUS,
-    effective_status,
-)
+from indexer.store.divergences import CONTRADICTIONS_AMONG, DIVERGENCES, DIVERGENCES_OF_MESSAGE
+from indexer.store.effective_status import EFFECTIVE_STATUS, effective_status
 from indexer.store.engine import reading_engine
 from indexer.store.limits import saved_policy
 from indexer.store.ranking import Dispatch, recent_dispatches
