@@ -24,7 +24,7 @@ from indexer.model import schemas
 from indexer.model.errors import LakeDamagedError
 from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import KEPT, Bronze, Changes
-from indexer.transforms.queries import REGISTRATIONS
+from indexer.transforms.queries import REGISTRATIONS, Conflict
 
 OF_EVENTS: Final = tuple(TABLES)
 """Tables with rows of single messages, which follow from the events of those alone."""
@@ -35,7 +35,7 @@ INCREMENTAL: Final = (*OF_EVENTS, *KEPT)
 ADDED_UP: Final = ("fan_outs", "tallies")
 """Of these, those that are small and written whole: of what is new, and of what is there."""
 
-_MISPLACED: Final = 2 | 4  # bits of `conflicts`: an event stands on a chain that is not the message's
+_MISPLACED: Final = Conflict.EXECUTED_ELSEWHERE | Conflict.EVENT_ELSEWHERE
 
 
 def made_with() -> str:
@@ -87,7 +87,7 @@ def changes_since(lake: Lake, made: Mapping[str, Made | None], reach: Reach) -> 
     new = _column("message_id", added, lake.folder, is_new)
     events, ids = len(new), pc.unique(new).drop_null()
     # Judged by the blocks of another chain, which may be read later than their own events: they are judged each time.
-    changed = pc.field("message_id").isin(ids) | (pc.bit_wise_and(pc.field("conflicts"), _MISPLACED) != 0)
+    changed = pc.field("message_id").isin(ids) | (pc.bit_wise_and(pc.field("conflicts"), int(_MISPLACED)) != 0)
     there = _column("message_id", first.files, first.folder, changed)
     return Changes(files=added, blocks=blocks, ids=there, events=events, messages=len(ids))
 

@@ -70,8 +70,8 @@ _NEVER_CREATED: Final = """
 RULES_OF_ONE: Final = (
     Rule("EXECUTED_TWICE", "m.executions > 1", "'executions on the destination: ' || cast(m.executions as $text)"),
     *[
-        Rule(kind, "m.conflicts <> 0", f"'{evidence}' {_FACTS}", f"(m.conflicts & {bit}) <> 0")
-        for bit, (kind, evidence) in CONFLICTS.items()
+        Rule(kind, "m.conflicts <> 0", f"'{evidence}' {_FACTS}", f"(m.conflicts & {conflict.value}) <> 0")
+        for conflict, (kind, evidence) in CONFLICTS.items()
     ],
     Rule(
         "EXECUTED_BEFORE_CREATION",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntFlag
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -23,6 +24,29 @@ _MEASURES: Final = (
     *[(measure, "gmp", 0) for measure in ("gmp_first", "gmp_late", "gmp_lead", "gmp_latency")],
 )
 """What `tallies.sql` counts, by what, and of nonces the steps up and down."""
+
+
+class Conflict(IntFlag):
+    """What a message's own events can contradict, whatever was not read yet: a set of them is the column `conflicts`."""
+
+    ENDED_TWICE = 1 << 0
+    EXECUTED_ELSEWHERE = 1 << 1
+    EVENT_ELSEWHERE = 1 << 2
+    ROUTED_TWICE = 1 << 3
+    CREATION_DIFFERS = 1 << 4
+    RECEIPTS_MISCOUNTED = 1 << 5
+    EXECUTED_WITHOUT_QUORUM = 1 << 6
+    REPORTED_TWICE = 1 << 7
+    EXPIRED_TOO_EARLY = 1 << 8
+    CANCELLED_WITHOUT_REQUEST = 1 << 9
+    RETRIED_WRONGLY = 1 << 10
+    REFUSED_AFTER_EXECUTION = 1 << 11
+    QUORUM_LOWERED = 1 << 12
+    LATE_WITHOUT_END = 1 << 13
+    RETRIED_AFTER_CANCELLING = 1 << 14
+    TOO_FEW_DISPATCHED = 1 << 15
+    REFUSED_WITHOUT_QUORUM = 1 << 16
+
 
 COLUMNS: Final[dict[str, str]] = {
     "facts_from": "facts_by_window",
@@ -56,43 +80,62 @@ COLUMNS: Final[dict[str, str]] = {
         f"select '{measure}' as measure, '{scope}' as scope, {step} as step" for measure, scope, step in _MEASURES
     ),
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
+    **{str(conflict.name): str(conflict.value) for conflict in Conflict},
 }
 """Sets of GMPs are bits, which are put together by what every engine has."""
 
-CONFLICTS: Final = {
-    1: ("ENDED_TWICE", "it ended in more than one way: executed, expired or cancelled"),
-    2: ("EXECUTED_ELSEWHERE", "its execution names another chain, source or recipient than its envelope"),
-    4: ("EVENT_ELSEWHERE", "an event of it stands on a chain, or names a source, that is not in its envelope"),
-    8: ("ROUTED_TWICE", "it was created, dispatched for the first time, or retried with one number, more than once"),
-    16: ("CREATION_DIFFERS", "MessageIdCreated names another sender or nonce than its envelope"),
-    32: ("RECEIPTS_MISCOUNTED", "the router counts more receipts than it has emitted"),
-    128: (
+CONFLICTS: Final[dict[Conflict, tuple[str, str]]] = {
+    Conflict.ENDED_TWICE: ("ENDED_TWICE", "it ended in more than one way: executed, expired or cancelled"),
+    Conflict.EXECUTED_ELSEWHERE: (
+        "EXECUTED_ELSEWHERE",
+        "its execution names another chain, source or recipient than its envelope",
+    ),
+    Conflict.EVENT_ELSEWHERE: (
+        "EVENT_ELSEWHERE",
+        "an event of it stands on a chain, or names a source, that is not in its envelope",
+    ),
+    Conflict.ROUTED_TWICE: (
+        "ROUTED_TWICE",
+        "it was created, dispatched for the first time, or retried with one number, more than once",
+    ),
+    Conflict.CREATION_DIFFERS: ("CREATION_DIFFERS", "MessageIdCreated names another sender or nonce than its envelope"),
+    Conflict.RECEIPTS_MISCOUNTED: ("RECEIPTS_MISCOUNTED", "the router counts more receipts than it has emitted"),
+    Conflict.REPORTED_TWICE: (
         "REPORTED_TWICE",
         "its reports differ, and the router did not say so; or it is retriable, and the router repeated its outcome",
     ),
-    256: ("EXPIRED_TOO_EARLY", "expired before its time, or though it has no end"),
-    512: ("CANCELLED_WITHOUT_REQUEST", "cancelled by another message than its sender asked to cancel it"),
-    1024: (
+    Conflict.EXPIRED_TOO_EARLY: ("EXPIRED_TOO_EARLY", "expired before its time, or though it has no end"),
+    Conflict.CANCELLED_WITHOUT_REQUEST: (
+        "CANCELLED_WITHOUT_REQUEST",
+        "cancelled by another message than its sender asked to cancel it",
+    ),
+    Conflict.RETRIED_WRONGLY: (
         "RETRIED_WRONGLY",
         "retried though it is not retriable or was never dispatched, or with a number that does not follow the last one",
     ),
-    2048: ("REFUSED_AFTER_EXECUTION", "its recipient was called again after its execution, and refused"),
-    4096: ("QUORUM_LOWERED", "with a receipt the router named a smaller quorum than its sender asked for"),
-    8192: (
+    Conflict.REFUSED_AFTER_EXECUTION: (
+        "REFUSED_AFTER_EXECUTION",
+        "its recipient was called again after its execution, and refused",
+    ),
+    Conflict.QUORUM_LOWERED: (
+        "QUORUM_LOWERED",
+        "with a receipt the router named a smaller quorum than its sender asked for",
+    ),
+    Conflict.LATE_WITHOUT_END: (
         "LATE_WITHOUT_END",
         "a receipt came too late for an end, expiry or cancellation, that it had not come to before",
     ),
-    16384: ("RETRIED_WRONGLY", "handed to GMPs although its sender had asked to cancel it"),
-    32768: (
+    Conflict.RETRIED_AFTER_CANCELLING: ("RETRIED_WRONGLY", "handed to GMPs although its sender had asked to cancel it"),
+    Conflict.TOO_FEW_DISPATCHED: (
         "TOO_FEW_DISPATCHED",
         "handed to no GMP; or to fewer than its quorum, though it is not retriable or was funded afterwards",
     ),
-    65536: ("REFUSED_WITHOUT_QUORUM", "its recipient was called, and refused, before a receipt had reached the quorum"),
+    Conflict.REFUSED_WITHOUT_QUORUM: (
+        "REFUSED_WITHOUT_QUORUM",
+        "its recipient was called, and refused, before a receipt had reached the quorum",
+    ),
 }
-"""What a message's own events can contradict, whatever was not read yet: by bit of `conflicts`, the kind and the evidence.
-
-Bit 64, executed with fewer receipts than its sender asked for, is not among them: EXECUTED_WITHOUT_QUORUM says more of it.
-"""
+"""The kind of divergence that each conflict is, and the evidence. `EXECUTED_WITHOUT_QUORUM` has a rule that says more of it."""
 
 WITH_BIT_OR: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
