@@ -107,7 +107,7 @@ class Index:
 
     def _catch_up(self) -> None:
         """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
-        if recomputed := self._store.follow_rules(_Progress()):
+        if recomputed := self._store.recompute_if_outdated(_Progress()):
             log.info("all verdicts are by the rules of this Waybill", messages=recomputed)
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})

@@ -29,8 +29,8 @@ from indexer.transforms.queries import query
 FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
 """The mark of messages whose final events a chain took back."""
 
-_RULES: Final = "rules_version"
-"""The fact that says which rules made messages, receipts and pauses."""
+_DERIVATION: Final = "derivation_fingerprint"
+"""The fact that says which code derived messages, receipts and pauses."""
 
 _IDS_IN_A_STATEMENT: Final = 500
 
@@ -216,11 +216,11 @@ class Store:
             with self.engine.begin() as connection:
                 recompute_pauses(connection, chain)
         with self.engine.begin() as connection:
-            _note_rules(connection)
+            _note_derivation(connection)
         return len(ids)
 
-    def follow_rules(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-        """Recomputes everything if other rules than today's made it: an older or a newer Waybill has written the store.
+    def recompute_if_outdated(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
+        """Recomputes everything if other code than today's derived it: an older or a newer Waybill has written the store.
 
         What is cut off begins again at the next call. Events, marks and retry requests stay as they are.
 
@@ -231,8 +231,8 @@ class Store:
             How many messages were recomputed.
         """
         with self.engine.connect() as connection:
-            made_by = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == _RULES))
-        if made_by == rules_version():
+            made_by = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == _DERIVATION))
+        if made_by == derivation_fingerprint():
             return 0
         return self.recompute(progress)
 
@@ -295,8 +295,12 @@ class Store:
                 )
 
 
-def rules_version() -> int:
-    """Stands for the texts that make messages, receipts and pauses of events: with other texts it differs."""
+def derivation_fingerprint() -> int:
+    """Stands for the code that derives messages, receipts and pauses from events: 56 bits of a hash of its text.
+
+    A version number would have to be raised by hand, and a change that forgot it would leave rows of two derivations side by
+    side. The price is one recomputation after a change of no more than a comment.
+    """
     texts = f"{_INSERT_MESSAGES}{_INSERT_RECEIPTS}{getsource(pause_log)}"
     return int.from_bytes(sha256(texts.encode()).digest()[:7], "big")
 
@@ -453,10 +457,10 @@ def recompute_pauses(connection: Connection, chain: int) -> None:
         connection.execute(insert(tables.pauses), found)
 
 
-def _note_rules(connection: Connection) -> None:
-    """Everything in the store was made by today's rules."""
-    connection.execute(delete(tables.facts).where(tables.facts.c.name == _RULES))
-    connection.execute(insert(tables.facts).values(name=_RULES, value=rules_version()))
+def _note_derivation(connection: Connection) -> None:
+    """Everything in the store was derived by today's code."""
+    connection.execute(delete(tables.facts).where(tables.facts.c.name == _DERIVATION))
+    connection.execute(insert(tables.facts).values(name=_DERIVATION, value=derivation_fingerprint()))
 
 
 def parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -525,7 +525,7 @@ def test_a_start_makes_the_verdicts_of_another_waybill_again_and_says_how_far_it
     store = runner.opened()
     with store.engine.begin() as connection:
         connection.execute(update(tables.messages).values(status="ROUTED", conflicts=1024))
-        connection.execute(update(tables.facts).where(tables.facts.c.name == "rules_version").values(value=1))
+        connection.execute(update(tables.facts).where(tables.facts.c.name == "derivation_fingerprint").values(value=1))
     store.close()
     with capture_logs() as logs:
         runner.run()

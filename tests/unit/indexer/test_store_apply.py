@@ -344,21 +344,21 @@ def test_verdicts_by_other_rules_are_made_again_once_and_nothing_else_changes(st
     sent = [sent_message(nonce, quorum=1) for nonce in range(1, 4)]
     alpha.mine(*[routed(one) for one in sent], cancellation_requested(sent[0]), retried(sent[0], 1))
     beta.mine(received(sent[1], 1), executed(sent[1]))
-    assert store.follow_rules() == 0
+    assert store.recompute_if_outdated() == 0
     for chain in (alpha, beta):
         apply(store, chain)
-    assert store.follow_rules() == 0
+    assert store.recompute_if_outdated() == 0
     store.mark(ALPHA, "FINALITY_VIOLATED", [(sent[2].id, 1, "gone")], 1.0)
     request_retries(store.engine, StallPolicy(stall_after=1), START + 100)
     before = contents(store, *tables.metadata.sorted_tables)
     with store.engine.begin() as connection:  # as an older Waybill has left it
         connection.execute(update(tables.messages).values(status="ROUTED", conflicts=0))
-        connection.execute(delete(tables.facts).where(tables.facts.c.name == "rules_version"))
+        connection.execute(delete(tables.facts).where(tables.facts.c.name == "derivation_fingerprint"))
     told: list[tuple[int, int]] = []
-    assert store.follow_rules(lambda done, of: told.append((done, of))) == 3
+    assert store.recompute_if_outdated(lambda done, of: told.append((done, of))) == 3
     assert told == [(3, 3)]
     assert contents(store, *tables.metadata.sorted_tables) == before
-    assert store.follow_rules() == 0
+    assert store.recompute_if_outdated() == 0
 
 
 @pytest.mark.finding("I2")
@@ -373,5 +373,5 @@ def test_a_recomputation_that_is_cut_off_begins_again(store: Store, monkeypatch:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.follow_rules(stop)
-    assert store.follow_rules() == 3
+        store.recompute_if_outdated(stop)
+    assert store.recompute_if_outdated() == 3
