@@ -1,7 +1,8 @@
-"""From a range of a source chain's logs to messages, attempts and dispatches. It asks no chain and no store."""
+"""Which logs of a source chain are read, and the messages, attempts and dispatches in them. It asks no chain and no store."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,11 +24,23 @@ from bridge.protocol.events import (
 )
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import EnvelopeError, decode_envelope
-from bridge.protocol.vault import decode_payment_event
+from bridge.protocol.vault import PAYMENT_TOPICS, decode_payment_event
 
 _log = structlog.get_logger(__name__)
 
-ROUTER_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageUnfunded), topic_of(MessageRetried))
+_ROUTER_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageUnfunded), topic_of(MessageRetried))
+
+
+class LogFilter:
+    """The contracts and topics of one router, of the GMPs that its messages may take, and of what senders pay."""
+
+    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter], vault: str | None = None) -> None:
+        self.adapters: list[tuple[Adapter, Watch]] = [(adapter, adapter.watch(chain_id)) for adapter in adapters]
+        vaults, payments = ((vault,), PAYMENT_TOPICS) if vault else ((), ())
+        self.addresses = sorted({router, *vaults, *(a for _, watch in self.adapters for a in watch.addresses)})
+        self.topics = sorted({*_ROUTER_TOPICS, *payments, *(t for _, watch in self.adapters for t in watch.topics)})
+        text = "\n".join([*(address.lower() for address in self.addresses), *(topic.hex() for topic in self.topics)])
+        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # another one for other contracts or topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +144,7 @@ def contradiction(transaction_hash: bytes, receipt: Receipt | None, logs: Iterab
 
 
 def _routing(router: str, log: Log) -> _Routing | None:
-    if log.address.lower() != router.lower() or not log.topics or log.topics[0] not in ROUTER_TOPICS:
+    if log.address.lower() != router.lower() or not log.topics or log.topics[0] not in _ROUTER_TOPICS:
         return None
     try:
         event = decode_event(log.topics, log.data)

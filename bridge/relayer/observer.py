@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,25 +15,19 @@ from bridge.domain.errors import CursorMovedError
 from bridge.domain.finality import FinalityRule
 from bridge.domain.guarantee import AssetClass, ttl_violation
 from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, Observations, ObservedMessage, ObservedRange
-from bridge.domain.outbox import Outbox, event_id_of
+from bridge.domain.outbox import event_id_of
 from bridge.domain.payments import VaultAct
-from bridge.domain.ports import Adapter, Block, CallRevertedError, Chain, Clock, Log, TransientError, Watch, read_view
+from bridge.domain.ports import Adapter, Block, Chain, Clock, Log
 from bridge.domain.supervision import Wakeup
-from bridge.protocol.backoff import backoff
-from bridge.protocol.contracts import ROUTER
 from bridge.protocol.message import Message, decode_envelope
-from bridge.protocol.vault import PAYMENT_TOPICS
-from bridge.relayer.log_parser import ROUTER_TOPICS, Findings, contradiction, interpret
+from bridge.relayer.completeness import Completeness
+from bridge.relayer.log_parser import Findings, LogFilter, contradiction, interpret
+from bridge.relayer.seen_capacity import SeenCapacity
 
 _log = structlog.get_logger(__name__)
 
 _REMEMBERED: Final = 16  # looks
 _LONGEST_PAUSE: Final = 15.0  # seconds
-
-_LOOK_EVERY: Final = 5.0  # seconds; what one range of blocks holds meanwhile may exceed the capacity
-_FASTEST: Final = 1_000  # messages/s: no relayer takes in more, so a store with much room is rarely counted
-
-_LONGEST_WAIT = 64  # intervals; each comparison that finds nothing new lengthens the wait for the next, up to this
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ class Observer:
         block_range: int,
         capacity: SeenCapacity,
         completeness: Completeness,
-        ttl_violations: TtlViolations,
+        asset_classes: Sequence[AssetClass],
         found: Callable[[int], None],
         vault: str | None = None,
     ) -> None:
@@ -78,14 +71,14 @@ class Observer:
             block_range: most blocks to read at once.
             capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
             completeness: says when something was left out, so that the chain is read again.
-            ttl_violations: is shown every new message.
+            asset_classes: those whose minimum TTL messages are to keep.
             found: is told the destination of every new outbox entry, and of every payment.
             vault: the contract that senders pay; None if the chain has none.
         """
         self._chain = chain
         self._router = router
         self._vault = vault
-        self._watching = Watching(chain.chain_id, router, adapters, vault)
+        self._filter = LogFilter(chain.chain_id, router, adapters, vault)
         self._observations = observations
         self._clock = clock
         self._start_block = start_block
@@ -93,7 +86,7 @@ class Observer:
         self._block_range = block_range
         self._capacity = capacity
         self._completeness = completeness
-        self.ttl_violations = ttl_violations
+        self._asset_classes = asset_classes
         self._found = found
         self.wakeup = Wakeup()  # set by a source that learns of a new block before the next poll
         self._look = asyncio.Event()  # set as the next look begins
@@ -103,6 +96,7 @@ class Observer:
         self._is_caught_up = False
         self._doubted: dict[int, BlockRef] = {}  # the ends of ranges that did not fit together, by their first block
         self._receipt_logs = dict[bytes, frozenset[Log]]()  # by transaction of the range that is being read
+        self.ttl_violations = Counter[str]()  # messages, by class of assets, since this process started
         self.unrecognised = 0  # dispatches that the router and a GMP do not both tell of, since this process started
         self._told: Sequence[str] = ()  # contradictions that were logged last
         self._again_from: int | None = None  # the next block to read once more
@@ -158,7 +152,7 @@ class Observer:
 
     async def _read_on(self) -> bool:
         cursor = self._observations.cursor(self._chain.chain_id)
-        if cursor is not None and cursor.watched != self._watching.fingerprint:
+        if cursor is not None and cursor.watched != self._filter.fingerprint:
             _log.info("reading again from the start: other contracts are watched now", chain=self._chain.chain_id)
             self._observations.reread(self._chain.chain_id)
             cursor = None
@@ -203,7 +197,7 @@ class Observer:
         """A range's logs, between two looks at its last block; None if that is not there, or changed."""
         before, logs, after = await asyncio.gather(
             self._chain.block(last),
-            self._chain.logs(first, last, self._watching.addresses, self._watching.topics),
+            self._chain.logs(first, last, self._filter.addresses, self._filter.topics),
             self._chain.block(last),
         )
         return None if before is None or after != before else _Fetched(before, logs)
@@ -271,7 +265,7 @@ class Observer:
         before, logs = fetched.last, fetched.logs
         if (logs or early is None) and not await self._agrees(logs, before, cursor):
             return False
-        findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters, vault=self._vault)
+        findings = interpret(self._chain.chain_id, self._router, logs, self._filter.adapters, vault=self._vault)
         contradictions = await self._contradictions(logs, findings.transactions)
         if (contradictions or findings.unmatched) and self._doubted.get(first) != BlockRef.of(before):
             self._doubted[first] = BlockRef.of(before)  # a node that lacks logs may have them the next time
@@ -350,7 +344,7 @@ class Observer:
                 chain_id=self._chain.chain_id,
                 previous=cursor.position if cursor is not None else None,
                 position=position,
-                watched=self._watching.fingerprint,
+                watched=self._filter.fingerprint,
                 messages=tuple(
                     ObservedMessage(message_id, envelope, now, findings.created.get(message_id))
                     for message_id, envelope in findings.envelopes.items()
@@ -375,10 +369,24 @@ class Observer:
         for message in {
             one.dispatch.message_id: decode_envelope(one.dispatch.envelope).message for one in fresh
         }.values():
-            self.ttl_violations.look_at(message)
+            self._look_at_ttl(message)
         paid_on = {event.destination_chain for event in findings.vault_events if event.act is VaultAct.PAID}
         for destination in paid_on | {numbered.dispatch.destination_chain for numbered in fresh}:
             self._found(destination)
+
+    def _look_at_ttl(self, message: Message) -> None:
+        """Reports a message with a shorter TTL than its class of assets demands. The id binds the TTL: nobody can mend it."""
+        demanded = ttl_violation(message, self._asset_classes)
+        if demanded is None:
+            return
+        self.ttl_violations[demanded.name] += 1
+        _log.warning(
+            "message lives shorter than its class of assets demands",
+            message=f"0x{message.id.hex()}",
+            asset_class=demanded.name,
+            ttl=message.ttl,
+            least=demanded.min_ttl,
+        )
 
 
 def _event_id(numbered: NumberedDispatch) -> str:
@@ -406,147 +414,3 @@ class BlockTime:
         """
         shortest = min(self._seconds, default=0.0)
         return poll_interval if shortest <= 1 else max(poll_interval, min(shortest, _LONGEST_PAUSE))
-
-
-class Watching:
-    """The contracts and topics of one router, of the GMPs that its messages may take, and of what senders pay."""
-
-    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter], vault: str | None = None) -> None:
-        self.adapters: list[tuple[Adapter, Watch]] = [(adapter, adapter.watch(chain_id)) for adapter in adapters]
-        vaults, payments = ((vault,), PAYMENT_TOPICS) if vault else ((), ())
-        self.addresses = sorted({router, *vaults, *(a for _, watch in self.adapters for a in watch.addresses)})
-        self.topics = sorted({*ROUTER_TOPICS, *payments, *(t for _, watch in self.adapters for t in watch.topics)})
-        text = "\n".join([*(address.lower() for address in self.addresses), *(topic.hex() for topic in self.topics)])
-        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # another one for other contracts or topics
-
-
-class SeenCapacity:
-    """Limits how many messages the store knows at once. All observers share it, and a restart keeps it.
-
-    Nothing is pruned to make room: new messages wait on their chain.
-    """
-
-    def __init__(self, outbox: Outbox, capacity: int | None, clock: Clock) -> None:
-        """`capacity` is in messages; None is no limit."""
-        self._outbox = outbox
-        self._capacity = capacity
-        self._clock = clock
-        self._look_at = 0.0
-        self._is_full = False
-
-    def is_full(self) -> bool:
-        """Whether nothing new may be taken in now."""
-        now = self._clock.now()
-        if self._capacity is not None and now >= self._look_at:
-            room = self._look(self._capacity)
-            self._look_at = now + max(_LOOK_EVERY, room / _FASTEST)
-        return self._is_full
-
-    def _look(self, capacity: int) -> int:
-        seen, was_full = self._outbox.seen(), self._is_full
-        self._is_full = seen >= capacity
-        if self._is_full and not was_full:
-            _log.error(
-                "the store is full: no new message is taken in until old ones are forgotten",
-                seen=seen,
-                capacity=capacity,
-            )
-        elif was_full and not self._is_full:
-            _log.warning("the store has room again: new messages are taken in", seen=seen, capacity=capacity)
-        return capacity - seen
-
-
-class TtlViolations:
-    """Counts messages with a shorter TTL than their asset class demands, since this process started.
-
-    The id binds the TTL, so the relayer can only report them.
-    """
-
-    def __init__(self, asset_classes: Sequence[AssetClass]) -> None:
-        """`asset_classes` are those whose minimum TTL messages are to keep."""
-        self._asset_classes = asset_classes
-        self.counts: Counter[str] = Counter()  # messages, by class
-
-    def look_at(self, message: Message) -> None:
-        """Reports a message that was observed for the first time, if it lives shorter than it is to."""
-        demanded = ttl_violation(message, self._asset_classes)
-        if demanded is None:
-            return
-        self.counts[demanded.name] += 1
-        _log.warning(
-            "message lives shorter than its class of assets demands",
-            message=f"0x{message.id.hex()}",
-            asset_class=demanded.name,
-            ttl=message.ttl,
-            least=demanded.min_ttl,
-        )
-
-
-class Completeness:
-    """Compares, now and then, how many messages the router of a source chain has counted with how many were found there.
-
-    The router counts the messages of each lane (`sentTo`); nonces make each of them another one, so that equal counts mean
-    that none is missing.
-    """
-
-    def __init__(
-        self,
-        chain: Chain,
-        router: str,
-        destinations: Iterable[int],
-        observations: Observations,
-        clock: Clock,
-        *,
-        every: float,
-    ) -> None:
-        """Compares the lanes from one chain.
-
-        Args:
-            chain: the source.
-            router: its router.
-            destinations: chain ids.
-            observations: what was found.
-            clock: time.
-            every: seconds between two comparisons.
-        """
-        self._chain = chain
-        self._router = router
-        self._destinations = sorted(destinations)
-        self._observations = observations
-        self._clock = clock
-        self._every = every
-        self._in_vain = 0  # comparisons in a row after which messages were lacking
-        self._due = 0.0
-
-    async def is_missing_any(self, position: BlockRef) -> bool:
-        """Whether, up to a block, fewer messages were found than the router had counted there; False if it is not due.
-
-        Raises:
-            TransientError: the chain did not answer.
-        """
-        now = self._clock.now()
-        if now < self._due:
-            return False
-        lanes = await asyncio.gather(*(self._lacking(destination, position) for destination in self._destinations))
-        lacking = [lane for lane in lanes if lane is not None]
-        self._due = now + backoff(self._every, self._in_vain, cap=_LONGEST_WAIT * self._every)
-        self._in_vain = self._in_vain + 1 if lacking else 0
-        for text in lacking:
-            _log.warning(
-                "messages missing, reading again", chain=self._chain.chain_id, block=position.number, lane=text
-            )
-        return bool(lacking)
-
-    async def _lacking(self, destination: int, position: BlockRef) -> str | None:
-        try:
-            (counted, _), block = await asyncio.gather(
-                read_view(self._chain, ROUTER, self._router, "sentTo", destination, block=position.number),
-                self._chain.block(position.number),
-            )
-        except (CallRevertedError, TransientError) as error:  # nodes have no state of that block any more, as a rule
-            _log.debug("lane not compared", chain=self._chain.chain_id, to=destination, reason=str(error))
-            return None
-        found = self._observations.created_on(self._chain.chain_id, destination)
-        if found >= counted or block is None or block.hash != position.hash:
-            return None
-        return f"to {destination}: {counted} created, {found} found"

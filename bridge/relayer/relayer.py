@@ -22,11 +22,13 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.breaker import GmpHealth
+from bridge.relayer.completeness import Completeness
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.counting import COUNTING_EVERY, ProcessCounters
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitStrategy
-from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
+from bridge.relayer.observer import Observer
+from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
@@ -126,7 +128,7 @@ class Relayer:
             finality=FinalityRule.of(deployed),
             block_range=self._settings.block_range,
             capacity=self._capacity,
-            ttl_violations=TtlViolations(self._settings.asset_classes),
+            asset_classes=self._settings.asset_classes,
             completeness=completeness,
             found=self._wake,
             vault=deployed.vault,
@@ -151,7 +153,7 @@ class Relayer:
                 counts[Counted.COMMIT, (chain_id, result)] = count
         for chain_id, observer in self.observers.items():
             counts[Counted.UNRECOGNISED, (chain_id,)] = observer.unrecognised
-            for asset_class, count in observer.ttl_violations.counts.items():
+            for asset_class, count in observer.ttl_violations.items():
                 counts[Counted.TTL_VIOLATION, (asset_class,)] += count
         return counts
 

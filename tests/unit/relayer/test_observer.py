@@ -15,7 +15,9 @@ from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Log, Receipt
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
-from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
+from bridge.relayer.completeness import Completeness
+from bridge.relayer.observer import Observer
+from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
@@ -64,7 +66,7 @@ class Observed:
             start_block=start_block,
             finality=FinalityRule(CONFIRMATIONS, finality),
             block_range=block_range,
-            ttl_violations=TtlViolations(()),
+            asset_classes=(),
             capacity=SeenCapacity(self.store.outbox, self.capacity, self.world.clock),
             completeness=Completeness(
                 chain or self.chain, ROUTER_ADDRESS, [BETA], self.store.observations, self.world.clock, every=60

@@ -13,8 +13,10 @@ import pytest
 from bridge.domain.finality import FinalityRule, ObservedFinality
 from bridge.domain.ports import Block, Call
 from bridge.evm.chain import EvmChain
+from bridge.relayer.completeness import Completeness
 from bridge.relayer.confirmation import Confirmation
-from bridge.relayer.observer import BlockTime, Completeness, Observer, SeenCapacity, TtlViolations
+from bridge.relayer.observer import BlockTime, Observer
+from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.service.relayer_service import SystemClock
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation.adapter import SimulatedAdapter
@@ -67,7 +69,7 @@ class Idle:
             block_range=2_000,
             capacity=SeenCapacity(store.outbox, None, clock),
             completeness=Completeness(chain, ROUTER_ADDRESS, [BETA], store.observations, clock, every=0),
-            ttl_violations=TtlViolations(()),
+            asset_classes=(),
             found=lambda _: None,
         )
         self.confirmation = Confirmation(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bridge.relayer.observer import SeenCapacity
+from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
 from tests.builders import message
 from tests.support.memory_store import MemoryStore
