@@ -6,7 +6,8 @@ What is said to be counted "ever" never falls: a store adds what it forgets, or 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -47,6 +48,30 @@ class Counters(Protocol):
 
     def counted(self, what: Counted) -> Mapping[tuple[int | str, ...], float]:
         """Every counter of a kind, by its labels."""
+
+
+class ProcessCounters:
+    """Counters that no row shows: kept in memory, and added to the store's now and then."""
+
+    def __init__(self, counters: Counters) -> None:
+        """`counters` are those of the store."""
+        self._counters = counters
+        self._written: Counter[CounterKey] = Counter()
+        self.sources: list[Callable[[], Counter[CounterKey]]] = []
+        """Each gives what it has counted since the process started."""
+
+    async def write(self) -> bool:
+        """Writes; there is never more to write at once.
+
+        Raises:
+            StoreBusyError: nothing was written, and all of it will be the next time.
+        """
+        now: Counter[CounterKey] = Counter()
+        for source in self.sources:
+            now.update(source())
+        self._counters.add(now - self._written)
+        self._written = now
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

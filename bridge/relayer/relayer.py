@@ -11,7 +11,7 @@ from functools import partial
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.domain.figures import Counted, CounterKey
+from bridge.domain.figures import Counted, CounterKey, ProcessCounters
 from bridge.domain.finality import FinalityRule, ObservedFinality
 from bridge.domain.ports import Adapter, Chain, Clock, TransientError
 from bridge.domain.retry_policy import RetryPolicy, validated
@@ -24,7 +24,6 @@ from bridge.protocol.message import Kind
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.confirmation import Confirmation
-from bridge.relayer.counting import COUNTING_EVERY, ProcessCounters
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.observer import Observer
@@ -37,6 +36,7 @@ _log = structlog.get_logger(__name__)
 
 _RETENTION_EVERY = 600.0  # seconds
 _EXPIRY_EVERY = 60.0
+_COUNTERS_EVERY = 5.0  # a process that is killed loses so much of its counts
 _FORGOTTEN_AT_ONCE = 200  # entries
 
 
@@ -175,7 +175,7 @@ class Relayer:
             async with asyncio.TaskGroup() as group:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
-                group.create_task(run_forever("counters", self.counting.write, every=COUNTING_EVERY))
+                group.create_task(run_forever("counters", self.counting.write, every=_COUNTERS_EVERY))
                 group.create_task(run_forever("expire payments", self._expire_payments, every=_EXPIRY_EVERY))
                 if self._settings.retention is not None:
                     group.create_task(run_forever("retention", self._forget, every=_RETENTION_EVERY))
