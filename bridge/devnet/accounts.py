@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Final
 
-from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
@@ -47,14 +45,3 @@ def signer(role: str, index: int) -> LocalAccount:
     """One of a GMP's validators, signers or guardians: the same on every machine, funded on none."""
     opened: LocalAccount = Account.from_key(keccak(text=f"waybill devnet {role} {index}"))
     return opened
-
-
-def sign_digest(account: LocalAccount, digest: bytes) -> bytes:
-    """A signature of 32 bytes as they are: r, s, v with v 27 or 28."""
-    signature = _opened(bytes(account.key)).sign_recoverable(digest, hasher=None)
-    return signature[:64] + bytes([27 + signature[64]])
-
-
-@functools.cache  # opening a key costs more than signing with it
-def _opened(key: bytes) -> PrivateKey:
-    return PrivateKey(key)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from eth_account.signers.local import LocalAccount
 
-from bridge.devnet.confirmation import confirm
+from bridge.devnet.attesting import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
 from bridge.domain.ports import Chain, Dispatch, Log, TerminalError, TransientError

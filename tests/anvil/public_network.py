@@ -12,8 +12,9 @@ from aiohttp import web
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
-from bridge.devnet.accounts import ANVIL_KEYS, account, sign_digest
+from bridge.devnet.accounts import ANVIL_KEYS, account
 from bridge.devnet.artifacts import Artifact
+from bridge.devnet.attesting import sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.ports import Call, Dispatch

@@ -13,10 +13,10 @@ from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 from pydantic import Field
 
-from bridge.devnet.accounts import RELAYER_KEY, account, sign_digest, signer
+from bridge.devnet.accounts import RELAYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
+from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.committee import Committee
-from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.fork import ForkedNetwork
 from bridge.devnet.gmps import DevnetChain, GmpDevnet, NotImitatedError, StandIn

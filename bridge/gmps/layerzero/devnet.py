@@ -9,8 +9,9 @@ from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
-from bridge.devnet.accounts import sign_digest, signer
+from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
+from bridge.devnet.attesting import sign_digest
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.fork import ForkedNetwork

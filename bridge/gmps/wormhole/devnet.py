@@ -8,9 +8,9 @@ from typing import Final
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
-from bridge.devnet.accounts import sign_digest, signer
+from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.confirmation import confirm
+from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.fork import ForkedNetwork
 from bridge.devnet.gmps import DevnetChain, GmpDevnet, NotImitatedError, StandIn

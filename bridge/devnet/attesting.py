@@ -1,6 +1,11 @@
-"""What attesters check before they sign."""
+"""What the attesters of a devnet do alike: look that a dispatch stands, and sign."""
 
 from __future__ import annotations
+
+import functools
+
+from coincurve import PrivateKey
+from eth_account.signers.local import LocalAccount
 
 from bridge.domain.ports import Block, Chain, Dispatch, TransientError
 
@@ -19,3 +24,14 @@ async def confirm(chain: Chain, dispatch: Dispatch) -> Block:
             f"0x{dispatch.message_id.hex()} was sent, and is {now}: nothing is signed"
         )
     return block
+
+
+def sign_digest(account: LocalAccount, digest: bytes) -> bytes:
+    """A signature of 32 bytes as they are: r, s, v with v 27 or 28."""
+    signature = _opened(bytes(account.key)).sign_recoverable(digest, hasher=None)
+    return signature[:64] + bytes([27 + signature[64]])
+
+
+@functools.cache  # opening a key costs more than signing with it
+def _opened(key: bytes) -> PrivateKey:
+    return PrivateKey(key)
