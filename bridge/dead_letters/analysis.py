@@ -13,7 +13,7 @@ from bridge.domain.dead_letters import DeadLetter
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.retries import RETRY_ROUTE
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
@@ -126,8 +126,7 @@ class NamedPause:
         """Of what is paused."""
         if self.thing is PausedThing.LANE:
             return f"the lane from chain {self.number}"
-        known = {gmp.value: gmp.label for gmp in Gmp}
-        return known.get(self.number, f"GMP {self.number}")
+        return gmp_label(self.number)
 
     @property
     def end(self) -> str:

@@ -21,7 +21,7 @@ from eth_utils.abi import (
 )
 
 from bridge.protocol.events import UNDECODABLE, Abi, load_abi
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import gmp_label
 from bridge.protocol.message import Message
 from bridge.protocol.text import quoted, shortened
 
@@ -283,5 +283,5 @@ def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert], depth: 
         inner.extend([revert] if revert else [])
         return revert.text if revert else _undecoded(value)
     if field["name"] == "gmp" and kind == "uint8":
-        return Gmp(value).label if value in tuple(Gmp) else f"GMP {value}"
+        return gmp_label(value)
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -43,6 +43,11 @@ class Gmp(IntEnum):
             raise UnknownGmpError(f"unknown GMP {name!r}; the GMPs are {known}") from None
 
 
+def gmp_label(number: int) -> str:
+    """The name of the GMP with that number, also of one that this version does not know."""
+    return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
+
+
 def gmps_from_bits(bits: int) -> frozenset[Gmp]:
     """The set that a ``uint16`` from a chain stands for; numbers this version does not know are left out."""
     return frozenset(gmp for gmp in Gmp if bits & gmp.bit)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import gmp_label
 from bridge.tripwire.journal import Deed, Record
 from bridge.tripwire.store import Incident, TripwireStore
 
@@ -15,7 +15,7 @@ def incident_value(incident: Incident, deployment: Deployment) -> dict[str, Any]
     """An incident in short, for JSON."""
     return {
         "id": incident.id,
-        "gmp": _gmp(incident.gmp),
+        "gmp": gmp_label(incident.gmp),
         "chain": _chain(deployment, incident.chain_id),
         "openedAt": incident.opened_at,
         "state": incident.state,
@@ -45,7 +45,7 @@ def incident_details(
         times: by chain id, the time of its newest block.
     """
     records = store.records(incident.id)
-    gmp, here = _gmp(incident.gmp), _chain(deployment, incident.chain_id)
+    gmp, here = gmp_label(incident.gmp), _chain(deployment, incident.chain_id)
     pauses = [
         {
             "chain": _chain(deployment, chain_id),
@@ -91,7 +91,7 @@ def _lacking(incident: Incident, store: TripwireStore, deployment: Deployment) -
             {
                 "messageId": f"0x{message_id.hex()}",
                 "source": _chain(deployment, source),
-                "received": [_gmp(number) for number in received],
+                "received": [gmp_label(number) for number in received],
                 "retryOver": [gmp.label for gmp in sorted(others)],
             }
         )
@@ -134,10 +134,6 @@ def incident_seed(incident: Incident, store: TripwireStore, deployment: Deployme
 def _short(document: Mapping[str, Any]) -> dict[str, Any]:
     names: Sequence[str] = ("reason", "until", "transaction", "because", "kind", "messageId")
     return {name: document[name] for name in names if name in document}
-
-
-def _gmp(number: int) -> str:
-    return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
 
 
 def _chain(deployment: Deployment, chain_id: int) -> str:

@@ -13,7 +13,7 @@ from bridge.domain.lanes import Lane, LaneChange, Lanes, LaneState
 from bridge.domain.outbox import QueueCount
 from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import (
     ChainRecord,
     FeePaid,
@@ -49,12 +49,7 @@ def lane_name(deployment: Deployment, source: int | None, destination: int | Non
 
 def gmp_name(number: int | None) -> str:
     """A GMP's name, also of one that this version does not know."""
-    if number is None:
-        return "a GMP"
-    try:
-        return Gmp(number).label
-    except ValueError:
-        return f"GMP {number}"
+    return "a GMP" if number is None else gmp_label(number)
 
 
 class LaneHaltedError(Exception):

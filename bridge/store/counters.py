@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from bridge.domain.figures import Counted, CounterKey, latency_place
-from bridge.store.database import Database
+from bridge.store.database import Database, insert_into
 from bridge.store.tables import counters
 
 
@@ -37,10 +36,9 @@ def counted(connection: Connection, what: Counted) -> dict[tuple[int | str, ...]
 
 def add_counts(connection: Connection, counts: Mapping[CounterKey, float]) -> None:
     """See `Counters.add`. In one order, so that two transactions never wait for each other."""
-    into = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     rows = sorted((what.value, json.dumps(labels), amount) for (what, labels), amount in counts.items() if amount)
     for what, labels, amount in rows:
-        added = into(counters).values(what=what, labels=labels, value=amount)
+        added = insert_into(connection, counters).values(what=what, labels=labels, value=amount)
         keys = [counters.c.what, counters.c.labels]
         connection.execute(added.on_conflict_do_update(index_elements=keys, set_={"value": counters.c.value + amount}))
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
     make_url,
     select,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -157,6 +158,11 @@ def _errors(store: str) -> Iterator[None]:
         if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
             raise StoreError(f"store {store}: {error.orig}; grant it to the role, or use another one") from error
         raise
+
+
+def insert_into(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """An insert that may say what becomes of a row that is there already: each database has its own, with the same methods."""
+    return (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
 def _prepare(connection: Connection, url: str, tables: Sequence[Table] | None) -> None:

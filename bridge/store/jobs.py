@@ -25,7 +25,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from bridge.domain.finality_records import PrimaryRecord
 from bridge.domain.jobs import (
@@ -45,7 +44,7 @@ from bridge.domain.observations import BlockRef
 from bridge.domain.retries import RetryBudget
 from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
 from bridge.protocol.retry_requests import COLUMNS, RetryRequest
-from bridge.store.database import Database
+from bridge.store.database import Database, insert_into
 from bridge.store.tables import attempts, jobs, messages, outbox
 
 IS_THERE: Final = or_(jobs.c.source_block.is_(None), exists().where(attempts.c.message_id == jobs.c.message_id))
@@ -199,8 +198,7 @@ def _await(connection: Connection, source: Select[Any]) -> Executable:
         "seen_hash": case((goes_on, jobs.c.seen_hash)),
         "finished_at": null(),
     }
-    dialect = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    added = dialect(jobs).from_select(names, source.add_columns(*values.values()))
+    added = insert_into(connection, jobs).from_select(names, source.add_columns(*values.values()))
     return added.on_conflict_do_update(index_elements=[jobs.c.queue, jobs.c.message_id, jobs.c.name], set_=changes)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from bridge.domain.lanes import Lane
 from bridge.domain.spending import (
@@ -25,7 +24,7 @@ from bridge.domain.spending import (
     lane_of,
 )
 from bridge.domain.transactions import CallBatch, Slot, SpendCheck, costs_of, failures_of
-from bridge.store.database import Database
+from bridge.store.database import Database, insert_into
 from bridge.store.tables import spending, spending_held, spending_totals
 
 SPENDING: Final = "spending"
@@ -176,8 +175,11 @@ def add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> No
 def _upsert(
     connection: Connection, table: Any, values: Mapping[str, Any], keys: Sequence[str], changed: Mapping[str, Any]
 ) -> Executable:
-    into = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return into(table).values(**values).on_conflict_do_update(index_elements=list(keys), set_=dict(changed))
+    return (
+        insert_into(connection, table)
+        .values(**values)
+        .on_conflict_do_update(index_elements=list(keys), set_=dict(changed))
+    )
 
 
 def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int, data_gwei: int) -> dict[str, Any]:

@@ -22,12 +22,11 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from bridge.domain.figures import Counted
 from bridge.domain.webhooks import StillPendingError, WebhookDelivery, WebhookFigures, WebhookState
 from bridge.store.counters import add_counts
-from bridge.store.database import Database
+from bridge.store.database import Database, insert_into
 from bridge.store.tables import METADATA
 
 webhook_deliveries = Table(
@@ -65,9 +64,8 @@ class SqlWebhooks:
     def add(self, deliveries: Sequence[WebhookDelivery]) -> None:
         if deliveries:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-                into = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-                rows = [asdict(one) for one in deliveries]
-                connection.execute(into(webhook_deliveries).on_conflict_do_nothing(), rows)
+                added = insert_into(connection, webhook_deliveries).on_conflict_do_nothing()
+                connection.execute(added, [asdict(one) for one in deliveries])
 
     def claim(self, target: str, *, now: float, lease: float, limit: int) -> list[WebhookDelivery]:
         older = webhook_deliveries.alias()

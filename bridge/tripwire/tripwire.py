@@ -16,7 +16,7 @@ from bridge.domain.observations import BlockRef
 from bridge.domain.ports import Clock, TransientError
 from bridge.domain.supervision import Wakeup, run_forever
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import gmp_label
 from bridge.tripwire.journal import Deed
 from bridge.tripwire.judgement import Ruling, SeenReceipt, judge
 from bridge.tripwire.pauser import Pauser, RefusedPauseError
@@ -320,7 +320,7 @@ class Tripwire:
             "receiptSaidBy": of_receipt,
             "sourceRouters": suspicion.routers,
         }
-        chain, gmp = self._name(receipt.chain_id), _gmp(receipt.gmp)
+        chain, gmp = self._name(receipt.chain_id), gmp_label(receipt.gmp)
         _log.critical("forged receipt", **evidence)
 
         def notices(incident: str) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
@@ -408,7 +408,7 @@ class Tripwire:
         return False
 
     async def _answer(self, incident: Incident) -> None:
-        chain, gmp = self._name(incident.chain_id), _gmp(incident.gmp)
+        chain, gmp = self._name(incident.chain_id), gmp_label(incident.gmp)
         pauser = self._pausers.get(incident.chain_id)
         if pauser is None or self._settings.is_dry_run:
             self._decline(incident, "this is a dry run: people are told, and nothing is paused")
@@ -438,7 +438,7 @@ class Tripwire:
         )
 
     def _decline(self, incident: Incident, reason: str) -> None:
-        chain, gmp = self._name(incident.chain_id), _gmp(incident.gmp)
+        chain, gmp = self._name(incident.chain_id), gmp_label(incident.gmp)
         document = {"chain": chain, "gmp": gmp, "reason": reason}
         _log.critical("GMP not paused", incident=incident.id, **document)
         summary = f"{gmp} lied on {chain} and is not paused: {reason} (`waybill incident show {incident.id}`)"
@@ -481,7 +481,7 @@ class Tripwire:
     def _described(self, receipt: SeenReceipt) -> dict[str, Any]:
         return {
             "messageId": f"0x{receipt.message_id.hex()}",
-            "gmp": _gmp(receipt.gmp),
+            "gmp": gmp_label(receipt.gmp),
             "source": self._name(receipt.source_chain),
             "destination": self._name(receipt.chain_id),
             "payloadHash": None if receipt.payload_hash is None else f"0x{receipt.payload_hash.hex()}",
@@ -498,7 +498,3 @@ class Tripwire:
         with suppress(ValueError):
             return self._deployment.chain(chain_id).name
         return str(chain_id)
-
-
-def _gmp(number: int) -> str:
-    return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
