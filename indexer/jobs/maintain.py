@@ -13,9 +13,9 @@ from indexer.jobs.pruning import TABLES
 from indexer.jobs.tables import write_tables
 from indexer.lake.derived import reach_of_table
 from indexer.lake.lake import Lake
-from indexer.lake.retention import any_ended, prune
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexSettings
+from indexer.store.retention import any_ended, prune
 from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)

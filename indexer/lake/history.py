@@ -15,12 +15,12 @@ from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import decode_envelope
 from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import Part, opened
-from indexer.lake.retention import ENDED, PRUNED_BEFORE, has_pruned
 from indexer.model import schemas
 from indexer.model.divergences import MEANINGS
 from indexer.model.tables import Bronze
 from indexer.sources.position import ChainPosition
 from indexer.store import tables
+from indexer.store.retention import ENDED, PRUNED_BEFORE, has_pruned
 from indexer.store.store import events_between, ids_checked, position_of
 from indexer.transforms.queries import WITH_BIT_OR, query
 

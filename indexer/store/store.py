@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from sqlalchemy import ColumnElement, Connection, Engine, TextClause, bindparam, delete, insert, select, text, update
 from sqlalchemy.engine import RowMapping
 
-from indexer.lake.retention import described, has_pruned, tally
 from indexer.model import schemas
 from indexer.model.errors import RangeGapError
 from indexer.model.settings import StallPolicy
@@ -21,6 +20,7 @@ from indexer.store import tables
 from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.store.engine import writing_engine
 from indexer.store.finality import note_final
+from indexer.store.retention import described, has_pruned, tally
 from indexer.store.traffic import put_in, take_out
 from indexer.transforms import pauses as pause_log
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses

@@ -13,10 +13,10 @@ from sqlalchemy import Table, select
 from bridge.protocol.message import Kind, Message
 from indexer.decode.events import events_table
 from indexer.decode.logs import raw_logs
-from indexer.lake.retention import prune
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.store import tables
 from indexer.store.blocks import BlockRange
+from indexer.store.retention import prune
 from indexer.store.store import Store
 from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA, EMITTERS, ROUTERS, message, topics_and_data
 
