@@ -1,4 +1,4 @@
-"""How the relay works."""
+"""What an operator decides about observing and delivering: over which GMPs, how much at once, in which order, for how long."""
 
 from __future__ import annotations
 
