@@ -6,7 +6,7 @@ import {RecipientCall} from "./RecipientCall.sol";
 import {IMessageReceiver} from "./interfaces/IMessageReceiver.sol";
 import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Gmp, GmpSet, GmpTable, NO_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {ALL_GMPS, Gmp, GmpSet, GmpTable, NO_GMP, NO_GMPS} from "./types/Gmp.sol";
 import {Kind, Message, MessageEncoding} from "./types/Message.sol";
 import {Execution, Receipts} from "./types/MessageRecords.sol";
 
@@ -141,6 +141,21 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affectedAccount(message);
         (quorum, allowed) = _recipientPolicy(subject, message.sourceChain, floor);
         if (message.quorum > quorum) quorum = message.quorum;
+    }
+
+    /// @return least The quorum that a message over the lane must reach at least to touch `recipient`.
+    /// @return allowed The GMPs whose receipts count for it.
+    function _recipientPolicy(address recipient, uint64 chain, uint8 floor)
+        private
+        view
+        returns (uint8 least, GmpSet allowed)
+    {
+        // Who may be called is asked of the same word, so that a recipient without a policy costs one look.
+        if (_tables[recipient].hasPolicy()) {
+            Policy storage policy = _policies[recipient][chain];
+            (least, allowed) = (policy.quorum, policy.gmps);
+        }
+        if (least == 0) return (floor, ALL_GMPS);
     }
 
     function _isExpired(Message memory message) private view returns (bool) {

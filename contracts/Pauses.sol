@@ -19,7 +19,7 @@ abstract contract Pauses is IPauses, LanePolicy {
     /// @inheritdoc IPauses
     function pauseLane(uint64 chain, uint48 until) external {
         LaneState storage lane = _lanes[chain];
-        _setLanePause(chain, until, _requireMayPause(lane.pausedUntil, lane.pausedByGuardian, until));
+        _setLanePause(chain, until, _authorizePause(lane.pausedUntil, lane.pausedByGuardian, until));
     }
 
     /// @inheritdoc IPauses
@@ -27,7 +27,7 @@ abstract contract Pauses is IPauses, LanePolicy {
         AdapterSlot storage slot = _adapterSlots[gmp];
         bool byGuardian = _isOnlyTripwire(msg.sender)
             ? _spendTripwire(gmp, slot, until)
-            : _requireMayPause(slot.pausedUntil, slot.pausedByGuardian, until);
+            : _authorizePause(slot.pausedUntil, slot.pausedByGuardian, until);
         // The pause of a GMP that carries nothing would stop every clock without a visible reason.
         if (slot.adapter == address(0)) revert IGmpRegistry.GmpHasNoAdapter(gmp);
         _setGmpPause(gmp, until, byGuardian);
@@ -69,24 +69,25 @@ abstract contract Pauses is IPauses, LanePolicy {
         return _hasExpired(chain, sentAt, ttl);
     }
 
+    /// @dev Refuses a pause that the caller may not set, and counts it against the guardian's time ({_useGuardianPeriod}).
     /// @param pausedUntil When the newest pause of the same thing ends or ended.
     /// @param isGuardians Whether the guardian began that one.
     /// @return byGuardian Whether the guardian begins this one.
-    function _requireMayPause(uint48 pausedUntil, bool isGuardians, uint48 until) private returns (bool byGuardian) {
+    function _authorizePause(uint48 pausedUntil, bool isGuardians, uint48 until) private returns (bool byGuardian) {
         uint256 latest = block.timestamp + MAX_PAUSE;
         byGuardian = msg.sender != owner();
         if (byGuardian) {
             if (msg.sender != _guardian) revert IRoles.NotGuardian(msg.sender);
             // What the owner paused stays paused for as long as the owner wants.
             if (block.timestamp < pausedUntil && !isGuardians) revert GuardianMustWait(pausedUntil);
-            latest = _latestForGuardian(latest);
+            latest = _useGuardianPeriod(latest);
         }
         if (until <= block.timestamp || until > latest) revert InvalidPauseEnd(until, block.timestamp + 1, latest);
     }
 
-    /// @dev The first of the guardian's pauses says by when all of them end; then it rests for as long as a pause may last. So it
-    ///      can stop nothing for more than half of the time, however many things it pauses in turn.
-    function _latestForGuardian(uint256 latest) private returns (uint256) {
+    /// @dev The first of the guardian's pauses begins its period, and says by when all of them end; then it rests for as long as a
+    ///      pause may last. So it can stop nothing for more than half of the time, however many things it pauses in turn.
+    function _useGuardianPeriod(uint256 latest) private returns (uint256) {
         uint256 end = _guardianPausesEnd;
         if (block.timestamp < end) return end;
         if (end != 0 && block.timestamp < end + MAX_PAUSE) revert GuardianMustWait(end + MAX_PAUSE);

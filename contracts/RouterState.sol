@@ -2,8 +2,9 @@
 pragma solidity ^0.8.28;
 
 import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
+import {Create3} from "@openzeppelin/contracts/utils/Create3.sol";
 
-import {Gmp, GmpSet, GmpTable} from "./types/Gmp.sol";
+import {Gmp, GmpSet, GmpTable, HIGHEST_GMP} from "./types/Gmp.sol";
 import {Execution, LaneTotal, LaneWord, Receipts, SentMessage} from "./types/MessageRecords.sol";
 import {PauseLog} from "./types/Pauses.sol";
 
@@ -82,5 +83,23 @@ abstract contract RouterState is Ownable2Step {
     /// @dev Always reverts.
     function renounceOwnership() public view override onlyOwner {
         revert RenouncingDisabled();
+    }
+
+    /// @dev The only way to change the table: gives every adapter in use its copy.
+    function _setTable(GmpTable table) internal {
+        _gmps = table;
+        for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
+            address adapter = _adapterSlots[Gmp.wrap(number)].adapter;
+            if (adapter != address(0)) _tables[adapter] = table.copyFor(Gmp.wrap(number), _tables[adapter]);
+        }
+    }
+
+    /// @dev Where {IGmpRegistry-createAdapter} puts a GMP's adapter.
+    function _createdAddress(Gmp gmp, uint8 number) internal view returns (address) {
+        return Create3.computeAddress(_creationSalt(gmp, number));
+    }
+
+    function _creationSalt(Gmp gmp, uint8 number) internal pure returns (bytes32) {
+        return bytes32((uint256(Gmp.unwrap(gmp)) << 8) | number);
     }
 }

@@ -252,6 +252,21 @@ abstract contract SenderBase is LanePolicy {
         emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
     }
 
+    /// @dev The table for sends: while any GMP may be paused, without the numbers of adapters, so that all slots are looked at.
+    function _quickTable(GmpTable table) internal view returns (GmpTable) {
+        return table.pausedAt(block.timestamp) == NO_GMPS ? table : table.withoutCreated();
+    }
+
+    /// @dev Who speaks for a GMP now, or zero. The address of an adapter that the router created follows from its number, without a
+    ///      look at its slot: that saves 1,850 gas for each GMP of a send.
+    /// @param table What {_quickTable} makes of the router's.
+    function _activeAdapter(GmpTable table, Gmp gmp) internal view returns (address) {
+        uint8 number = table.createdAs(gmp);
+        if (number != 0) return _createdAddress(gmp, number);
+        AdapterSlot storage slot = _adapterSlots[gmp];
+        return block.timestamp < slot.pausedUntil ? address(0) : slot.adapter;
+    }
+
     /// @dev Why a GMP is not sent over now.
     function _inactiveReason(Gmp gmp) internal view returns (bytes memory) {
         AdapterSlot storage slot = _adapterSlots[gmp];
