@@ -23,7 +23,7 @@ from indexer.spark.java import java_home
 
 _NAME: Final = "spark-classes.jsa"
 _OF_CHECKOUT: Final = Path(__file__).resolve().parents[2] / "build" / "tools" / _NAME
-_PATIENCE: Final = 600  # seconds
+_PATIENCE: Final = 1_800  # seconds, of which a machine with nothing else to do takes 25
 
 # What is used from the start of a session to its first batch. It runs in a process of its own, since a JVM notes its classes
 # until it ends.
@@ -55,7 +55,7 @@ def write_class_archive(archive: Path) -> None:
 
     Raises:
         JavaNotFoundError: there is no Java.
-        CalledProcessError: it failed; the error has what it printed.
+        SubprocessError: it failed, or took too long; the error has what it printed.
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
@@ -73,5 +73,16 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
     subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, timeout=_PATIENCE)
 
 
+def main() -> None:
+    """Writes it; without it Spark starts all the same, so that a failure is told and nothing else."""
+    try:
+        write_class_archive(Path(sys.argv[1]) if len(sys.argv) > 1 else cache_folder() / _NAME)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or b""
+        print(
+            f"  It could not be written, so Spark starts as slowly as before: {error}\n{said.decode(errors='replace')}"
+        )
+
+
 if __name__ == "__main__":
-    write_class_archive(Path(sys.argv[1]) if len(sys.argv) > 1 else cache_folder() / _NAME)
+    main()
