@@ -17,9 +17,9 @@ from typer.main import get_command
 from bridge.cli.app import app
 from bridge.domain import classification
 from bridge.domain.classification import FAILURES, UNKNOWN, Disposition
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, JITTER
 from bridge.domain.failures import FailureKind
 from bridge.domain.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_TTL, default_ttl
-from bridge.domain.retry_policy import DEFAULT_POLICIES, JITTER
 from bridge.metrics import METRICS
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
@@ -267,7 +267,7 @@ def _kinds() -> str:
             "",
             _MADE,
             "What `waybill send` and both kits give a message whose sender names no TTL, and how often a relayer tries to deliver",
-            "it. `[policies.KIND]` changes the retries of a kind, and `[guarantees]` those of a sender. Waits double and vary by",
+            "it. `[policies.KIND]` changes the tries of a kind, and `[guarantees]` those of a sender. Waits double and vary by",
             f"{JITTER:.0%}; the window is the longest that all waits take together. Routers refuse a TTL below {LEAST_TTL} s, so that the",
             "recommended TTL of some kinds is raised. `waybill send` and the Python client raise it further where the source takes",
             "longer to become final.",

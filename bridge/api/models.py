@@ -112,7 +112,7 @@ class Delivery(BaseModel):
     attempt: int
     kind: str
     state: str
-    tries: int
+    failedTries: int
     lastError: str | None
     createdAt: float
     availableAt: float

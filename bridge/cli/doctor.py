@@ -259,7 +259,7 @@ async def _endpoint(
             deployed.chain_id,
             [url],
             request_seconds=_SECONDS,
-            retry_seconds=_SECONDS,
+            try_seconds=_SECONDS,
             origin=origin,
             chain_name=deployed.name,
         ) as chain:
@@ -286,7 +286,7 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
     findings = []
     try:
         async with await EvmChain.connect(
-            deployed.chain_id, tuple(urls), retry_seconds=_SECONDS, chain_name=deployed.name
+            deployed.chain_id, tuple(urls), try_seconds=_SECONDS, chain_name=deployed.name
         ) as chain:
             places = {"router": deployed.router, **{f"adapter for {gmp}": at for gmp, at in deployed.adapters.items()}}
             missing = [name for name, address in places.items() if not await chain.code(address)]
@@ -307,7 +307,7 @@ async def _paused(deployed: ChainDeployment, urls: Iterable[str]) -> list[Findin
     """The GMPs over which the router sends and takes nothing now."""
     try:
         async with await EvmChain.connect(
-            deployed.chain_id, tuple(urls), retry_seconds=_SECONDS, chain_name=deployed.name
+            deployed.chain_id, tuple(urls), try_seconds=_SECONDS, chain_name=deployed.name
         ) as chain:
             paused = await gmp_pauses(deployed, chain)
     except (TransientError, TerminalError, WrongChainError, CallRevertedError):
@@ -323,7 +323,7 @@ async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str 
     name = f"tripwire on {deployed.name}"
     try:
         async with await EvmChain.connect(
-            deployed.chain_id, tuple(urls), retry_seconds=_SECONDS, chain_name=deployed.name
+            deployed.chain_id, tuple(urls), try_seconds=_SECONDS, chain_name=deployed.name
         ) as chain:
             named = await read_view(chain, ROUTER, deployed.router, "tripwire")
             balance = await chain.balance(named)

@@ -35,7 +35,7 @@ def index_settings(workspace: Workspace) -> IndexSettings:
             silence_after=told.silence_after,
             by_kind=told.by_kind(),
             by_lane=told.by_lane(deployment),
-            retries_by_kind={kind: policy.max_retries for kind, policy in settings.retry_policies().items()},
+            retries_by_kind={kind: policy.max_retries for kind, policy in settings.delivery_policies().items()},
             learn=told.learn_deadlines,
         ),
         limits=_limits(settings),

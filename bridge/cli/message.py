@@ -265,7 +265,7 @@ def _index_facts(found: Found) -> dict[str, str]:
 
 def _row(progress: GmpProgress) -> list[str]:
     attempts = ", ".join(map(str, progress.attempts)) or ("" if progress.stage is Stage.RECEIVED else "?")
-    return [progress.name, progress.stage.value, attempts, str(progress.tries), progress.last_error or ""]
+    return [progress.name, progress.stage.value, attempts, str(progress.failed_tries), progress.last_error or ""]
 
 
 def _payload(payload: bytes) -> str:

@@ -77,7 +77,7 @@ async def _asked(workspace: Workspace, deployed: ChainDeployment, chains: Mappin
                 return await _Said.by(deployed, chains[deployed.chain_id])
         asked = urls.get(deployed.chain_id) or deployed.rpc_urls
         async with await EvmChain.connect(
-            deployed.chain_id, asked, retry_seconds=2, origin=origin, chain_name=deployed.name
+            deployed.chain_id, asked, try_seconds=2, origin=origin, chain_name=deployed.name
         ) as chain:
             return await _Said.by(deployed, chain)
     except (TransientError, TerminalError, WrongChainError, TimeoutError) as reason:

@@ -9,11 +9,11 @@ from typing import Any, Final
 from bridge.domain.actions import ACTION_ROUTE, Action, Branch, action_letter_id
 from bridge.domain.classification import disposition_of
 from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
+from bridge.domain.delivery_policy import GiveUpReason
 from bridge.domain.failures import Failure, RecordedFailure
 from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import OutboxEntry, snapshot_of
 from bridge.domain.retries import RETRY_ROUTE, spent_id
-from bridge.domain.retry_policy import GiveUpReason
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.retry_requests import RetryRequest
@@ -246,7 +246,7 @@ def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[st
             {
                 "eventId": one.event_id,
                 "state": "DEAD" if one.event_id == entry.event_id else one.state.value,
-                "attempts": one.failed_tries + (one.event_id == entry.event_id),
+                "failedTries": one.failed_tries + (one.event_id == entry.event_id),
                 "lastError": one.last_error,
             }
             for one in siblings

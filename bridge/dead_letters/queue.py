@@ -20,7 +20,7 @@ from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Draft, L
 from bridge.domain.failures import Failure
 from bridge.domain.jobs import RetryJob
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, Retry
+from bridge.domain.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, TryAgain
 from bridge.domain.ports import Clock, TransientError
 from bridge.domain.retries import retry_of
 from bridge.domain.store import Store
@@ -75,7 +75,7 @@ class DeadLetterQueue:
             )
             return Dead(claim, replace(failure, letter=True))
         self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
-        return Retry(claim, failure, self._clock.now() + self._settings.pause)
+        return TryAgain(claim, failure, self._clock.now() + self._settings.pause)
 
     async def mark_message_dead(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
         """Writes the letter of a message whose own retry budget is spent; says why that failed, with the lane halted.

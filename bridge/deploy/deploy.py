@@ -334,7 +334,7 @@ async def _compared(
             chain = await EvmChain.connect(
                 planned.chain_id,
                 planned.endpoints,
-                retry_seconds=3,
+                try_seconds=3,
                 agreement=planned.agreement or 1,
                 origin=planned.origin,
                 chain_name=planned.name,

@@ -151,7 +151,7 @@ async def balance_of(source: Source, account: str) -> int:
 
 async def _connect(planned: PlannedChain, url: str) -> EvmChain:
     return await EvmChain.connect(
-        planned.chain_id, [url], retry_seconds=1, origin=planned.origin, chain_name=planned.name
+        planned.chain_id, [url], try_seconds=1, origin=planned.origin, chain_name=planned.name
     )
 
 

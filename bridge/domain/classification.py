@@ -101,7 +101,7 @@ FAILURES: Final = (
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=("DeliveryTimeoutError",),
-        handling="the phase is tried again within the message's retries, and joins a transaction that is under way",
+        handling="the phase is tried again within the message's tries, and joins a transaction that is under way",
     ),
     FailureClass(
         code=ErrorCode.MAX_RETRIES_EXCEEDED,

@@ -39,7 +39,7 @@ class SnapshotLine:
 
     event_id: str
     state: str
-    attempts: int  # tries so far
+    failed_tries: int
     last_error: str | None
 
     def value(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class SnapshotLine:
         return {
             "eventId": self.event_id,
             "state": self.state,
-            "attempts": self.attempts,
+            "failedTries": self.failed_tries,
             "lastError": self.last_error,
         }
 

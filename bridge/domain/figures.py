@@ -27,7 +27,7 @@ class Counted(StrEnum):
     DELIVERED = "delivered"  # the same, and the place in LATENCY_BOUNDS
     DELIVERY_SECONDS = "delivery seconds"  # source chain, destination chain, GMP
     FAILED = "failed"  # the same, kind, code
-    RETRIED = "retried"  # source chain, destination chain, GMP
+    TRIED_AGAIN = "tried_again"  # source chain, destination chain, GMP
     TRANSACTION = "transaction"  # chain, account, outcome
     COMMIT = "commit"  # destination chain, result
     TTL_VIOLATION = "ttl violation"  # asset class
@@ -170,7 +170,7 @@ class Figures(Protocol):
     def failures(self) -> list[FailureSum]:
         """What failed, ever."""
 
-    def retries(self) -> list[QueueSum]:
+    def tried_again(self) -> list[QueueSum]:
         """The failures after which a delivery was tried again, ever: all but those that it died of."""
 
     def slots(self) -> list[SlotSum]:

@@ -1,4 +1,4 @@
-"""What a message is promised: retries, a dead letter, phases, and the TTL that its kind or its class of assets demands."""
+"""What a message is promised: tries, a dead letter, phases, and the TTL that its kind or its class of assets demands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from bridge.domain.retry_policy import RetryPolicy
+from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.protocol.message import Kind, Message
 
 _MILLISECONDS = 1000
@@ -31,7 +31,7 @@ class IdempotencyStrategy(StrEnum):
 class Atomicity(StrEnum):
     """Whether a message has phases with timeouts of their own.
 
-    A phase that takes too long ends in DELIVERY_TIMEOUT and is tried again within the message's retries. What the dApps of a
+    A phase that takes too long ends in DELIVERY_TIMEOUT and is tried again within the message's tries. What the dApps of a
     transaction over several chains then undo or complete is theirs: GUARANTEED and ALL_OR_NOTHING do not differ in here.
     """
 
@@ -92,7 +92,7 @@ _STATE_HASHED: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryChoice:
+class SenderChoice:
     """What a sender chose for its messages; None leaves the kind's row as it is. Times in seconds."""
 
     max_retries: int | None = None
@@ -101,7 +101,7 @@ class RetryChoice:
     dead_letter: bool | None = None
     idempotency: IdempotencyStrategy | None = None  # what the sender relies on; None is what its kind asks for
 
-    def applied_to(self, policy: RetryPolicy) -> RetryPolicy:
+    def applied_to(self, policy: DeliveryPolicy) -> DeliveryPolicy:
         """The row with the choice."""
         chosen = {name: getattr(self, name) for name in ("max_retries", "base", "cap", "dead_letter")}
         return replace(policy, **{name: value for name, value in chosen.items() if value is not None})
@@ -138,9 +138,9 @@ class DeliveryGuarantee:
         }
 
     @property
-    def policy(self) -> RetryPolicy:
-        """The retries that keep it."""
-        return RetryPolicy(
+    def policy(self) -> DeliveryPolicy:
+        """The tries that keep it."""
+        return DeliveryPolicy(
             max_retries=self.max_retries,
             base=self.base_backoff_ms / _MILLISECONDS,
             cap=self.max_backoff_ms / _MILLISECONDS,
@@ -159,8 +159,8 @@ def resolve_ttl(sender_ttl: int, asset_minimum: int | None) -> int:
 
 def guarantee_of(
     message: Message,
-    policies: Mapping[Kind, RetryPolicy],
-    chosen: Mapping[bytes, RetryChoice] | None = None,
+    policies: Mapping[Kind, DeliveryPolicy],
+    chosen: Mapping[bytes, SenderChoice] | None = None,
     *,
     atomicity: Mapping[Kind, Atomicity] = DEFAULT_ATOMICITY,
     attested_origin: bool = False,
@@ -172,7 +172,7 @@ def guarantee_of(
         message: which one.
         policies: the table by kind.
         chosen: what senders chose instead, by message id or by sender (32 bytes); the id goes first. A critical regulatory
-            action is retried without end and never a dead letter, whatever anybody chose.
+            action is tried without end and never a dead letter, whatever anybody chose.
         atomicity: the level of each kind.
         attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
         guards: those that the recipient is known to have; the router checks the id for every recipient.

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError
 from bridge.domain.guarantee import RECOMMENDED_TTL
-from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError, RetryPolicy
 from bridge.protocol.backoff import backoff
 from bridge.protocol.message import Kind
 
 LOCKING: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE})
-"""Kinds whose messages may take a preemptive lock on an asset. A critical action's lock is renewed with each retry instead."""
+"""Kinds whose messages may take a preemptive lock on an asset. A critical action's lock is renewed with each try instead."""
 
 _NEVER_WAITS: Final = frozenset({Kind.HEARTBEAT})  # replaced by the next one, never delivered late
 
@@ -22,7 +22,7 @@ _NEVER_WAITS: Final = frozenset({Kind.HEARTBEAT})  # replaced by the next one, n
 class Reliability:
     """The settings that depend on each other. Times are in seconds."""
 
-    policies: Mapping[Kind, RetryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
+    policies: Mapping[Kind, DeliveryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
     ttls: Mapping[Kind, int] = field(default_factory=lambda: RECOMMENDED_TTL)  # 0 is for ever
     dedup_window: float = 30 * 86_400  # for how long what was seen is remembered
     dedup_capacity: int = 5_000_000  # messages that are remembered at once
@@ -45,7 +45,7 @@ def reliable(values: Reliability) -> Reliability:
     return values
 
 
-def longest_wait(policy: RetryPolicy) -> float | None:
+def longest_wait(policy: DeliveryPolicy) -> float | None:
     """The longest that all waits of a policy take, jitter included, in seconds; None if there is no end."""
     if policy.max_retries is None:
         return None
@@ -80,7 +80,7 @@ def _locks(values: Reliability) -> Iterator[str]:
     for kind in sorted(LOCKING):
         window = values.policies[kind].retry_window
         if window is None:
-            yield f"{kind.name} is retried without end, and a lock of {values.lock_ttl:g} s must be free in bounded time"
+            yield f"{kind.name} is tried without end, and a lock of {values.lock_ttl:g} s must be free in bounded time"
         elif values.lock_ttl < values.ttls[kind] + window:
             yield (
                 f"lock TTL is {values.lock_ttl:g} s, and must be at least {values.ttls[kind] + window:g} s: TTL of {kind.name}"
@@ -95,7 +95,7 @@ def _ttls(values: Reliability) -> Iterator[str]:
             continue
         waits = longest_wait(values.policies[kind])
         if waits is not None and ttl < waits:
-            yield f"TTL of {kind.name} is {ttl} s, less than its retries wait together: {waits:g} s"
+            yield f"TTL of {kind.name} is {ttl} s, less than its tries wait together: {waits:g} s"
         if ttl < arrival:
             yield (
                 f"TTL of {kind.name} is {ttl} s, less than it takes to arrive: source finality {values.source_finality:g} s"

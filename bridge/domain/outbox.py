@@ -183,7 +183,7 @@ class OutboxEntry:
             self._released(), state=OutboxState.DELIVERED, delivered_at=now, delivery=delivery, confirmed_at=None
         )
 
-    def retried(self, claim: Claim, failure: Failure, available_at: float) -> OutboxEntry:
+    def to_try_again(self, claim: Claim, failure: Failure, available_at: float) -> OutboxEntry:
         """CLAIMED → PENDING: to be tried again at `available_at`.
 
         Raises:
@@ -296,7 +296,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class TryAgain:
     """A claim ends: it failed, and is tried again at `available_at` (Unix seconds)."""
 
     claim: Claim
@@ -321,7 +321,7 @@ class Postponed:
     available_at: float
 
 
-Outcome = Delivered | Retry | Dead | Postponed
+Outcome = Delivered | TryAgain | Dead | Postponed
 
 
 def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
@@ -333,19 +333,19 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
     match outcome:
         case Delivered(claim=claim, delivery=delivery):
             return entry.delivered(claim, delivery, now)
-        case Retry(claim, failure, available_at):
-            return entry.retried(claim, failure, available_at)
+        case TryAgain(claim, failure, available_at):
+            return entry.to_try_again(claim, failure, available_at)
         case Dead(claim, failure):
             return entry.marked_dead(claim, failure)
         case Postponed(claim, why, available_at):
             return entry.postponed(claim, why, available_at)
 
 
-def lease_expired(entry: OutboxEntry, now: float) -> Retry:
+def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
     """How the claim of a worker that no longer renews it ends."""
     message = f"{entry.claimed_by} did not finish before its lease ran out"
     failure = Failure(at=now, kind=FailureKind.INTERRUPTED, code="LeaseExpired", message=message)
-    return Retry(entry.claim_held, failure, now)
+    return TryAgain(entry.claim_held, failure, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,7 +365,9 @@ class QueueCount:
 def snapshot_of(entries: Iterable[OutboxEntry]) -> DeliverySnapshot:
     """Where a message's deliveries are now."""
     return tuple(
-        SnapshotLine(event_id=one.event_id, state=one.state.value, attempts=one.failed_tries, last_error=one.last_error)
+        SnapshotLine(
+            event_id=one.event_id, state=one.state.value, failed_tries=one.failed_tries, last_error=one.last_error
+        )
         for one in entries
     )
 

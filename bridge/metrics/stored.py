@@ -158,7 +158,7 @@ def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
         samples.add_histogram(
             "waybill_delivery_seconds", LATENCY_BOUNDS, done.within, done.seconds, done.count, **labels
         )
-    for again in figures.retries():
+    for again in figures.tried_again():
         labels = {**names.lane(again.source_chain, again.destination_chain), "gmp": again.gmp.label}
         samples.add("waybill_delivery_retries_total", again.count, **labels)
     for failed in figures.failures():

@@ -23,7 +23,7 @@ def backoff(
 
     Args:
         base: seconds.
-        doublings: how often the wait was doubled by now; 0 before the first retry.
+        doublings: how often the wait was doubled by now; 0 before the second try.
         cap: seconds that are never exceeded.
         multiplier: how many times as long as the one before a wait is, if not twice.
         jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.

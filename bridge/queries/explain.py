@@ -57,7 +57,7 @@ class GmpProgress:
     gmp: int  # its number, which this version may not know
     stage: Stage
     attempts: tuple[int, ...]  # of the message, in which this GMP took it
-    tries: int  # of our relayer to deliver, that failed
+    failed_tries: int  # of our relayer to deliver, that failed
     setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
@@ -562,7 +562,7 @@ def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
         gmp=gmp,
         stage=Stage.RECEIVED if received else _stage(newest, held, refused=refused),
         attempts=tuple(taken or [entry.attempt_number for entry in entries]),
-        tries=sum(entry.failed_tries for entry in entries),
+        failed_tries=sum(entry.failed_tries for entry in entries),
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
@@ -745,8 +745,8 @@ def _silence(progress: GmpProgress, now: float) -> str:
     match progress.stage:
         case Stage.FAILING:
             wait = max(0, round((progress.next_try_at or now) - now))
-            times = "once" if progress.tries == 1 else f"{progress.tries} times"
-            failed = f"failed {times}" if progress.tries else "is not delivered"
+            times = "once" if progress.failed_tries == 1 else f"{progress.failed_tries} times"
+            failed = f"failed {times}" if progress.failed_tries else "is not delivered"
             stuck = (
                 f", makes no progress after {progress.setbacks} setbacks: look at the relayer's endpoints"
                 if progress.setbacks >= STUCK_AFTER
@@ -754,7 +754,7 @@ def _silence(progress: GmpProgress, now: float) -> str:
             )
             return f"{failed} ({_error(progress)}){stuck}, next try in {wait} s"
         case Stage.DEAD:
-            tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
+            tries = "1 try" if progress.failed_tries == 1 else f"{progress.failed_tries} tries"
             return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
         case Stage.UNPAID:
             return f"took it, and waits as UNPAID: {_error(progress)}"

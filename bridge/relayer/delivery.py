@@ -14,6 +14,7 @@ import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.classification import classify, code_of
+from bridge.domain.delivery_policy import DeliveryPolicy, GiveUpReason, becomes_dead_letter, next_try, proof_pause
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind
 from bridge.domain.figures import Tried
@@ -31,8 +32,8 @@ from bridge.domain.outbox import (
     OutboxEntry,
     Outcome,
     Postponed,
-    Retry,
     StaleClaimError,
+    TryAgain,
     snapshot_of,
 )
 from bridge.domain.ports import (
@@ -49,7 +50,6 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import GiveUpReason, RetryPolicy, becomes_dead_letter, next_try, proof_pause
 from bridge.domain.spending import UNPAID, SpendHeldError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.ttl_cache import AsyncCached
@@ -124,7 +124,7 @@ class Deliveries:
         gate: SpendGate,
         health: GmpHealth,
         choices: SenderChoices,
-        policies: Mapping[Kind, RetryPolicy],
+        policies: Mapping[Kind, DeliveryPolicy],
         clock: Clock,
         random: Callable[[], float],
         final_height: Callable[[], int],
@@ -273,14 +273,14 @@ class Deliveries:
             self._commits.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
             now = self._clock.now()
-            self._commits.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
+            self._commits.add(TryAgain(claim, _interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError | ProofPendingError):  # these say nothing about the GMP
                 self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._commits.add(outcome)
-            if isinstance(outcome, Retry):
+            if isinstance(outcome, TryAgain):
                 self._waits_for_room = True  # it may be due by the time that it is written
                 wait = outcome.available_at - self._clock.now()
                 asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
@@ -437,14 +437,14 @@ class Deliveries:
         now, message = self._clock.now(), _message_of(entry)
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
-            return Retry(claim, failure_of(error, now), now)
+            return TryAgain(claim, failure_of(error, now), now)
         if isinstance(error, ProofPendingError):
             return await self._without_proof(entry, claim, error, log)
         try:
             chosen = await self._choices.of(message)
         except TransientError as unread:  # nothing is given up on less than its sender chose
             log.warning("sender's choice can't be read, delivery put off", error=str(unread))
-            return Retry(claim, failure_of(unread, now), now + CHOICE_PAUSE)
+            return TryAgain(claim, failure_of(unread, now), now + CHOICE_PAUSE)
         policy = guarantee_of(message, self._policies, chosen).policy
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
@@ -463,9 +463,9 @@ class Deliveries:
             if setbacks == STUCK_AFTER:
                 log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=found, error=failure.message)
         log.warning("delivery failed", tries=tries, again_in=round(found, 3), code=failure.code, error=failure.message)
-        return Retry(claim, failure, now + found)
+        return TryAgain(claim, failure, now + found)
 
-    async def _over(self, message: Message, policy: RetryPolicy, delay: float) -> GiveUpReason | None:
+    async def _over(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
         """Why nothing is to be delivered any more after so many seconds; None if something is.
 
         What is tried without end ends with its message: another GMP's delivery had it executed, or its sender cancelled it.
@@ -509,7 +509,7 @@ class Deliveries:
             return ()
 
 
-def _pause_if_stuck(policy: RetryPolicy, delay: float) -> float:
+def _pause_if_stuck(policy: DeliveryPolicy, delay: float) -> float:
     """What is stuck is seldom looked at, unless it is of a kind that is tried without end, at the pace of its row."""
     return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
 

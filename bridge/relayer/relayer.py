@@ -11,10 +11,10 @@ from functools import partial
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.delivery_policy import DeliveryPolicy, validated
 from bridge.domain.figures import Counted, CounterKey, ProcessCounters
 from bridge.domain.finality import FinalityRule, ObservedFinality
 from bridge.domain.ports import Adapter, Chain, Clock, TransientError
-from bridge.domain.retry_policy import RetryPolicy, validated
 from bridge.domain.store import Store
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.sender import Sending
@@ -53,7 +53,7 @@ class Relayer:
         senders: Mapping[int, Sending],
         store: Store,
         dead_letters: DeadLetterQueue,
-        policies: Mapping[Kind, RetryPolicy],
+        policies: Mapping[Kind, DeliveryPolicy],
         clock: Clock,
         random: Callable[[], float],
         settings: RelaySettings,

@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.guarantee import guarantee_of
@@ -18,7 +19,6 @@ from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
 from bridge.domain.retries import RetryBudget, RetryLimits, RetryPayment, RetryRequestSource, spent_id
-from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.spending import SpendHeldError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
@@ -314,7 +314,7 @@ class BudgetExhaustion:
         dead_letter_queue: DeadLetterQueue,
         store: Store,
         *,
-        policies: Mapping[Kind, RetryPolicy],
+        policies: Mapping[Kind, DeliveryPolicy],
         choices: SenderChoices,
         usable: frozenset[Gmp],
     ) -> None:
@@ -334,7 +334,7 @@ class BudgetExhaustion:
         """Whether a message that ends now has a dead letter."""
         return (await self._policy(message)).dead_letter
 
-    async def _policy(self, message: Message) -> RetryPolicy:
+    async def _policy(self, message: Message) -> DeliveryPolicy:
         return guarantee_of(message, self._policies, await self._choices.of(message)).policy
 
     async def mark_dead(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:

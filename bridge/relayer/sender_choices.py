@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bridge.domain.guarantee import IdempotencyStrategy, RetryChoice
+from bridge.domain.guarantee import IdempotencyStrategy, SenderChoice
 from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import PROFILES, ROUTER
@@ -34,7 +34,7 @@ class SenderChoices:
         deployment: Deployment,
         chains: Mapping[int, Chain],
         bounds: ChoiceBounds,
-        settled: Mapping[bytes, RetryChoice],
+        settled: Mapping[bytes, SenderChoice],
     ) -> None:
         """Asks nothing yet.
 
@@ -50,7 +50,7 @@ class SenderChoices:
         self._settled = settled
         self._profiles: dict[int, str] = {}  # by source
 
-    async def of(self, message: Message) -> Mapping[bytes, RetryChoice]:
+    async def of(self, message: Message) -> Mapping[bytes, SenderChoice]:
         """What counts for a message, as `bridge.domain.guarantee.guarantee_of` takes it.
 
         Raises:
@@ -62,7 +62,7 @@ class SenderChoices:
         chosen = await self._chosen(message)
         return {message.id: chosen} if chosen else self._settled
 
-    async def _chosen(self, message: Message) -> RetryChoice | None:
+    async def _chosen(self, message: Message) -> SenderChoice | None:
         try:
             sender = from_bytes32(message.sender)
             answer = await self._ask(message, sender)
@@ -73,7 +73,7 @@ class SenderChoices:
             return None
         bounds = self._bounds
         longest = min(cap / _MILLISECONDS, bounds.longest_cap)
-        return RetryChoice(
+        return SenderChoice(
             max_retries=min(max_retries, bounds.max_retries),
             base=min(max(base / _MILLISECONDS, bounds.least_base), longest),
             cap=longest,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.domain.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, RetryChoice
+from bridge.domain.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, SenderChoice
 from bridge.domain.lanes import Lane
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
@@ -52,7 +52,7 @@ class RelaySettings:
     in_flight: int = 64  # deliveries under way at once, per destination; idle queues and live traffic may add some
     commits: CommitSettings = field(default_factory=CommitSettings)
     ordering: Ordering = Ordering.SKIP
-    guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender
+    guarantees: Mapping[bytes, SenderChoice] = field(default_factory=dict)  # by message id or sender
     asset_classes: tuple[AssetClass, ...] = ()  # whose minimum TTL messages are to keep
     atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
     phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none

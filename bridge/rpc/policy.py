@@ -57,7 +57,7 @@ class EndpointPolicy:
 
     Attributes:
         request_seconds: how long one request may take.
-        retry_seconds: how long a request is tried again while nobody answers.
+        try_seconds: how long a request is tried again while nobody answers.
         rest_seconds: how long a request waits altogether for endpoints that say when to come back.
         agreement: how many endpoints must say the same before anything counts: an answer, a refusal, that a transaction was
             taken; a number in which they may differ is what so many have reached.
@@ -72,7 +72,7 @@ class EndpointPolicy:
     """
 
     request_seconds: float = 10.0
-    retry_seconds: float = 15.0
+    try_seconds: float = 15.0
     rest_seconds: float = 15.0
     agreement: int = 1
     branch_seconds: float = 30.0
@@ -328,7 +328,7 @@ class EndpointPool:
             return pause
         if isinstance(error, UndecodableError):  # to ask much longer would hold up who waits
             return None
-        return pause if passed + pause <= self.policy.retry_seconds else None
+        return pause if passed + pause <= self.policy.try_seconds else None
 
     def _ask_each(self, request: Request, read: Read) -> Steps:
         errors: list[RpcError] = []

@@ -148,7 +148,7 @@ class RelayerService:
             senders=served,
             store=store,
             dead_letters=self.dead_letter_service.dead_letter_queue,
-            policies=settings.retry_policies(),
+            policies=settings.delivery_policies(),
             clock=clock,
             random=random.random,
             settings=relaying,
@@ -197,7 +197,7 @@ class RelayerService:
         exhaustion = BudgetExhaustion(
             self.dead_letter_service.dead_letter_queue,
             self.store,
-            policies=self._settings.retry_policies(),
+            policies=self._settings.delivery_policies(),
             choices=self.sender_choices,
             usable=relaying.claimable,
         )

@@ -53,7 +53,7 @@ async def open_tripwire(
     policy = replace(
         settings.tripwire.policy(),
         request_seconds=_REQUEST_SECONDS,
-        retry_seconds=_REQUEST_SECONDS,
+        try_seconds=_REQUEST_SECONDS,
         hedge_after=_HEDGE_SECONDS,
     )
     policies = {

@@ -19,18 +19,18 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError, validated
 from bridge.domain.guarantee import (
     DEFAULT_ATOMICITY,
     AssetClass,
     Atomicity,
     DeliveryGuarantee,
     IdempotencyStrategy,
-    RetryChoice,
+    SenderChoice,
     guarantee_of,
 )
 from bridge.domain.invariants import reliable
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError, RetryPolicy, validated
 from bridge.domain.spending import PaymentPolicy, SpendBounds, Sponsor
 from bridge.evm.account import SendingSettings
 from bridge.gmps.registry import adapter_class
@@ -328,11 +328,11 @@ class Settings(BaseSettings):
         """Which source had the last word on a setting."""
         return origin_name(self._origins, setting)
 
-    def choices(self) -> Mapping[bytes, RetryChoice]:
+    def choices(self) -> Mapping[bytes, SenderChoice]:
         """What `guarantees` says, by message id or sender (32 bytes)."""
         return choices(self.guarantees)
 
-    def retry_policies(self) -> Mapping[Kind, RetryPolicy]:
+    def delivery_policies(self) -> Mapping[Kind, DeliveryPolicy]:
         """The table of policies with the changes applied."""
         return _policy_table(self.policies)
 
@@ -360,7 +360,7 @@ class Settings(BaseSettings):
         self,
         message: Message,
         guards: Collection[IdempotencyStrategy] = (),
-        chosen: Mapping[bytes, RetryChoice] | None = None,
+        chosen: Mapping[bytes, SenderChoice] | None = None,
     ) -> DeliveryGuarantee:
         """What a relayer with these settings promises for one message, and keeps.
 
@@ -371,7 +371,7 @@ class Settings(BaseSettings):
         """
         return guarantee_of(
             message,
-            self.retry_policies(),
+            self.delivery_policies(),
             choices(self.guarantees) if chosen is None else chosen,
             atomicity=self._atomicity(),
             guards=guards,
@@ -529,7 +529,7 @@ class Settings(BaseSettings):
         )
 
 
-def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, RetryPolicy]:
+def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, DeliveryPolicy]:
     """The default table with changes applied.
 
     Raises:
@@ -598,7 +598,7 @@ def _breaker(settings: Settings) -> Iterator[str]:
 
 def _reliability(settings: Settings) -> Iterator[str]:
     try:
-        reliable(settings.reliability.values(settings.retry_policies(), settings.retention))
+        reliable(settings.reliability.values(settings.delivery_policies(), settings.retention))
     except PolicyError as error:
         yield str(error)
 

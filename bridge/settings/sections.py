@@ -27,10 +27,10 @@ from pydantic_settings import NoDecode
 
 from bridge.dead_letters.governance import DEFAULT_WEI_PER_DAY
 from bridge.dead_letters.queue import DeadLetterSettings
-from bridge.domain.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, RetryChoice
+from bridge.domain.delivery_policy import DeliveryPolicy
+from bridge.domain.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, SenderChoice
 from bridge.domain.invariants import Reliability
 from bridge.domain.lanes import Lane
-from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.spending import SpendBounds
 from bridge.domain.streams import Stream
 from bridge.domain.webhooks import WebhookFilter
@@ -133,7 +133,7 @@ class PolicyOverride(Section):
     jitter: float | None = Field(default=None, ge=0, lt=1, description="share by which a wait gets longer or shorter")
     dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
 
-    def applied_to(self, policy: RetryPolicy) -> RetryPolicy:
+    def applied_to(self, policy: DeliveryPolicy) -> DeliveryPolicy:
         """The row with the changes."""
         return replace(policy, **self.model_dump(exclude_none=True))
 
@@ -478,9 +478,9 @@ class GuaranteeTable(Section):
     cap: float | None = Field(default=None, gt=0, description="the longest wait")
     dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
 
-    def choice(self) -> RetryChoice:
+    def choice(self) -> SenderChoice:
         """What the relay needs of these."""
-        return RetryChoice(**self.model_dump())
+        return SenderChoice(**self.model_dump())
 
 
 class SenderChoiceTable(Section):
@@ -717,7 +717,7 @@ class ReliabilityTable(Section):
     messages_per_second: float = Field(default=1.0, gt=0, description="that this relayer is expected to see")
     ttls: dict[str, int] = Field(default={}, description="changes to the recommended TTLs, by kind")
 
-    def values(self, policies: Mapping[Kind, RetryPolicy], dedup_window: float) -> Reliability:
+    def values(self, policies: Mapping[Kind, DeliveryPolicy], dedup_window: float) -> Reliability:
         """All values that are checked together."""
         return Reliability(
             policies=policies,
@@ -1028,7 +1028,7 @@ class WebhooksTable(Section):
             return None
         return WebhookSettings(
             targets=tuple(one.target(name, deployment) for name, one in self.targets.items()),
-            policy=RetryPolicy(max_retries=self.tries - 1, base=self.base, cap=self.cap, dead_letter=True),
+            policy=DeliveryPolicy(max_retries=self.tries - 1, base=self.base, cap=self.cap, dead_letter=True),
             timeout=self.timeout,
             at_once=self.at_once,
             allow_private=self.allow_private,
@@ -1038,7 +1038,7 @@ class WebhooksTable(Section):
         )
 
 
-def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, RetryChoice]:
+def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, SenderChoice]:
     """What was chosen, by message id or sender (32 bytes)."""
     return {key_of(name): table.choice() for name, table in guarantees.items()}
 

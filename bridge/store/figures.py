@@ -84,9 +84,9 @@ class SqlFigures:
             for (source, destination, gmp, kind, code), count in self._ever(Counted.FAILED, query, key)
         ]
 
-    def retries(self) -> list[QueueSum]:
+    def tried_again(self) -> list[QueueSum]:
         survived = select(*_QUEUE, func.count()).join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
-        return self._by_queue(Counted.RETRIED, survived.where(outbox_failures.c.letter.is_(None)))
+        return self._by_queue(Counted.TRIED_AGAIN, survived.where(outbox_failures.c.letter.is_(None)))
 
     def slots(self) -> list[SlotSum]:
         key = (slots.c.chain_id, slots.c.account, slots.c.state)

@@ -42,7 +42,7 @@ from bridge.domain.outbox import (
     OutboxState,
     Outcome,
     QueueCount,
-    Retry,
+    TryAgain,
     apply_outcome,
     delivery_of,
     lease_expired,
@@ -400,7 +400,7 @@ def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Count
     for *labels, letter in connection.execute(failed):
         counts[Counted.FAILED, tuple(labels)] += 1
         if letter is None:
-            counts[Counted.RETRIED, tuple(labels[:3])] += 1
+            counts[Counted.TRIED_AGAIN, tuple(labels[:3])] += 1
     return counts
 
 
@@ -432,7 +432,7 @@ def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outco
         {
             key: (outcome.claim.worker, outcome.failure)
             for key, (_, outcome) in finished.items()
-            if isinstance(outcome, Retry | Dead)
+            if isinstance(outcome, TryAgain | Dead)
         },
     )
 

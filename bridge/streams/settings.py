@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.domain.retry_policy import RetryPolicy
+from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.domain.streams import Stream
 from bridge.domain.webhooks import WebhookFilter
 
@@ -76,7 +76,7 @@ class WebhookSettings:
     """How webhooks are delivered. Times are in seconds."""
 
     targets: tuple[WebhookTarget, ...]
-    policy: RetryPolicy
+    policy: DeliveryPolicy
     timeout: float = 10.0  # until an answer is complete
     at_once: int = 8  # deliveries of one target
     allow_private: bool = False  # plain HTTP, and hosts that are not on the public internet

@@ -20,10 +20,10 @@ from typing import Final
 import httpx
 import structlog
 
+from bridge.domain.delivery_policy import GiveUpReason, next_try
 from bridge.domain.failures import FailureKind
 from bridge.domain.observations import ObservedMessage
 from bridge.domain.ports import TransientError
-from bridge.domain.retry_policy import GiveUpReason, next_try
 from bridge.domain.store import Store
 from bridge.domain.streams import StreamRecord, Streams, original_of, value_of
 from bridge.domain.supervision import retry_until_success, run_forever

@@ -32,7 +32,7 @@ _COMMIT_SECONDS: Final = 60.0
 _BLOCKS_IN_A_TASK: Final = 10_000
 _FEWEST_IN_A_TASK: Final = 1_000
 _TASKS_PER_CORE: Final = 2
-_RETRY_SECONDS: Final = 30.0  # of a request of a task: one that fails for good costs all that the commit has read
+_TRY_SECONDS: Final = 30.0  # of a request of a task: one that fails for good costs all that the commit has read
 _BLOCKS_IN_A_FILL: Final = 50_000
 _MORE_THAN_CORES: Final = 100_000
 _ANSWER_SECONDS: Final = 0.3  # that a sold endpoint takes for an answer, at most
@@ -127,7 +127,7 @@ def _read(
     """The manifests of files that hold the events of these blocks; no commit names them yet."""
     plan = TaskPlan.of(blocks.last - blocks.first + 1, _cores(spark), chain.endpoints)
     task = RangeReader(
-        chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), retry_seconds=_RETRY_SECONDS)),
+        chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), try_seconds=_TRY_SECONDS)),
         limits=limits,
         folder=lake.folder,
         final=(blocks.last, blocks.last_hash),

@@ -48,7 +48,7 @@ class StallPolicy:
         return None if told is None else min(self.max_retries, told)
 
 
-INDEX_POLICY: Final = EndpointPolicy(retry_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)
+INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)
 """How endpoints are asked: a chain that does not answer is looked at again soon, and a task waits for one that says when."""
 
 

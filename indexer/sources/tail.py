@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 _LONGEST_ROUND: Final = 1.0
 """Seconds after which `read` returns though nothing is new, so that its caller can stop."""
 
-_RETRY_AFTER: Final = 1.0  # seconds before a chain that failed is looked at again
+_LOOK_AGAIN_AFTER: Final = 1.0  # seconds before a chain that failed is looked at again
 _MOST_FAILURES: Final = 3  # in a row, after which the caller that waits for the heads gets the error
 
 Positions = dict[int, ChainPosition]
@@ -132,7 +132,7 @@ class ChainTail:
 
     def _note_failure(self, chain: int, error: RpcError) -> None:
         log.warning("chain can't be read", chain=chain, error=str(error))
-        self._not_before[chain] = time.monotonic() + _RETRY_AFTER
+        self._not_before[chain] = time.monotonic() + _LOOK_AGAIN_AFTER
         self._failures[chain] = self._failures.get(chain, 0) + 1
         if self._targets is not None and self._failures[chain] >= _MOST_FAILURES:
             raise error

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason
 from bridge.domain.finality_records import FOLLOWED, change_id_of
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.outbox import OutboxEntry, OutboxState, event_id_of
-from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPolicy
 from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.protocol.message import Kind
@@ -21,14 +21,14 @@ from tests.support.simulation import DAPP, RELAYER, World
 from tests.support.simulation.world import Sent
 from tests.support.state_changes import of_change
 
-POLICIES: Mapping[Kind, RetryPolicy] = {
+POLICIES: Mapping[Kind, DeliveryPolicy] = {
     **DEFAULT_POLICIES,
     Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=200),  # each crash is a try, too
     Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=200),
     Kind.GOVERNANCE_EXECUTE: replace(DEFAULT_POLICIES[Kind.GOVERNANCE_EXECUTE], max_retries=200),
-    Kind.LOCK_MANAGEMENT: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=True),
-    Kind.GOVERNANCE_VOTE: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=True),
-    Kind.QUERY: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=False),
+    Kind.LOCK_MANAGEMENT: DeliveryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=True),
+    Kind.GOVERNANCE_VOTE: DeliveryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=True),
+    Kind.QUERY: DeliveryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=False),
 }
 MORTAL = (Kind.GOVERNANCE_VOTE, Kind.QUERY, Kind.LOCK_MANAGEMENT)
 

@@ -20,11 +20,11 @@ from eth_utils import keccak
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.errors import CursorMovedError
 from bridge.domain.finality import ObservedFinality
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain

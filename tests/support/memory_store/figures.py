@@ -75,8 +75,8 @@ class MemoryFigures:
             for (source, destination, gmp, kind, code), count in self._counted(Counted.FAILED)
         ]
 
-    def retries(self) -> list[QueueSum]:
-        return self._by_queue(Counted.RETRIED)
+    def tried_again(self) -> list[QueueSum]:
+        return self._by_queue(Counted.TRIED_AGAIN)
 
     def _by_queue(self, what: Counted) -> list[QueueSum]:
         return [

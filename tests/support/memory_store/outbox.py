@@ -285,7 +285,7 @@ class MemoryOutbox:
         queue = queue_of(entry)
         again = int(failure.letter is None)
         self._counters.add(
-            {(Counted.FAILED, (*queue, failure.kind.value, failure.code)): 1, (Counted.RETRIED, queue): again}
+            {(Counted.FAILED, (*queue, failure.kind.value, failure.code)): 1, (Counted.TRIED_AGAIN, queue): again}
         )
 
     def _change_delivered(self, event_ids: Collection[str], change: Callable[[OutboxEntry], OutboxEntry]) -> None:

@@ -13,9 +13,9 @@ from eth_account import Account
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.domain.finality import ObservedFinality
 from bridge.domain.ports import Call, Chain, TransientError
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
 from bridge.domain.spending import UNBOUNDED, SpendBounds
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
@@ -46,7 +46,7 @@ from tests.support.simulation.world import DAPP, RELAYER, World
 
 SEALER: Final = Account.from_key("0x" + "44" * 32)
 _POLL: Final = 0.5  # seconds
-_ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, retry_seconds=1e-6)  # tried a second time, and no more
+_ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, try_seconds=1e-6)  # tried a second time, and no more
 _SENDING: Final = SendingSettings(
     poll_interval=_POLL, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=60
 )
@@ -86,7 +86,7 @@ class SimulatedRelayer:
         power: Power | None = None,
         relaying: RelaySettings | None = None,
         sending: SendingSettings | None = None,
-        policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
+        policies: Mapping[Kind, DeliveryPolicy] = DEFAULT_POLICIES,
         dead_letters: DeadLetterLog | None = None,
         recovering: RecoverySettings | None = None,
         propagating: PropagationSettings | None = None,
@@ -243,7 +243,7 @@ def _relay(
     store: Store,
     *,
     name: str,
-    policies: Mapping[Kind, RetryPolicy],
+    policies: Mapping[Kind, DeliveryPolicy],
     clock: VirtualClock,
     settings: RelaySettings,
     gate: SpendGate,
@@ -274,7 +274,7 @@ def _exhaustion(
     dead_letter_queue: DeadLetterQueue,
     store: Store,
     world: World,
-    policies: Mapping[Kind, RetryPolicy],
+    policies: Mapping[Kind, DeliveryPolicy],
     relaying: RelaySettings,
 ) -> BudgetExhaustion:
     return BudgetExhaustion(

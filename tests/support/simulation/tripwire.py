@@ -71,7 +71,7 @@ FAULTS: Final = (
 _BLOCK_TIME: Final = 2.0  # seconds
 _SENDER: Final = "0x" + "5e" * 20
 _POLL: Final = 1.0
-_POLICY: Final = EndpointPolicy(agreement=2, retry_seconds=1e-6)
+_POLICY: Final = EndpointPolicy(agreement=2, try_seconds=1e-6)
 
 
 class LaggingChain:

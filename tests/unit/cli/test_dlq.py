@@ -16,7 +16,7 @@ from bridge.cli.output import CliError
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import RecordKind
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Retry, snapshot_of
+from bridge.domain.outbox import TryAgain, snapshot_of
 from bridge.rpc.policy import EndpointPolicy
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
@@ -44,7 +44,7 @@ def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
     url = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db"
     with closing(open_store(url)) as store, closing(open_dead_letters(url)) as log:
         event_id = asyncio.run(DeadLetterService(store, log).die(message(), error="the gateway is gone"))
-    hasty = {chain_id: EndpointPolicy(retry_seconds=0.2) for chain_id in (ALPHA, BETA)}
+    hasty = {chain_id: EndpointPolicy(try_seconds=0.2) for chain_id in (ALPHA, BETA)}
     monkeypatch.setattr(Settings, "endpoint_policies", lambda *_: hasty)
     capsys.readouterr()
     ended = Command(monkeypatch, capsys)("dlq", "show", event_id, "--json")
@@ -82,7 +82,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
                 message=f"{code} was said",
                 delivery_snapshot=snapshot,
             )
-            service.store.outbox.finish([Retry(entry.claim_held, failure, failure.at)], failure.at)
+            service.store.outbox.finish([TryAgain(entry.claim_held, failure, failure.at)], failure.at)
             service.clock.time += 1
             (entry,) = service.claim()
         await service.mark_dead(entry, code="LastError", error="LastError was said")

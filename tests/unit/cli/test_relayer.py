@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.retry_policy import RetryPolicy
+from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitStrategy
@@ -58,6 +58,6 @@ def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
 def test_what_the_file_says_of_retries_and_of_the_order_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
     deliveries = start(f'ordering = "block"\n[policies.plain]\n{row}')
-    assert deliveries._policies[Kind.PLAIN] == RetryPolicy(7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3)
+    assert deliveries._policies[Kind.PLAIN] == DeliveryPolicy(7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3)
     assert len({deliveries._random() for _ in range(5)}) == 5, "each wait has a jitter of its own"
     assert deliveries._settings.ordering is Ordering.BLOCK

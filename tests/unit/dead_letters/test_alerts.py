@@ -31,7 +31,7 @@ from bridge.dead_letters.parameters import (
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import RecordKind
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Retry
+from bridge.domain.outbox import TryAgain
 from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
@@ -77,7 +77,7 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     review.observe(sent)
     (entry,) = review.claim()
     first = Failure(at=review.clock.now(), kind=FailureKind.TRANSIENT, code="FirstError", message="no answer")
-    review.store.outbox.finish([Retry(entry.claim_held, first, review.clock.now())], review.clock.now())
+    review.store.outbox.finish([TryAgain(entry.claim_held, first, review.clock.now())], review.clock.now())
     (entry,) = review.claim()
     await review.mark_dead(entry)
     event_id = entry.event_id

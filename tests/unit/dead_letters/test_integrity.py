@@ -13,12 +13,12 @@ from sqlalchemy import create_engine, text
 from bridge.dead_letters.channels import Notice
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import Decision, RecordKind
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import Dead, OutboxState
 from bridge.domain.ports import Chain
 from bridge.domain.retries import spent_id
-from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind

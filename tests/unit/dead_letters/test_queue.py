@@ -14,10 +14,10 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.actions import BranchState
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, RecordKind
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Delivered, Delivery, OutboxState, Retry, snapshot_of
-from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.domain.outbox import Delivered, Delivery, OutboxState, TryAgain, snapshot_of
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -48,7 +48,7 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
             message=f"no {number}",
             delivery_snapshot=snapshot_of(review.store.outbox.entries(sent.id)),
         )
-        review.store.outbox.finish([Retry(entry.claim_held, failure, review.clock.now())], review.clock.now())
+        review.store.outbox.finish([TryAgain(entry.claim_held, failure, review.clock.now())], review.clock.now())
         review.clock.time += 1
         (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
     await review.mark_dead(entry, error="no 3")
@@ -324,7 +324,7 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
         assert {(one["errorCode"], one["errorMessage"]) for one in history} == {
             ("NotAttestedError", "hyperlane gives no proof now")
         }
-        assert [[line["attempts"] for line in one["routingSlipSnapshot"]] for one in history] == [
+        assert [[line["failedTries"] for line in one["routingSlipSnapshot"]] for one in history] == [
             [tries] for tries in range(6)
         ]
         failed_at = [datetime.fromisoformat(one["failedAt"]).timestamp() for one in history]

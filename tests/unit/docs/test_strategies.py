@@ -59,7 +59,7 @@ def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_lose
 def test_operators_are_told_the_values_of_each_profile(profile: str) -> None:
     committed, *tries, _ = rows(_STREAMFORGE, "Its three configurations")[profile]
     settings = Settings.load(profile=profile)
-    commits, plain = settings.relay().commits, settings.retry_policies()[Kind.PLAIN]
+    commits, plain = settings.relay().commits, settings.delivery_policies()[Kind.PLAIN]
     size = f", {commits.interval:,}" if commits.strategy is CommitStrategy.BATCH else ""
     assert committed == f"`{commits.strategy}`{size}"
     assert tries == [str(plain.max_retries), f"{plain.base:g} s", f"{plain.cap:g} s"]

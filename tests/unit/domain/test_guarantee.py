@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, PolicyError
 from bridge.domain.figures import Counted
 from bridge.domain.guarantee import (
     HIGH_FREQUENCY_TRADING_TTL,
@@ -20,8 +21,8 @@ from bridge.domain.guarantee import (
     AssetClass,
     Atomicity,
     IdempotencyStrategy,
-    RetryChoice,
     Semantics,
+    SenderChoice,
     class_of,
     guarantee_of,
     resolve_ttl,
@@ -30,7 +31,6 @@ from bridge.domain.guarantee import (
 from bridge.domain.invariants import LOCKING, Reliability, longest_wait, reliable
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Dispatch
-from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
@@ -82,7 +82,7 @@ def test_each_kind_has_its_idempotency_strategy_where_the_recipient_has_the_guar
 @pytest.mark.requirement("OIP-19")
 @pytest.mark.parametrize("chosen", IdempotencyStrategy)
 def test_a_sender_chooses_on_which_guard_it_relies(chosen: IdempotencyStrategy) -> None:
-    sent, choices = message(kind=Kind.LOCK_MANAGEMENT), {message().sender: RetryChoice(idempotency=chosen)}
+    sent, choices = message(kind=Kind.LOCK_MANAGEMENT), {message().sender: SenderChoice(idempotency=chosen)}
     every = frozenset(IdempotencyStrategy)
     assert guarantee_of(sent, DEFAULT_POLICIES, choices, guards=every).idempotency_strategy is chosen
 
@@ -122,7 +122,7 @@ def test_the_recommended_ttls_are_those_of_the_document() -> None:
 @pytest.mark.requirement("OIP-25", "OBX-57")
 def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_first() -> None:
     sent, other = message(1), message(1, sender=bytes(31) + b"\x01")
-    chosen = {sent.sender: RetryChoice(max_retries=2), sent.id: RetryChoice(max_retries=1, dead_letter=False)}
+    chosen = {sent.sender: SenderChoice(max_retries=2), sent.id: SenderChoice(max_retries=1, dead_letter=False)}
     assert guarantee_of(sent, DEFAULT_POLICIES, chosen).max_retries == 1
     assert not guarantee_of(sent, DEFAULT_POLICIES, chosen).dlq_enabled
     assert guarantee_of(message(2), DEFAULT_POLICIES, chosen).max_retries == 2
@@ -133,7 +133,7 @@ def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_fir
 @pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42", "OIP-76", "OIP-90")
 def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
     sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
-    promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: RetryChoice(max_retries=1, dead_letter=True)})
+    promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: SenderChoice(max_retries=1, dead_letter=True)})
     assert (promised.max_retries, promised.dlq_enabled) == (None, False)
 
 
@@ -145,7 +145,7 @@ async def test_the_relayer_keeps_a_senders_choice() -> None:
     world.down.add(GMPS[0])
     first = world.send(ALPHA, BETA)
     await until(lambda: first.created != [])
-    relaying = RelaySettings(guarantees={first.message.sender: RetryChoice(max_retries=1)})
+    relaying = RelaySettings(guarantees={first.message.sender: SenderChoice(max_retries=1)})
     async with running(SimulatedRelayer(world, store, relaying=relaying)):
         await until(lambda: [one.state for one in store.outbox.entries(first.message.id)] == [OutboxState.DEAD])
     assert store.outbox.entries(first.message.id)[0].failed_tries == 2
@@ -209,7 +209,7 @@ def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -
     ):
         reliable(Reliability(lock_ttl=1_019))
     unbounded = {**DEFAULT_POLICIES, Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=None)}
-    with pytest.raises(PolicyError, match="retried without end, and a lock"):
+    with pytest.raises(PolicyError, match="tried without end, and a lock"):
         reliable(Reliability(policies=unbounded))
     assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
 
@@ -227,7 +227,7 @@ def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_l
 
 @pytest.mark.requirement("OIP-28", "OIP-74")
 def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> None:
-    with pytest.raises(PolicyError, match=r"TTL of STATE_SYNC is 60 s, less than its retries wait together: 68\.2 s"):
+    with pytest.raises(PolicyError, match=r"TTL of STATE_SYNC is 60 s, less than its tries wait together: 68\.2 s"):
         reliable(Reliability(ttls={**RECOMMENDED_TTL, Kind.STATE_SYNC: 60}))
     with pytest.raises(PolicyError, match=r"TTL of QUERY is 30 s.*source finality 780 s \+ a GMP's usual time 10 s"):
         reliable(Reliability(source_finality=780))

@@ -341,7 +341,7 @@ async def test_hedging_goes_on_to_the_third_when_two_fail(serve: Serve) -> None:
 
 async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> None:
     preferred, behind = await serve(chain_up_to(9)), await serve(chain_up_to(7))
-    async with await EvmChain.connect(ALPHA, [preferred.url, behind.url], retry_seconds=0.3) as chain:
+    async with await EvmChain.connect(ALPHA, [preferred.url, behind.url], try_seconds=0.3) as chain:
         assert (await chain.head()).number == 9
         preferred.behaviour = lambda *_: web.Response(status=500)
         with pytest.raises(TransientError, match="is behind: it has no block 9 yet"):
@@ -355,7 +355,7 @@ async def test_an_endpoint_on_another_branch_is_not_gone_over_to_until_no_other_
 ) -> None:
     preferred, forked = await serve(chain_up_to(9, 1)), await serve(chain_up_to(12, 2))
     urls = [preferred.url, forked.url]
-    async with await EvmChain.connect(ALPHA, urls, retry_seconds=0.3, branch_seconds=1) as chain:
+    async with await EvmChain.connect(ALPHA, urls, try_seconds=0.3, branch_seconds=1) as chain:
         ours = await chain.head()
         preferred.behaviour = lambda *_: web.Response(status=500)
         with pytest.raises(TransientError, match=r"is on another branch: its block 9 is 0x0+2, and ours 0x0+1"):
@@ -376,7 +376,7 @@ async def test_an_endpoint_on_another_branch_is_not_gone_over_to_until_no_other_
 
 async def test_a_reorg_of_the_endpoint_that_answers_is_followed_and_so_is_its_branch(serve: Serve) -> None:
     preferred, other = await serve(chain_up_to(9, 1)), await serve(chain_up_to(9, 2))
-    async with await EvmChain.connect(ALPHA, [preferred.url, other.url], retry_seconds=0.3) as chain:
+    async with await EvmChain.connect(ALPHA, [preferred.url, other.url], try_seconds=0.3) as chain:
         await chain.head()
         preferred.behaviour = chain_up_to(9, 2)
         await chain.head()
@@ -433,10 +433,10 @@ async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_ano
     ask, truth, half_answers = HALF_ANSWERS[asked]
     for half in half_answers:
         liar, honest = await serve(lambda *_, half=half: half), await serve(lambda *_: truth)
-        async with await EvmChain.connect(ALPHA, [liar.url, honest.url], retry_seconds=0.1) as chain:
+        async with await EvmChain.connect(ALPHA, [liar.url, honest.url], try_seconds=0.1) as chain:
             assert await ask(chain) is not None
             assert [state.is_up for state in chain.endpoint_states] == [False, True]
-        async with await EvmChain.connect(ALPHA, [liar.url], retry_seconds=0.1) as chain:
+        async with await EvmChain.connect(ALPHA, [liar.url], try_seconds=0.1) as chain:
             with pytest.raises(UnansweredError):
                 await ask(chain)
 

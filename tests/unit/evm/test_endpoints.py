@@ -64,7 +64,7 @@ async def test_an_unreachable_chain_is_named_with_its_urls() -> None:
 async def test_a_chain_that_was_down_at_first_is_asked_nothing_before_its_id_is_known(serve: Serve) -> None:
     down = await serve(balance)
     await down.stop()
-    async with await EvmChain.connect(ALPHA, [down.url], may_be_down=True, retry_seconds=0.1) as chain:
+    async with await EvmChain.connect(ALPHA, [down.url], may_be_down=True, try_seconds=0.1) as chain:
         with pytest.raises(UnansweredError, match="no RPC endpoint of chain 31337 answers"):
             await chain.balance(ADDRESS)
         wrong = await RpcServer(balance, chain_id=1).start(down.port)
@@ -131,7 +131,7 @@ async def test_the_next_endpoint_is_asked_when_one_gives_no_usable_answer(serve:
 @pytest.mark.parametrize("failure", FAILURES)
 async def test_without_another_endpoint_the_error_is_transient_and_says_which_url(serve: Serve, failure: str) -> None:
     broken = await serve(FAILURES[failure])
-    async with await EvmChain.connect(ALPHA, [broken.url], retry_seconds=0.3) as chain:
+    async with await EvmChain.connect(ALPHA, [broken.url], try_seconds=0.3) as chain:
         with pytest.raises(TransientError, match=broken.url):
             await chain.balance(ADDRESS)
 
@@ -193,7 +193,7 @@ async def test_a_request_is_tried_again_until_the_only_endpoint_is_back(serve: S
 
 async def test_after_a_failure_the_chain_id_is_looked_at_again_and_an_impostor_is_not_asked(serve: Serve) -> None:
     server, other = await serve(balance), await serve(lambda *_: {"result": "0x7"})
-    async with await EvmChain.connect(ALPHA, [server.url, other.url], retry_seconds=0.3) as chain:
+    async with await EvmChain.connect(ALPHA, [server.url, other.url], try_seconds=0.3) as chain:
         port = server.port
         await server.stop()
         assert await chain.balance(ADDRESS) == 7
@@ -300,7 +300,7 @@ async def test_a_refused_transaction_is_terminal_only_if_the_chain_will_never_ta
     serve: Serve, answer: Answer, expected: type[Exception]
 ) -> None:
     server = await serve(lambda method, _: answer if method == "eth_sendRawTransaction" else {"result": None})
-    async with await EvmChain.connect(ALPHA, [server.url], retry_seconds=0.2) as chain:
+    async with await EvmChain.connect(ALPHA, [server.url], try_seconds=0.2) as chain:
         with pytest.raises(expected):
             await chain.broadcast(b"\x02raw")
 

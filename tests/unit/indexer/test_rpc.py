@@ -15,7 +15,7 @@ from bridge.rpc.answers import NoAccessError, TransientRpcError
 from bridge.rpc.policy import EndpointPolicy
 from indexer.sources.transport import ChainRpc
 
-POLICY = EndpointPolicy(retry_seconds=0.0)  # tried a second time, and no more
+POLICY = EndpointPolicy(try_seconds=0.0)  # tried a second time, and no more
 LONG = "0x" + "ab" * 1_000_000
 
 

@@ -29,7 +29,7 @@ DELIVERY = {
     "attempt": 0,
     "kind": "PLAIN",
     "state": "DEAD",
-    "tries": 3,
+    "failedTries": 3,
     "lastError": "no proof",
     "createdAt": 1.0,
     "availableAt": 2.0,

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import Counted
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, Retry
+from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, TryAgain
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
@@ -108,7 +108,7 @@ class Day:
                 [
                     Dead(entry.claim_held, replace(failure, letter=True))
                     if dies
-                    else Retry(entry.claim_held, failure, now)
+                    else TryAgain(entry.claim_held, failure, now)
                 ],
                 now,
             )
@@ -142,7 +142,7 @@ class Day:
 async def chains() -> AsyncIterator[dict[int, EvmChain]]:
     servers = [await RpcServer(answers, chain_id=chain_id).start() for chain_id in (ALPHA, BETA)]
     opened = {
-        server.chain_id: await EvmChain.connect(server.chain_id, [server.url], retry_seconds=0.2) for server in servers
+        server.chain_id: await EvmChain.connect(server.chain_id, [server.url], try_seconds=0.2) for server in servers
     }
     yield opened
     for chain in opened.values():

@@ -20,7 +20,7 @@ from bridge.domain.figures import Counted
 from bridge.domain.finality_records import FOLLOWED, Heartbeat
 from bridge.domain.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, Delivery, OutboxState, Retry
+from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, Delivery, OutboxState, TryAgain
 from bridge.domain.ports import Call, Clock, Fees, TransientError
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Bound, Held, SpentFor
@@ -113,7 +113,7 @@ async def servers() -> AsyncIterator[list[RpcServer]]:
 @pytest.fixture
 async def chains(servers: list[RpcServer]) -> AsyncIterator[dict[int, EvmChain]]:
     opened = {
-        server.chain_id: await EvmChain.connect(server.chain_id, [server.url], retry_seconds=0.2) for server in servers
+        server.chain_id: await EvmChain.connect(server.chain_id, [server.url], try_seconds=0.2) for server in servers
     }
     yield opened
     for chain in opened.values():
@@ -135,7 +135,7 @@ def fill(store: Store) -> None:
         [
             Delivered(claims[0], Delivery(block(9), word("delivery"))),
             Dead(claims[1], replace(failure, letter=True)),
-            Retry(claims[2], failure, now + 60),
+            TryAgain(claims[2], failure, now + 60),
         ],
         now - 38,
     )
@@ -338,7 +338,7 @@ async def test_executions_retries_breakers_and_how_far_all_have_read_are_numbers
             observed_range(*wormhole, previous=block(11), position=block(12), gmps=(Gmp.WORMHOLE,), now=now)
         )
         found = store.outbox.claim(worker="w", destination_chain=BETA, gmps={Gmp.WORMHOLE}, limit=10, now=now, lease=30)
-        failed = [Retry(entry.claim_held, replace(silent, at=now), now + 60) for entry in found]
+        failed = [TryAgain(entry.claim_held, replace(silent, at=now), now + 60) for entry in found]
         store.outbox.finish(failed, now)
         shown = exposed(await monitor(store, chains, tmp_path).exposition())
     executions = {state: value(shown, "waybill_executions", **LANE, state=state) for state in ExecutionState}
@@ -371,7 +371,7 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
                 (entry,) = store.outbox.claim(
                     worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=1, now=now, lease=30
                 )
-                store.outbox.finish([Retry(entry.claim_held, silent, now)], now)
+                store.outbox.finish([TryAgain(entry.claim_held, silent, now)], now)
             found = exposed(await monitor(store, chains, tmp_path).exposition())
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 

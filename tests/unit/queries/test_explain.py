@@ -66,7 +66,7 @@ def entry(gmp: Gmp) -> OutboxEntry:
 def failing(gmp: Gmp, error: str, *, until: float) -> OutboxEntry:
     claimed = entry(gmp).claimed("worker", NOW, 30)
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message=error)
-    return claimed.retried(claimed.claim_held, failure, until)
+    return claimed.to_try_again(claimed.claim_held, failure, until)
 
 
 def explained(
@@ -101,7 +101,7 @@ def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
         (Gmp.AXELAR, Stage.FAILING),
     ]
     (again,) = explained(replace(failing(Gmp.AXELAR, "gateway is down", until=NOW), failed_tries=2)).gmps
-    assert (again.tries, again.last_error) == (2, "gateway is down")
+    assert (again.failed_tries, again.last_error) == (2, "gateway is down")
 
 
 def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
@@ -391,9 +391,9 @@ def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int,
     for _ in range(setbacks):
         claimed = one.claimed("worker", NOW, 30)
         failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
-        one = claimed.retried(claimed.claim_held, failure, NOW + 600)
+        one = claimed.to_try_again(claimed.claim_held, failure, NOW + 600)
     found = explained(one)
     assert "axelar is not delivered (no endpoint answers)" in found.reason
     assert ("makes no progress after" in found.reason) is is_stuck
     (progress,) = found.gmps
-    assert (progress.stage, progress.tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)
+    assert (progress.stage, progress.failed_tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)

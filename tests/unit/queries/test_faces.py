@@ -20,8 +20,7 @@ from bridge.cli.serving import Retry, api_of, opened_backend
 from bridge.cli.workspace import Workspace
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Dead
-from bridge.domain.outbox import Retry as TryAgain
+from bridge.domain.outbox import Dead, TryAgain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp
@@ -281,7 +280,7 @@ def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_
     assert opened.status_code == 200
     now = faces.api(f"/deliveries/{faces.failing}")
     assert opened.json() == {name: now[name] for name in now if name != "failures"}
-    assert (now["state"], now["tries"], now["lastError"]) == ("PENDING", 0, "the gateway is back (ann)")
+    assert (now["state"], now["failedTries"], now["lastError"]) == ("PENDING", 0, "the gateway is back (ann)")
     assert len(now["failures"]) == 3, "its history stays"
     refused = faces.asked("POST", f"/deliveries/{faces.letter}/replay", reason)
     assert (refused.status_code, faces.api(f"/deliveries/{faces.letter}")["state"]) == (409, "DEAD")

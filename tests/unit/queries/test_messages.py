@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Dead, Delivered, Delivery, Retry
+from bridge.domain.outbox import Dead, Delivered, Delivery, TryAgain
 from bridge.protocol.gmps import Gmp
 from bridge.queries.messages import delivery_value
 from tests.builders import BETA, block, message, observed_range, word
@@ -23,10 +23,10 @@ def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     shown = delivery_value(entry, network)
     assert (shown["state"], shown["claimedAt"], shown["claimedBy"]) == ("CLAIMED", NOW, "w")
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
-    outbox.finish([Retry(entry.claim_held, failure, LATER)], NOW)
+    outbox.finish([TryAgain(entry.claim_held, failure, LATER)], NOW)
     (failed,) = outbox.entries(message(1).id)
     shown = delivery_value(failed, network)
-    assert (shown["state"], shown["tries"], shown["lastError"]) == ("PENDING", 1, "no answer")
+    assert (shown["state"], shown["failedTries"], shown["lastError"]) == ("PENDING", 1, "no answer")
     assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (LATER, None, None)
 
 

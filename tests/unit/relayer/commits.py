@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.outbox import Claim, OutboxEntry, OutboxState, Outcome
 from bridge.domain.ports import Call, Dispatch, TransientError
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.settings import Ordering, RelaySettings
@@ -99,7 +99,7 @@ def bridge_with(
     name: str = "bridge",
     ordering: Ordering = Ordering.SKIP,
     retention: float | None = None,
-    policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
+    policies: Mapping[Kind, DeliveryPolicy] = DEFAULT_POLICIES,
     **commits: Any,
 ) -> SimulatedRelayer:
     settings = RelaySettings(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.figures import Tried
 from bridge.domain.outbox import OutboxState
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.domain.store import Store
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.gmps import Gmp

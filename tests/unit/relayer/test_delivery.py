@@ -265,7 +265,12 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
         assert entry.failed_tries == 4  # three retries
         failures = store.outbox.failures(entry.event_id)
         assert [one.number for one in failures] == [1, 2, 3, 4]
-        assert [[line.attempts for line in one.failure.delivery_snapshot] for one in failures] == [[0], [1], [2], [3]]
+        assert [[line.failed_tries for line in one.failure.delivery_snapshot] for one in failures] == [
+            [0],
+            [1],
+            [2],
+            [3],
+        ]
         assert entry.last_error == "MAX_RETRIES_EXCEEDED: hyperlane gives no proof now"  # a query leaves no dead letter
         world.down.clear()
         await asyncio.sleep(1000)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Call, Dispatch
-from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
 from bridge.protocol.gmps import Gmp

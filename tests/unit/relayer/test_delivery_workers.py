@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Dispatch
-from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
 from bridge.domain.transactions import SlotRequest
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -241,7 +241,7 @@ async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
 
 
 def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() -> None:
-    broken = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(-1, 1, 1, dead_letter=True)}
+    broken = {**DEFAULT_POLICIES, Kind.PLAIN: DeliveryPolicy(-1, 1, 1, dead_letter=True)}
 
     @in_virtual_time
     async def start() -> None:

@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 
 from bridge.domain.classification import Disposition, disposition_of
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
-from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from tests.builders import ALPHA, BETA

@@ -37,7 +37,7 @@ from tests.unit.relayer.commits import (
 )
 from tests.virtual_time import in_virtual_time, running, until
 
-THREE_RETRIES = Settings.load(profile="production").retry_policies()
+THREE_RETRIES = Settings.load(profile="production").delivery_policies()
 
 
 @pytest.mark.requirement(

@@ -12,11 +12,11 @@ import structlog
 from bridge.dead_letters.decisions import Maker, decision_document, record_decision, signed
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
+from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
 from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.retries import RetryBudget, spent_id
-from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind

@@ -169,7 +169,7 @@ def test_a_request_waits_for_an_endpoint_as_long_as_the_policy_says(rest_seconds
 
 
 def test_a_request_is_tried_again_with_growing_pauses_until_its_time_is_over() -> None:
-    transport = Transport(EndpointPolicy(retry_seconds=3.0), first=failing(TransientRpcError("down")))
+    transport = Transport(EndpointPolicy(try_seconds=3.0), first=failing(TransientRpcError("down")))
     with pytest.raises(TransientRpcError):
         transport.ask()
     assert transport.waits == [0.1, 0.2, 0.4, 0.8]
@@ -196,7 +196,7 @@ def test_what_will_not_change_is_not_asked_again(error: RpcError, catches_up: bo
     [(None, "is behind: it has no block 9 yet"), (OTHERS, "is on another branch: its block 9 is 0x0202")],
 )
 def test_another_endpoint_must_have_the_block_that_we_have(theirs: bytes | None, why: str) -> None:
-    transport = Transport(EndpointPolicy(retry_seconds=0.0), first=sound, second=lambda one: sound(one, block=theirs))
+    transport = Transport(EndpointPolicy(try_seconds=0.0), first=sound, second=lambda one: sound(one, block=theirs))
     transport.ask()
     transport.pool.remember(KnownBlock(9, OURS))
     transport.nodes[FIRST] = failing(TransientRpcError("down"))
@@ -209,7 +209,7 @@ def test_another_endpoint_must_have_the_block_that_we_have(theirs: bytes | None,
 
 @pytest.mark.parametrize("final", [None, KnownBlock(9, OURS), KnownBlock(7, OURS)])
 def test_another_branch_is_followed_after_a_while_unless_a_final_block_differs(final: KnownBlock | None) -> None:
-    policy = EndpointPolicy(retry_seconds=0.0, branch_seconds=30.0)
+    policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
     transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
     transport.ask()
     transport.pool.must_have(KnownBlock(9, OURS[:16]), final)
@@ -226,7 +226,7 @@ def test_another_branch_is_followed_after_a_while_unless_a_final_block_differs(f
 
 
 def test_while_an_endpoint_of_our_branch_answers_no_time_counts_for_another() -> None:
-    policy = EndpointPolicy(retry_seconds=0.0, branch_seconds=30.0)
+    policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
     transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
     transport.pool.remember(KnownBlock(9, OURS))
     for _ in range(3):

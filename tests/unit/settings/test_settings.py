@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, GiveUpReason, becomes_dead_letter, next_try
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, becomes_dead_letter, next_try
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.settings import PROFILES, Settings, SettingsError
@@ -25,7 +25,7 @@ def test_without_anything_the_defaults_hold() -> None:
     settings = Settings.load()
     assert settings.gmps == frozenset(Gmp)
     assert settings.paused_gmps == frozenset()
-    assert settings.retry_policies() == DEFAULT_POLICIES
+    assert settings.delivery_policies() == DEFAULT_POLICIES
     assert settings.store == "sqlite:///bridge.db"
 
 
@@ -77,7 +77,7 @@ def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> No
 def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = '{"plain": {"max_retries": 7, "base": 0.5, "cap": 4, "multiplier": 3, "jitter": 0.25}}'
     monkeypatch.setenv("WAYBILL_POLICIES", changes)
-    policies = Settings.load().retry_policies()
+    policies = Settings.load().delivery_policies()
     plain, default = policies[Kind.PLAIN], DEFAULT_POLICIES[Kind.PLAIN]
     assert (plain.max_retries, plain.base, plain.cap) == (7, 0.5, 4)
     assert (plain.dead_letter, default.max_retries) == (default.dead_letter, 10)
@@ -88,7 +88,7 @@ def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5", "OIP-160")
 @pytest.mark.parametrize("changed", [{"max_retries": 3}, {"dead_letter": True}])
 def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) -> None:
-    with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is retried without end"):
+    with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is tried without end"):
         Settings.load(policies={"regulatory_action_critical": changed})
 
 
@@ -136,7 +136,7 @@ def test_a_file_goes_under_the_environment_and_over_profile_and_network(
         512,
         "sqlite:///other.db",
     )
-    plain = settings.retry_policies()[Kind.PLAIN]
+    plain = settings.delivery_policies()[Kind.PLAIN]
     assert (plain.base, plain.cap) == (1, 4)  # tables are merged, not replaced
     said = {
         name: settings.origin(name)
@@ -210,7 +210,7 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_profile_is_valid_and_leaves_the_rows_of_the_document_alone(profile: str) -> None:
-    policies = Settings.load(profile=profile).retry_policies()
+    policies = Settings.load(profile=profile).delivery_policies()
     assert {kind: policies[kind] for kind in Kind if kind is not Kind.PLAIN} == {
         kind: policy for kind, policy in DEFAULT_POLICIES.items() if kind is not Kind.PLAIN
     }
@@ -287,7 +287,7 @@ def test_nothing_is_compared_with_a_value_that_can_not_be_used() -> None:
 
 
 def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
-    policy = Settings.load(policies={"plain": {"jitter": 0, "dead_letter": False}}).retry_policies()[Kind.PLAIN]
+    policy = Settings.load(policies={"plain": {"jitter": 0, "dead_letter": False}}).delivery_policies()[Kind.PLAIN]
     waits = {next_try(policy, 2, FailureKind.TRANSIENT, random=draw) for draw in (lambda: 0.0, lambda: 0.9)}
     assert waits == {10}
     assert not becomes_dead_letter(policy, GiveUpReason.MAX_RETRIES_EXCEEDED)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason, next_try
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import DEFAULT_POLICIES, GiveUpReason, RetryPolicy, next_try
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.settings import Settings
@@ -16,14 +16,14 @@ from bridge.settings.sources import PROFILES
 from tests.builders import message
 
 
-def plain(settings: Settings) -> RetryPolicy:
-    return settings.retry_policies()[Kind.PLAIN]
+def plain(settings: Settings) -> DeliveryPolicy:
+    return settings.delivery_policies()[Kind.PLAIN]
 
 
 THEIRS = {
-    "production": (CommitStrategy.BATCH, 100, RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)),
-    "low-latency": (CommitStrategy.MESSAGE, 1, RetryPolicy(max_retries=5, base=0.01, cap=1, dead_letter=True)),
-    "high-throughput": (CommitStrategy.BATCH, 1_000, RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)),
+    "production": (CommitStrategy.BATCH, 100, DeliveryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)),
+    "low-latency": (CommitStrategy.MESSAGE, 1, DeliveryPolicy(max_retries=5, base=0.01, cap=1, dead_letter=True)),
+    "high-throughput": (CommitStrategy.BATCH, 1_000, DeliveryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)),
 }
 
 
@@ -54,7 +54,7 @@ def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_pr
 @pytest.mark.requirement("OIP-60", "SF-100")
 @pytest.mark.parametrize("profile", THEIRS)
 def test_a_profile_leaves_the_rows_of_all_other_kinds_alone(profile: str) -> None:
-    policies = Settings.load(profile=profile).retry_policies()
+    policies = Settings.load(profile=profile).delivery_policies()
     assert {kind for kind in Kind if policies[kind] != DEFAULT_POLICIES[kind]} == {Kind.PLAIN}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
-from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, Retry, event_id_of
+from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, TryAgain, event_id_of
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import (
@@ -46,7 +46,7 @@ def deliver(store: Store, gmp: Gmp, *times: float) -> None:
 
 def fail(store: Store, gmp: Gmp, at: float, code: str) -> None:
     failure = Failure(at=at, kind=FailureKind.TRANSIENT, code=code, message="no answer")
-    store.outbox.finish([Retry(entry.claim_held, failure, at + 1) for entry in claimed(store, gmp, at)], at)
+    store.outbox.finish([TryAgain(entry.claim_held, failure, at + 1) for entry in claimed(store, gmp, at)], at)
 
 
 def test_deliveries_are_sorted_by_how_long_they_took(store: Store) -> None:
@@ -113,11 +113,11 @@ def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store
         [
             Dead(with_letter.claim_held, replace(failure, letter=True)),
             Dead(without.claim_held, replace(failure, letter=False)),
-            Retry(other.claim_held, failure, 301),
+            TryAgain(other.claim_held, failure, 301),
         ],
         300,
     )
-    assert [(figure.gmp, figure.count) for figure in store.figures.retries()] == [(Gmp.AXELAR, 4)]
+    assert [(figure.gmp, figure.count) for figure in store.figures.tried_again()] == [(Gmp.AXELAR, 4)]
 
 
 @pytest.mark.requirement("SF-102", "SF-103", "SF-106")
@@ -126,7 +126,7 @@ def test_nothing_that_was_counted_falls_when_it_is_forgotten_replayed_opened_aga
     deliver(store, Gmp.AXELAR, 201, 202, 203)
     entries = store.outbox.listed(state=OutboxState.DELIVERED)
     store.outbox.confirm([entries[0].event_id], 210)
-    figures = (store.figures.observed, store.figures.deliveries, store.figures.failures, store.figures.retries)
+    figures = (store.figures.observed, store.figures.deliveries, store.figures.failures, store.figures.tried_again)
     before = [figure() for figure in figures]
     assert store.outbox.forget(300, 1) == 1
     store.outbox.replay(entries[1].event_id, "an operator", 220)

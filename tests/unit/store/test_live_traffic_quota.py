@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, text
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import LiveTrafficQuota, OutboxEntry, Retry
+from bridge.domain.outbox import LiveTrafficQuota, OutboxEntry, TryAgain
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
@@ -43,7 +43,7 @@ def claim(store: Store, limit: int, places: int, *, now: float = NOW, in_order: 
 
 def fail(store: Store, entries: list[OutboxEntry], at: float) -> None:
     failure = Failure(at=at, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
-    store.outbox.finish([Retry(entry.claim_held, failure, at) for entry in entries], at)
+    store.outbox.finish([TryAgain(entry.claim_held, failure, at) for entry in entries], at)
 
 
 def nonces(entries: list[OutboxEntry]) -> list[int]:

@@ -13,7 +13,7 @@ from bridge.domain.outbox import (
     OutboxState,
     Outcome,
     Postponed,
-    Retry,
+    TryAgain,
     delivery_of,
 )
 from bridge.domain.relay_policy import RelayPolicy
@@ -24,7 +24,7 @@ from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 NOW = 1_000.0
 LEASE = 30.0
-SLIP = (SnapshotLine(event_id="e", state="CLAIMED", attempts=1, last_error=None),)
+SLIP = (SnapshotLine(event_id="e", state="CLAIMED", failed_tries=1, last_error=None),)
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def test_entries_of_other_gmps_or_destinations_are_not_claimed(store: Store) -> 
 @pytest.mark.requirement("OBX-28", "OBX-31", "OBX-34", "OBX-36", "OBXS-3", "OBX-63", "OBX-64", "OBX-69", "OBXS-6")
 def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
     (entry,) = claim(store)
-    assert store.outbox.finish([Retry(entry.claim_held, failure(), NOW + 5)], NOW) == set()
+    assert store.outbox.finish([TryAgain(entry.claim_held, failure(), NOW + 5)], NOW) == set()
     after = current(store, entry)
     assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 1, "no answer")
     assert (after.claimed_at, after.claimed_by, after.lease_until) == (None, None, None)
@@ -132,7 +132,7 @@ def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Sto
 @pytest.mark.requirement("OBXS-12")
 def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     (entry,) = claim(store, limit=1)
-    store.outbox.finish([Retry(entry.claim_held, failure(NOW), NOW)], NOW)
+    store.outbox.finish([TryAgain(entry.claim_held, failure(NOW), NOW)], NOW)
     (again,) = [one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id]
     store.outbox.finish([Dead(again.claim_held, failure(NOW + 9, FailureKind.TERMINAL))], NOW + 9)
     history = store.outbox.failures(entry.event_id)
@@ -147,7 +147,7 @@ def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_
     (first,) = claim(store)
     for number in range(1, 21):
         entry = current(store, first)
-        assert store.outbox.finish([Retry(entry.claim_held, failure(), 100 - number)], NOW) == set()
+        assert store.outbox.finish([TryAgain(entry.claim_held, failure(), 100 - number)], NOW) == set()
         kept = current(store, first)
         assert (kept.state, kept.failed_tries, kept.dispatch) == (OutboxState.PENDING, number, first.dispatch)
         assert claim(store) == [current(store, first)], "it is due the longest"
@@ -159,7 +159,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     lost = store.outbox.finish(
         [
             Delivered(first.claim_held, delivery()),
-            Retry(second.claim_held, failure(), NOW),
+            TryAgain(second.claim_held, failure(), NOW),
             Dead(third.claim_held, failure()),
         ],
         NOW,
@@ -204,7 +204,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
     stale = entry.claim_held
     outcomes: dict[str, Outcome] = {
         "delivered": Delivered(stale, delivery()),
-        "retry": Retry(stale, failure(), NOW),
+        "retry": TryAgain(stale, failure(), NOW),
         "dead": Dead(stale, failure()),
     }
     assert store.outbox.finish([outcomes[how]], NOW + LEASE) == {stale}
@@ -293,7 +293,7 @@ def test_looking_changes_nothing_and_finds_by_state_and_time(store: Store) -> No
 @pytest.mark.requirement("OBXS-13")
 def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
     (entry,) = claim(store)
-    store.outbox.finish([Retry(entry.claim_held, failure(), NOW)], NOW)
+    store.outbox.finish([TryAgain(entry.claim_held, failure(), NOW)], NOW)
     claim(store, limit=1, now=NOW - 1)
     store.observations.record(observed_range(message(4), previous=block(10), position=block(11), now=300))
     found = {count.state: (count.count, count.failing, count.oldest, count.gmp) for count in store.outbox.counts()}
@@ -339,7 +339,7 @@ def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_
     assert claim_in_order() == [message(1).id, message(4).id]  # two GMPs, two keys
     assert claim_in_order() == []
     (first,) = store.outbox.entries(message(1).id)
-    store.outbox.finish([Retry(first.claim_held, failure(), NOW + 5)], NOW)
+    store.outbox.finish([TryAgain(first.claim_held, failure(), NOW + 5)], NOW)
     assert claim_in_order() == [], "those behind a failing entry wait"
     assert claim_in_order(NOW + 5) == [message(1).id]
     (first,) = store.outbox.entries(message(1).id)
@@ -360,7 +360,7 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
 @pytest.mark.requirement("OBX-70", "OIP-52", "X-3", "OBXS-9")
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
-    store.outbox.finish([Retry(first.claim_held, failure(), NOW)], NOW)
+    store.outbox.finish([TryAgain(first.claim_held, failure(), NOW)], NOW)
     (first,) = claim(store)
     store.outbox.finish([Delivered(one.claim_held, delivery()) for one in (first, second, third)], NOW)
     store.outbox.confirm([first.event_id], NOW + 1)
@@ -381,7 +381,7 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
 
     (entry,) = claim(store)
     before = identity(entry)
-    store.outbox.finish([Retry(entry.claim_held, failure(), NOW)], NOW)
+    store.outbox.finish([TryAgain(entry.claim_held, failure(), NOW)], NOW)
     assert identity(current(store, entry)) == before
     again = next(one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id)
     store.outbox.finish([Delivered(again.claim_held, delivery())], NOW)

@@ -22,7 +22,7 @@ from bridge.domain.outbox import (
     OutboxEntry,
     OutboxState,
     Outcome,
-    Retry,
+    TryAgain,
 )
 from bridge.protocol.gmps import Gmp
 from bridge.store import SqlStore
@@ -177,7 +177,7 @@ class OutboxMachine(RuleBasedStateMachine):
         failure = Failure(at=self.now, kind=FailureKind.UNKNOWN, code="X", message="x")
         outcomes: dict[str, Outcome] = {
             "delivered": Delivered(claim, Delivery(block(5, "beta"), word("tx"))),
-            "retry": Retry(claim, failure, self.now + 3),
+            "retry": TryAgain(claim, failure, self.now + 3),
             "dead": Dead(claim, failure),
         }
         before = self.memory.outbox.entry(claim.event_id)

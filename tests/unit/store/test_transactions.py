@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Delivered, Retry
+from bridge.domain.outbox import Delivered, TryAgain
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import (
@@ -174,7 +174,9 @@ def test_of_those_that_would_share_a_slot_one_whose_claim_is_lost_is_left_out(st
     held = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=200, lease=10)
     requests = [SlotRequest(entry.event_id, CALL, entry.claim_held) for entry in held]
     store.outbox.claim(worker="thief", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
-    store.outbox.finish([Retry(held[1].claim_held, Failure(at=1, kind=FailureKind.UNKNOWN, code="", message=""), 0)], 1)
+    store.outbox.finish(
+        [TryAgain(held[1].claim_held, Failure(at=1, kind=FailureKind.UNKNOWN, code="", message=""), 0)], 1
+    )
     fresh = SlotRequest("fresh", CALL)
     given = store.transactions.reserve(
         BETA, ACCOUNT, [requests[0], fresh, requests[1]], first_nonce=0, now=1, pack=all_in_one

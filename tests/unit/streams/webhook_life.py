@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.domain.retry_policy import RetryPolicy
+from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.domain.webhooks import WebhookState
 from bridge.store import SqlStore
 from bridge.store.streams import SqlStreams
@@ -29,7 +29,7 @@ FORKS.set_forkserver_preload(["tests.unit.streams.webhook_life"])
 def settings_of(*targets: WebhookTarget, **changes: Any) -> WebhookSettings:
     """Settings with which nobody waits for long."""
     usual = {
-        "policy": RetryPolicy(max_retries=3, base=0.01, cap=0.05, dead_letter=True),
+        "policy": DeliveryPolicy(max_retries=3, base=0.01, cap=0.05, dead_letter=True),
         "timeout": 0.4,
         "allow_private": True,
         "poll_interval": 0.01,

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import (
+from bridge.domain.delivery_policy import (
     DEFAULT_POLICIES,
     JITTER,
+    DeliveryPolicy,
     GiveUpReason,
     PolicyError,
-    RetryPolicy,
     next_try,
     proof_pause,
     validated,
 )
+from bridge.domain.failures import FailureKind
 from bridge.protocol.message import Kind
 from bridge.settings import Settings
 
@@ -50,7 +50,7 @@ WINDOWS = {
 }
 
 policies = st.builds(
-    lambda base, factor, retries: RetryPolicy(max_retries=retries, base=base, cap=base * factor, dead_letter=True),
+    lambda base, factor, retries: DeliveryPolicy(max_retries=retries, base=base, cap=base * factor, dead_letter=True),
     base=st.floats(0.01, 100),
     factor=st.floats(1, 1000),
     retries=st.one_of(st.none(), st.integers(0, 50)),
@@ -58,7 +58,7 @@ policies = st.builds(
 
 
 def delay(
-    policy: RetryPolicy,
+    policy: DeliveryPolicy,
     attempt: int,
     *,
     kind: FailureKind = FailureKind.TRANSIENT,
@@ -80,8 +80,8 @@ def test_each_kind_has_the_row_of_the_document(
     cap: float,
     dead_letter: bool,
 ) -> None:
-    assert DEFAULT_POLICIES[kind] == RetryPolicy(retries, base, cap, dead_letter)
-    assert Settings.load().retry_policies()[kind] == DEFAULT_POLICIES[kind], "what a relayer takes"
+    assert DEFAULT_POLICIES[kind] == DeliveryPolicy(retries, base, cap, dead_letter)
+    assert Settings.load().delivery_policies()[kind] == DEFAULT_POLICIES[kind], "what a relayer takes"
 
 
 @pytest.mark.requirement("OIP-74", "OIP-75")
@@ -98,9 +98,9 @@ def test_every_kind_of_message_has_a_policy() -> None:
 @pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "SF-42", "SF-43", "X-4", "OBX-35", "OBX-40")
 @given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
 def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
-    policy: RetryPolicy, attempt: int, draw: float
+    policy: DeliveryPolicy, attempt: int, draw: float
 ) -> None:
-    unlimited = RetryPolicy(None, policy.base, policy.cap, dead_letter=False)
+    unlimited = DeliveryPolicy(None, policy.base, policy.cap, dead_letter=False)
     nominal = min(policy.base * 2 ** (attempt - 1), policy.cap / 1.1)
     assert delay(unlimited, attempt, draw=draw) == pytest.approx(nominal * (1 + draw * 0.2 - 0.1))
 
@@ -114,8 +114,8 @@ def test_a_proof_is_asked_for_after_a_tenth_of_its_age_and_critical_ones_at_thei
 
 @pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158", "SF-40", "SF-52")
 @given(policy=policies, attempt=st.integers(1, 2000), draw=st.floats(0, 1, exclude_max=True))
-def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: RetryPolicy, attempt: int, draw: float) -> None:
-    unlimited = RetryPolicy(None, policy.base, policy.cap, dead_letter=False)
+def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: DeliveryPolicy, attempt: int, draw: float) -> None:
+    unlimited = DeliveryPolicy(None, policy.base, policy.cap, dead_letter=False)
     waited = delay(unlimited, attempt, draw=draw)
     assert waited is not None
     assert 0 < waited <= policy.cap
@@ -123,7 +123,7 @@ def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: RetryPolicy, attemp
 
 @pytest.mark.requirement("X-5", "OBX-35", "OBX-40")
 def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> None:
-    policy = RetryPolicy(10, 1, 1000, dead_letter=True)
+    policy = DeliveryPolicy(10, 1, 1000, dead_letter=True)
     assert [delay(policy, attempt) for attempt in (1, 2, 3, 4)] == [1, 2, 4, 8]
 
 
@@ -131,7 +131,7 @@ def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> 
 @given(draw=st.floats(0, 1, exclude_max=True))
 def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
     """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
-    policy = RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)
+    policy = DeliveryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)
     waits = [delay(policy, attempt, draw=draw) for attempt in (1, 2, 3, 4)]
     assert waits[3] is None
     for wait, nominal in zip(waits[:3], (0.1, 0.2, 0.4), strict=True):
@@ -143,7 +143,7 @@ def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
 @pytest.mark.requirement("OIP-72", "OIP-158")
 @given(draw=st.floats(0, 1, exclude_max=True), attempt=st.integers(1, 5))
 def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, attempt: int) -> None:
-    policy = RetryPolicy(10, 1, 1000, dead_letter=True)
+    policy = DeliveryPolicy(10, 1, 1000, dead_letter=True)
     waited = delay(policy, attempt, draw=draw)
     assert waited is not None
     assert abs(waited / 2 ** (attempt - 1) - 1) <= JITTER + 1e-9
@@ -196,27 +196,27 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
 @pytest.mark.parametrize(
     ("kind", "policy", "complaint"),
     [
-        (Kind.PLAIN, RetryPolicy(-1, 1, 2, dead_letter=True), "max_retries is -1"),
-        (Kind.PLAIN, RetryPolicy(1, -1, 2, dead_letter=True), "base is -1"),
-        (Kind.PLAIN, RetryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s, less than base 3 s"),
-        (Kind.PLAIN, RetryPolicy(1, 0, 2, dead_letter=True), "without a pause"),
-        (Kind.PLAIN, RetryPolicy(1, 1, 2, dead_letter=True, jitter=1.0), "jitter is 1.0"),
-        (Kind.REGULATORY_ACTION_CRITICAL, RetryPolicy(99, 1, 2, dead_letter=False), "retried without end"),
-        (Kind.REGULATORY_ACTION_CRITICAL, RetryPolicy(None, 1, 2, dead_letter=True), "never becomes a dead letter"),
+        (Kind.PLAIN, DeliveryPolicy(-1, 1, 2, dead_letter=True), "max_retries is -1"),
+        (Kind.PLAIN, DeliveryPolicy(1, -1, 2, dead_letter=True), "base is -1"),
+        (Kind.PLAIN, DeliveryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s, less than base 3 s"),
+        (Kind.PLAIN, DeliveryPolicy(1, 0, 2, dead_letter=True), "without a pause"),
+        (Kind.PLAIN, DeliveryPolicy(1, 1, 2, dead_letter=True, jitter=1.0), "jitter is 1.0"),
+        (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(99, 1, 2, dead_letter=False), "tried without end"),
+        (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(None, 1, 2, dead_letter=True), "never becomes a dead letter"),
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused_naming_the_row(
-    kind: Kind, policy: RetryPolicy, complaint: str
+    kind: Kind, policy: DeliveryPolicy, complaint: str
 ) -> None:
     with pytest.raises(PolicyError, match=f"{kind.name}: .*{complaint}"):
         validated({**DEFAULT_POLICIES, kind: policy})
 
 
 def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
-    broken: dict[Kind, RetryPolicy] = {
+    broken: dict[Kind, DeliveryPolicy] = {
         kind: policy for kind, policy in DEFAULT_POLICIES.items() if kind is not Kind.ACK
     }
-    broken[Kind.QUERY] = RetryPolicy(-1, 3, 2, dead_letter=False)
+    broken[Kind.QUERY] = DeliveryPolicy(-1, 3, 2, dead_letter=False)
     with pytest.raises(PolicyError) as caught:
         validated(broken)
     assert all(text in str(caught.value) for text in ("ACK: has no policy", "max_retries is -1", "less than base"))

@@ -1,7 +1,8 @@
 """How often and how long a delivery is tried: the table by kind of message, and the decision.
 
-The rows are those of the OIP fault tolerance document. Its formula puts jitter before the cap, so that at the cap all
-senders wait equally long; here the wait is scaled so that the jitter survives at the cap and never exceeds it.
+The rows are those of the OIP fault tolerance document, where they are the retry policy, and tries after the first are retries.
+Its formula puts jitter before the cap, so that at the cap all senders wait equally long; here the wait is scaled so that the
+jitter survives at the cap and never exceeds it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bridge.protocol.message import Kind
 JITTER: Final = 0.1
 """Share by which a wait is made longer or shorter, unless a row says otherwise."""
 
-_LEAST_SETBACK = 1.0  # seconds: rows without retries have no pause of their own
+_LEAST_SETBACK = 1.0  # seconds: rows with one try have no pause of their own
 _LONGEST_PROOF_PAUSE = 600.0  # seconds
 
 
@@ -37,12 +38,12 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class DeliveryPolicy:
     """One row of the table.
 
     Attributes:
         max_retries: tries after the first; None is without end.
-        base: seconds before the first retry; each further one waits `multiplier` times as long as the one before.
+        base: seconds before the second try; each further one waits `multiplier` times as long as the one before.
         cap: seconds that no wait exceeds.
         dead_letter: whether a message that runs out of tries waits for an operator's decision.
         jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
@@ -63,25 +64,25 @@ class RetryPolicy:
 
     @property
     def retry_window(self) -> float | None:
-        """The longest that all waits together can take, in seconds; None if there is no end."""
+        """The longest that all waits together can take, in seconds: the document's retry window. None if there is no end."""
         return None if self.max_retries is None else self.max_retries * self.cap
 
 
-_PLAIN = RetryPolicy(max_retries=10, base=5, cap=600, dead_letter=True)
+_PLAIN = DeliveryPolicy(max_retries=10, base=5, cap=600, dead_letter=True)
 
-DEFAULT_POLICIES: Final[Mapping[Kind, RetryPolicy]] = MappingProxyType(
+DEFAULT_POLICIES: Final[Mapping[Kind, DeliveryPolicy]] = MappingProxyType(
     {
         Kind.PLAIN: _PLAIN,
-        Kind.STATE_SYNC: RetryPolicy(max_retries=5, base=2, cap=60, dead_letter=True),
-        Kind.REGULATORY_ACTION: RetryPolicy(max_retries=10, base=1, cap=30, dead_letter=True),
-        Kind.REGULATORY_ACTION_CRITICAL: RetryPolicy(max_retries=None, base=0.5, cap=5, dead_letter=False),
-        Kind.LOCK_MANAGEMENT: RetryPolicy(max_retries=7, base=1, cap=30, dead_letter=True),
-        Kind.QUERY: RetryPolicy(max_retries=3, base=1, cap=10, dead_letter=False),
-        Kind.ACK: RetryPolicy(max_retries=3, base=0.5, cap=5, dead_letter=False),
-        Kind.HEARTBEAT: RetryPolicy(max_retries=0, base=0, cap=0, dead_letter=False),
-        Kind.GOVERNANCE_PROPOSAL: RetryPolicy(max_retries=5, base=2, cap=30, dead_letter=True),
-        Kind.GOVERNANCE_VOTE: RetryPolicy(max_retries=3, base=1, cap=10, dead_letter=True),
-        Kind.GOVERNANCE_EXECUTE: RetryPolicy(max_retries=7, base=2, cap=60, dead_letter=True),
+        Kind.STATE_SYNC: DeliveryPolicy(max_retries=5, base=2, cap=60, dead_letter=True),
+        Kind.REGULATORY_ACTION: DeliveryPolicy(max_retries=10, base=1, cap=30, dead_letter=True),
+        Kind.REGULATORY_ACTION_CRITICAL: DeliveryPolicy(max_retries=None, base=0.5, cap=5, dead_letter=False),
+        Kind.LOCK_MANAGEMENT: DeliveryPolicy(max_retries=7, base=1, cap=30, dead_letter=True),
+        Kind.QUERY: DeliveryPolicy(max_retries=3, base=1, cap=10, dead_letter=False),
+        Kind.ACK: DeliveryPolicy(max_retries=3, base=0.5, cap=5, dead_letter=False),
+        Kind.HEARTBEAT: DeliveryPolicy(max_retries=0, base=0, cap=0, dead_letter=False),
+        Kind.GOVERNANCE_PROPOSAL: DeliveryPolicy(max_retries=5, base=2, cap=30, dead_letter=True),
+        Kind.GOVERNANCE_VOTE: DeliveryPolicy(max_retries=3, base=1, cap=10, dead_letter=True),
+        Kind.GOVERNANCE_EXECUTE: DeliveryPolicy(max_retries=7, base=2, cap=60, dead_letter=True),
         # The document does not know these two: routers create them.
         Kind.CANCELLATION: _PLAIN,
         Kind.REPORT: _PLAIN,
@@ -89,7 +90,7 @@ DEFAULT_POLICIES: Final[Mapping[Kind, RetryPolicy]] = MappingProxyType(
 )
 
 
-def validated(policies: Mapping[Kind, RetryPolicy]) -> Mapping[Kind, RetryPolicy]:
+def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, DeliveryPolicy]:
     """The table itself, if it holds together.
 
     Raises:
@@ -101,15 +102,15 @@ def validated(policies: Mapping[Kind, RetryPolicy]) -> Mapping[Kind, RetryPolicy
     critical = policies.get(Kind.REGULATORY_ACTION_CRITICAL)
     if critical is not None and (critical.max_retries is not None or critical.dead_letter):
         problems.append(
-            "REGULATORY_ACTION_CRITICAL: is retried without end and never becomes a dead letter"
+            "REGULATORY_ACTION_CRITICAL: is tried without end and never becomes a dead letter"
             f" (max_retries={critical.max_retries}, dead_letter={critical.dead_letter})"
         )
     if problems:
-        raise PolicyError("the retry policies can't be used:\n" + "\n".join(f"  {problem}" for problem in problems))
+        raise PolicyError("the delivery policies can't be used:\n" + "\n".join(f"  {problem}" for problem in problems))
     return policies
 
 
-def _problems(policy: RetryPolicy) -> list[str]:
+def _problems(policy: DeliveryPolicy) -> list[str]:
     problems = []
     if policy.max_retries is not None and policy.max_retries < 0:
         problems.append(f"max_retries is {policy.max_retries}, and can't be negative")
@@ -120,12 +121,12 @@ def _problems(policy: RetryPolicy) -> list[str]:
     if not 0 <= policy.jitter < 1:
         problems.append(f"jitter is {policy.jitter}, and must be at least 0 and less than 1")
     if policy.max_retries != 0 and policy.base == 0:
-        problems.append("base is 0 s, so that retries would follow each other without a pause")
+        problems.append("base is 0 s, so that tries would follow each other without a pause")
     return problems
 
 
 def next_try(
-    policy: RetryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]
+    policy: DeliveryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]
 ) -> float | GiveUpReason:
     """Seconds to wait before the next try, or why there is none. Expiry is the router's to judge, not this row's.
 
@@ -147,7 +148,7 @@ def next_try(
     return GiveUpReason.MAX_RETRIES_EXCEEDED if tries >= policy.max_tries else wait
 
 
-def proof_pause(policy: RetryPolicy, age: float) -> float:
+def proof_pause(policy: DeliveryPolicy, age: float) -> float:
     """Seconds until a proof that a GMP's parties still make is asked for again. That costs no try: nothing has failed.
 
     A tenth of the time that it has taken, so that a delivery is late by a tenth at most and a silent GMP is seldom asked.
@@ -160,7 +161,7 @@ def proof_pause(policy: RetryPolicy, age: float) -> float:
     return min(max(age / 10, _LEAST_SETBACK), longest)
 
 
-def becomes_dead_letter(policy: RetryPolicy, reason: GiveUpReason) -> bool:
+def becomes_dead_letter(policy: DeliveryPolicy, reason: GiveUpReason) -> bool:
     """Whether a delivery whose tries are spent waits for an operator's decision.
 
     One that is too late does not, or whose message has ended: an end is the destination's to report to the sender.
