@@ -69,7 +69,7 @@ TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[spending]": (SpendingTable, "Bounds on the cost of transactions on each chain, in that chain's currency. A transaction without room waits."),
     "[payments]": (PaymentsTable, "Whether senders must pay for deliveries, and whom ([payments](../payments.md))."),
     "[[sponsors]]": (SponsorTable, "Who pays for some senders' messages."),
-    "[[spend_limits]]": (SpendLimit, "The most that a lane may cost per day (UTC); `[[retry_limits]]` is the same for the fees of its retries."),
+    "[[spend_limits]]": (SpendLimit, "The most that a lane may cost per day (UTC); `[[retry_budgets]]` is the same for the fees of its retries."),
     "[policies.KIND]": (PolicyOverride, "Changes to a kind's row of the policy table."),
     '[guarantees."0x…"]': (GuaranteeTable, "Other guarantees for a sender's messages, or for one message."),
     "[sender_choices]": (SenderChoiceTable, "What senders may choose on chain for their messages (`chooseDelivery`)."),

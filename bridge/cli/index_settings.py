@@ -30,7 +30,7 @@ def index_settings(workspace: Workspace) -> IndexSettings:
         stall=StallPolicy(
             stall_after=told.stall_after,
             max_lag=told.max_lag,
-            max_retries=told.max_retries,
+            max_message_retries=told.max_message_retries,
             requests_per_lane_minute=told.requests_per_lane_minute,
             silence_after=told.silence_after,
             by_kind=told.by_kind(),

@@ -76,20 +76,20 @@ class HeldRetries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryLimits:
-    """What retries may come to; None is no limit."""
+class RetryBudgets:
+    """What retries may cost and how many there may be; None is no limit."""
 
     retries: int | None = None  # of one message
     message: int | None = None  # wei that all of them pay
     lane: int | None = None  # wei that all retries of a lane pay in one day
 
     @property
-    def of_lane_alone(self) -> RetryLimits:
+    def of_lane_alone(self) -> RetryBudgets:
         """What counts for a retry that an operator let through although its message's budget is spent."""
-        return RetryLimits(lane=self.lane)
+        return RetryBudgets(lane=self.lane)
 
     def exceeded_by(self, payment: RetryPayment, of_message: Sequence[int], of_lane: Sequence[int]) -> Exceeded | None:
-        """Which limit has no room for a payment; None if all have.
+        """Which budget has no room for a payment; None if all have.
 
         Args:
             payment: the one to be made.
@@ -105,7 +105,7 @@ class RetryLimits:
             return Exceeded(RetryBudget.MESSAGE, why)
         today = sum(of_lane) + payment.wei
         if self.lane is not None and today > self.lane:
-            why = f"retries of its lane would cost {today} wei today, and retry_limits allows {self.lane}"
+            why = f"retries of its lane would cost {today} wei today, and retry_budgets allows {self.lane}"
             return Exceeded(RetryBudget.LANE, why)
         return None
 
@@ -135,8 +135,8 @@ class Retries(Protocol):
     def held(self) -> list[HeldRetries]:
         """What budgets keep from being made, for each lane that ever had a retry."""
 
-    def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
-        """Keeps what a retry is to pay, unless a limit has no room for it: then says which.
+    def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
+        """Keeps what a retry is to pay, unless a budget has no room for it: then says which.
 
         The same attempt committed again, after a crash or at another price, takes the place of what it was.
         """

@@ -393,7 +393,7 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "budget"),
         "Which retries wait for money?",
-        "Retry requests OPEN that a budget puts off. `lane`: until midnight UTC (`retry_limits`). `message`: while a delivery "
+        "Retry requests OPEN that a budget puts off. `lane`: until midnight UTC (`retry_budgets`). `message`: while a delivery "
         "goes on, or for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
     ),
     Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),

@@ -18,7 +18,7 @@ from bridge.domain.guarantee import guarantee_of
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
-from bridge.domain.retries import RetryBudget, RetryLimits, RetryPayment, RetryRequestSource, spent_id
+from bridge.domain.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
 from bridge.domain.spending import SpendHeldError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
@@ -59,13 +59,15 @@ class RecoverySettings:
     reschedule: float = 5.0  # before a retry that can't be made is looked at again; doubles each time
     put_off_cap: float = 600.0
     batch: int = 500  # requests copied at once
-    max_retries: int | None = 10  # of one message; None is no limit
-    max_message_fee: int | None = None  # wei that all retries of one message pay their GMPs
-    lane_fees: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
+    max_message_retries: int | None = 10  # of one message; None is no limit
+    max_message_retry_fee: int | None = None  # wei that all retries of one message pay their GMPs
+    lane_budgets: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
 
-    def limits_on(self, lane: tuple[int, int]) -> RetryLimits:
+    def budgets_of(self, lane: tuple[int, int]) -> RetryBudgets:
         """What retries on a lane may come to."""
-        return RetryLimits(retries=self.max_retries, message=self.max_message_fee, lane=self.lane_fees.get(lane))
+        return RetryBudgets(
+            retries=self.max_message_retries, message=self.max_message_retry_fee, lane=self.lane_budgets.get(lane)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +215,11 @@ class Recovery:
             wei=plan.call.value,
             at=self._clock.now(),
         )
-        limits = self._settings.limits_on(lane)
-        exceeded = self._retries.commit(payment, limits)
+        budgets = self._settings.budgets_of(lane)
+        exceeded = self._retries.commit(payment, budgets)
         is_spent = exceeded is not None and exceeded.budget is RetryBudget.MESSAGE
         if is_spent and job is not None and self._exhaustion.is_let_through(job):
-            exceeded = self._retries.commit(payment, limits.of_lane_alone)
+            exceeded = self._retries.commit(payment, budgets.of_lane_alone)
         if exceeded is not None:
             raise BudgetSpentError(exceeded, payment, plan.message)
 

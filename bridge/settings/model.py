@@ -147,7 +147,7 @@ class Settings(BaseSettings):
         default=None, gt=0, description="wei that all retries of one message pay their GMPs at most"
     )
     max_message_retries: int = Field(default=10, gt=0, description="retries of one message that are paid for at most")
-    retry_limits: tuple[SpendLimit, ...] = Field(
+    retry_budgets: tuple[SpendLimit, ...] = Field(
         default=(), description="wei that a lane's retries pay their GMPs per day"
     )
     retry_for: AddressesOrAny = Field(
@@ -523,9 +523,9 @@ class Settings(BaseSettings):
         """What recovery needs of these."""
         return RecoverySettings(
             poll_interval=self.poll_interval,
-            max_retries=self.max_message_retries,
-            max_message_fee=self.max_message_retry_fee,
-            lane_fees=wei_by_lane(self.retry_limits, deployment),
+            max_message_retries=self.max_message_retries,
+            max_message_retry_fee=self.max_message_retry_fee,
+            lane_budgets=wei_by_lane(self.retry_budgets, deployment),
         )
 
 
@@ -645,7 +645,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         },
         **{
             name: {end for limit in limits for end in (limit.source, limit.destination) if end}
-            for name, limits in (("spend_limits", settings.spend_limits), ("retry_limits", settings.retry_limits))
+            for name, limits in (("spend_limits", settings.spend_limits), ("retry_budgets", settings.retry_budgets))
         },
     }
     problems = [

@@ -307,7 +307,7 @@ class IndexTable(Section):
     )
     learn_deadlines: bool = Field(default=False, description="whether other lanes' is taken from their own latencies")
     max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")
-    max_retries: int = Field(
+    max_message_retries: int = Field(
         default=10,
         gt=0,
         description="retries of one message that are asked for at most, if its kind's policy has an end",

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from sqlalchemy import delete, func, insert, select, update
 
 from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryLimits, RetryPayment
+from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryBudgets, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.store.database import Database
 from bridge.store.jobs import add_job
@@ -53,7 +53,7 @@ class SqlRetries:
             for row in self._database.read(query.group_by(*lane).order_by(*lane))
         ]
 
-    def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
+    def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
         same_message = retry_payments.c.message_id == payment.message_id
         same_attempt = same_message & (retry_payments.c.attempt == payment.attempt)
         same_lane = (retry_payments.c.source_chain == payment.source_chain) & (
@@ -63,8 +63,8 @@ class SqlRetries:
         with self._database.transaction(exclusive=_PAYMENTS) as connection:
             of_message = map(int, connection.execute(wei.where(same_message)).scalars())
             today = wei.where(same_lane, retry_payments.c.at >= payment.day)
-            of_lane = [] if limits.lane is None else map(int, connection.execute(today).scalars())
-            exceeded = limits.exceeded_by(payment, list(of_message), list(of_lane))
+            of_lane = [] if budgets.lane is None else map(int, connection.execute(today).scalars())
+            exceeded = budgets.exceeded_by(payment, list(of_message), list(of_lane))
             if exceeded is None:
                 connection.execute(delete(retry_payments).where(same_attempt))
                 connection.execute(insert(retry_payments).values(**{**asdict(payment), "wei": str(payment.wei)}))

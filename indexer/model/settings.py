@@ -22,7 +22,7 @@ class StallPolicy:
         900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
     )
     max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
-    max_retries: int = 10  # attempts of one message whose kind's end, the first one not counted
+    max_message_retries: int = 10  # attempts of one message whose kind's end, the first one not counted
     requests_per_lane_minute: int = 60
     silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
     by_kind: Mapping[Kind, int] = field(default_factory=dict[Kind, int])  # `stall_after` of some kinds
@@ -31,11 +31,11 @@ class StallPolicy:
     )  # of some lanes; goes before `by_kind`
     retries_by_kind: Mapping[Kind, int | None] = field(
         default_factory=lambda: {Kind.HEARTBEAT: 0, Kind.REGULATORY_ACTION_CRITICAL: None}
-    )  # where fewer than `max_retries`, or without end (None): a heartbeat is replaced by the next one, not retried
+    )  # where fewer than `max_message_retries`, or without end (None): a heartbeat is replaced by the next one, not retried
     learn: bool = False  # take a lane's limit from its own latencies, where neither of the two says otherwise
 
     def __post_init__(self) -> None:
-        for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute", "silence_after"):
+        for name in ("stall_after", "max_lag", "max_message_retries", "requests_per_lane_minute", "silence_after"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
         for key, seconds in (*self.by_kind.items(), *self.by_lane.items()):
@@ -44,8 +44,8 @@ class StallPolicy:
 
     def retries_of(self, kind: Kind) -> int | None:
         """How many retries of a message of that kind are asked for at most; None is without end."""
-        told = self.retries_by_kind.get(kind, self.max_retries)
-        return None if told is None else min(self.max_retries, told)
+        told = self.retries_by_kind.get(kind, self.max_message_retries)
+        return None if told is None else min(self.max_message_retries, told)
 
 
 INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)

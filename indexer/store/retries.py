@@ -24,7 +24,7 @@ _IDS_AT_ONCE: Final = 30_000  # that a statement takes, on every database
 _WITHOUT_END: Final = 2**31 - 1  # attempts that no message ever has
 
 _RETRIES: Final = (
-    f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_retries end"
+    f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_message_retries end"
 )
 
 
@@ -130,7 +130,7 @@ def arguments_of(policy: StallPolicy, now: float) -> dict[str, object]:
     return {
         "stall_after": policy.stall_after,
         "max_lag": policy.max_lag,
-        "max_retries": policy.max_retries,
+        "max_message_retries": policy.max_message_retries,
         "now": int(now),
         **{f"retries_{kind:d}": _most(policy.retries_of(kind)) for kind in Kind},
     }

@@ -170,7 +170,7 @@ def _bridge(
         power=power,
         policies=POLICIES,
         dead_letters=history.dead_letters,
-        recovering=RecoverySettings(max_retries=None),
+        recovering=RecoverySettings(max_message_retries=None),
         propagating=FOLLOWING if shape.follows else None,
         acting=ActionSettings(advance=True, poll_interval=2) if shape.acts else None,
         max_calls_per_tx=shape.max_calls_per_tx,

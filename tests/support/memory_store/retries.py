@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryLimits, RetryPayment
+from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryBudgets, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
 from tests.support.memory_store.jobs import MemoryJobs
 
@@ -40,7 +40,7 @@ class MemoryRetries:
             for (source, destination), jobs in sorted(lanes.items())
         ]
 
-    def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
+    def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
         key = (payment.message_id, payment.attempt)
         others = [one for other, one in self._payments.items() if other != key]
         lane = (payment.source_chain, payment.destination_chain)
@@ -48,7 +48,7 @@ class MemoryRetries:
         of_lane = [
             one.wei for one in others if (one.source_chain, one.destination_chain) == lane and one.at >= payment.day
         ]
-        exceeded = limits.exceeded_by(payment, of_message, of_lane)
+        exceeded = budgets.exceeded_by(payment, of_message, of_lane)
         if exceeded is None:
             self._payments[key] = payment
         return exceeded

@@ -23,7 +23,7 @@ EVERYTHING = """
 [index]
 stall_after = 300
 max_lag = 60
-max_retries = 4
+max_message_retries = 4
 requests_per_lane_minute = 7
 silence_after = 7_200
 learn_deadlines = true
@@ -90,7 +90,7 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
     assert settings.stall == StallPolicy(
         stall_after=300,
         max_lag=60,
-        max_retries=4,
+        max_message_retries=4,
         requests_per_lane_minute=7,
         silence_after=7_200,
         by_kind={Kind.STATE_SYNC: 45},
@@ -142,7 +142,7 @@ def test_a_flag_goes_over_the_file(
     (deployment, told), (_, over) = ran
     assert deployment.chain("alpha").rpc_urls == ("https://one.example", "https://two.example")
     assert (told.stall.stall_after, told.backfill_blocks) == (300, 2_000)
-    assert (over.stall.stall_after, over.backfill_blocks, over.stall.max_retries) == (77, 88, 4)
+    assert (over.stall.stall_after, over.backfill_blocks, over.stall.max_message_retries) == (77, 88, 4)
     assert (told.stateful, over.stateful) == (False, True)
     assert over.folder == IndexFolder(path=workspace.state, store=workspace.index_url)
 

@@ -16,7 +16,7 @@ from indexer.store.retries import request_retries
 from indexer.store.store import Store
 from tests.unit.indexer.world import START, SimulatedChain, apply, new_world, routed
 
-POLICY = StallPolicy(stall_after=100, max_lag=30, max_retries=3, requests_per_lane_minute=5)
+POLICY = StallPolicy(stall_after=100, max_lag=30, max_message_retries=3, requests_per_lane_minute=5)
 
 
 class World:

@@ -276,7 +276,7 @@ def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_las
     world: World,
 ) -> None:
     sent = world.send(sent_message())
-    policy = replace(POLICY, max_retries=5)
+    policy = replace(POLICY, max_message_retries=5)
     for attempt, factor in enumerate((1, 2, 4, 8, 8), start=1):
         world.let_pass(100 * factor - 1)
         assert (world.status(sent), world.ask(policy)) == (Status.ROUTED, 0)
@@ -300,7 +300,7 @@ def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_n
     world.let_pass(200)
     assert (world.status(query), world.ask(policy)) == (Status.STALLED, 0)
     assert {request.message_id for request in world.requests()} == {query.id, lost.id}
-    assert (POLICY.retries_of(Kind.HEARTBEAT), POLICY.retries_of(Kind.ACK)) == (0, POLICY.max_retries)
+    assert (POLICY.retries_of(Kind.HEARTBEAT), POLICY.retries_of(Kind.ACK)) == (0, POLICY.max_message_retries)
 
 
 @pytest.mark.requirement("OIP-61", "OIP-76", "OIP-5", "OIP-160")
@@ -309,7 +309,7 @@ def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_t
 ) -> None:
     critical = world.send(sent_message(1, kind=Kind.REGULATORY_ACTION_CRITICAL))
     other = world.send(sent_message(2, kind=Kind.REGULATORY_ACTION))
-    policy = StallPolicy(stall_after=100, max_lag=10_000, max_retries=2)
+    policy = StallPolicy(stall_after=100, max_lag=10_000, max_message_retries=2)
     for attempt in range(1, 31):
         world.let_pass(100 * min(2 ** (attempt - 1), 8) - 1)
         assert (world.status(critical), world.ask(policy)) == (Status.ROUTED, 0)

@@ -41,7 +41,7 @@ from tests.unit.indexer.world import (
 POLICY = StallPolicy(
     stall_after=100,
     max_lag=200,
-    max_retries=3,
+    max_message_retries=3,
     requests_per_lane_minute=3,
     by_kind={Kind.STATE_SYNC: 60},
     by_lane={(BETA, ALPHA): 150},

@@ -44,7 +44,7 @@ from tests.unit.indexer.world import (
     sent_message,
 )
 
-POLICY = StallPolicy(stall_after=2, max_lag=1_000, max_retries=3, silence_after=5)
+POLICY = StallPolicy(stall_after=2, max_lag=1_000, max_message_retries=3, silence_after=5)
 
 
 class Pair:

@@ -362,7 +362,7 @@ async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_a
     world, store = World(block_time=5), MemoryStore()
     world.start()
     world.down.update(GMPS)
-    bridge = SimulatedRelayer(world, store, recovering=RecoverySettings(max_retries=7))
+    bridge = SimulatedRelayer(world, store, recovering=RecoverySettings(max_message_retries=7))
     counting = Counting(through=router_propagator(world, bridge))
     settings = PropagationSettings(threshold=30, pause=60, longest_pause=300)
     async with running(bridge), at_work(propagation(world, store, counting, settings)):

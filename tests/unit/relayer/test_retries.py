@@ -282,8 +282,8 @@ class Limited:
     "limit",
     [
         Limited(f"it would cost {QUOTE} wei, more than the limit of {QUOTE - 1}", one=QUOTE - 1),
-        Limited(f"max_message_retry_fee is {QUOTE - 1}", RecoverySettings(max_message_fee=QUOTE - 1)),
-        Limited(f"retry_limits allows {QUOTE - 1}", RecoverySettings(lane_fees={(ALPHA, BETA): QUOTE - 1})),
+        Limited(f"max_message_retry_fee is {QUOTE - 1}", RecoverySettings(max_message_retry_fee=QUOTE - 1)),
+        Limited(f"retry_budgets allows {QUOTE - 1}", RecoverySettings(lane_budgets={(ALPHA, BETA): QUOTE - 1})),
     ],
     ids=["of one retry", "of one message", "of a lane and day"],
 )
@@ -313,7 +313,7 @@ async def test_retries_asked_for_at_the_same_moment_share_what_the_lane_may_cost
     None
 ):
     case = Stalled()
-    recovering = RecoverySettings(lane_fees={(ALPHA, BETA): 2 * QUOTE})
+    recovering = RecoverySettings(lane_budgets={(ALPHA, BETA): 2 * QUOTE})
     async with running(SimulatedRelayer(case.world, case.store, recovering=recovering)):
         sent = [case.world.send(ALPHA, BETA, gmps=(H,)) for _ in range(5)]
         await until(lambda: all(one.created for one in sent))
@@ -329,7 +329,7 @@ async def test_retries_asked_for_at_the_same_moment_share_what_the_lane_may_cost
 @in_virtual_time
 async def test_a_retry_that_the_router_refuses_takes_nothing_of_what_its_message_may_cost() -> None:
     case = Stalled()
-    bridge = SimulatedRelayer(case.world, case.store, recovering=RecoverySettings(max_retries=1))
+    bridge = SimulatedRelayer(case.world, case.store, recovering=RecoverySettings(max_message_retries=1))
     async with running(bridge):
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)

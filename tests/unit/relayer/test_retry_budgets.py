@@ -35,7 +35,7 @@ ALPHA, BETA = 31337, 31338
 H, A, W = GMPS
 DAY = 86_400
 QUICK = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=1, cap=5)}
-NOTHING = RecoverySettings(max_message_fee=QUOTE - 1)
+NOTHING = RecoverySettings(max_message_retry_fee=QUOTE - 1)
 
 
 class Silent:
@@ -100,7 +100,7 @@ class Silent:
     ("budget", "why"),
     [
         (NOTHING, f"all its retries would cost {QUOTE} wei, and max_message_retry_fee is {QUOTE - 1}"),
-        (RecoverySettings(max_retries=0), "it was retried 0 times, and max_message_retries is 0"),
+        (RecoverySettings(max_message_retries=0), "it was retried 0 times, and max_message_retries is 0"),
     ],
     ids=["fees", "count"],
 )
@@ -215,7 +215,7 @@ async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(g
 @in_virtual_time
 async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> None:
     case = Silent()
-    recovering = RecoverySettings(lane_fees={(ALPHA, BETA): QUOTE})
+    recovering = RecoverySettings(lane_budgets={(ALPHA, BETA): QUOTE})
     async with running(case.bridge(recovering)):
         requests = [await case.request() for _ in range(2)]
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 1, RetryState.OPEN: 1})
