@@ -165,13 +165,13 @@ class Refusal:
     Attributes:
         bound: which bound has no room.
         why: for people: the bound, the figure and the setting.
-        until: Unix seconds from which on there is room again; None: that depends on prices, or on an operator.
+        room_from: Unix seconds from which on there is room again; None: that depends on prices, or on an operator.
         missing: wei of the chain where it would be spent that are still to be paid; None: money is not what is missing.
     """
 
     bound: Bound
     why: str
-    until: float | None = None
+    room_from: float | None = None
     missing: int | None = None
 
 

@@ -179,7 +179,7 @@ class Recovery:
         except BudgetSpentError as error:
             await self._held(context, error)
         except SpendHeldError as error:
-            self._reschedule(context, str(error), RetryBudget.SPENDING, until=error.refusal.until or math.inf)
+            self._reschedule(context, str(error), RetryBudget.SPENDING, until=error.refusal.room_from or math.inf)
 
     def failed(self, context: JobContext[RetryJob], error: Exception) -> None:
         """See `Handler.failed`."""

@@ -141,7 +141,7 @@ class SpendGate:
             _log.warning("not paid for now", subject=subject, bound=refusal.bound.value, reason=refusal.why)
         longest = _LONGEST_UNPAID if refusal.bound in UNPAID else _LONGEST
         wait = min(max(now - since, _SHORTEST), longest)
-        return now + wait if refusal.until is None else min(now + wait, max(refusal.until, now + _SHORTEST))
+        return now + wait if refusal.room_from is None else min(now + wait, max(refusal.room_from, now + _SHORTEST))
 
     def release(self, subject: str) -> None:
         """Notes that it waits no more."""

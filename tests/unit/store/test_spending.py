@@ -122,7 +122,7 @@ def test_what_a_bound_has_no_room_for_gets_no_nonce_and_says_why(
     assert elsewhere == [None]  # another account of the same relayer
     tomorrow, _ = reserved(store, request(one, "d"), bounds=bounds, now=DAY + 10.0)
     assert (tomorrow[0] is None) is (bound is Bound.MESSAGE)  # that of a message is no day's
-    assert (refusal.until is None) is (bound is Bound.MESSAGE)
+    assert (refusal.room_from is None) is (bound is Bound.MESSAGE)
 
 
 def test_one_sender_at_its_bound_keeps_no_other_waiting(store: Store) -> None:
