@@ -54,7 +54,7 @@ def claimed(store: SqlStore, limit: int = BATCH) -> list[OutboxEntry]:
 
 
 def ends(entries: list[OutboxEntry]) -> list[Delivered]:
-    return [Delivered(entry.claim_held, _DELIVERY, executed=True) for entry in entries]  # a quorum of one
+    return [Delivered(entry.current_claim, _DELIVERY, executed=True) for entry in entries]  # a quorum of one
 
 
 def seconds(work: Callable[[], None]) -> float:

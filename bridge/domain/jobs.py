@@ -98,7 +98,7 @@ class RetryJob(Job):
 
     request: RetryRequest
     state: RetryState = RetryState.OPEN
-    held_by: RetryBudget | None = None  # what it was put off for, if that was a budget
+    blocked_by: RetryBudget | None = None  # what it was put off for, if that was a budget
     letter: bool | None = None  # of one that is DEAD: whether it has a dead letter
     gmps: frozenset[Gmp] = frozenset()  # chosen for it
     transaction_hash: bytes | None = None
@@ -117,22 +117,22 @@ class RetryJob(Job):
     def start(self, gmps: frozenset[Gmp]) -> RetryJob:
         """OPEN → SENDING. It stays due: a worker that takes it up joins the transaction that the nonce ledger knows."""
         self._require(RetryState.OPEN)
-        return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps, held_by=None)
+        return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps, blocked_by=None)
 
-    def reschedule(self, why: str, until: float, held_by: RetryBudget | None = None) -> RetryJob:
+    def reschedule(self, why: str, until: float, blocked_by: RetryBudget | None = None) -> RetryJob:
         """Back to OPEN: it can't be done now."""
         self._require(RetryState.OPEN, RetryState.SENDING)
-        return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1, held_by=held_by)
+        return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1, blocked_by=blocked_by)
 
     def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
         """SENT, NOT_NEEDED or IMPOSSIBLE, for good."""
         self._require(RetryState.OPEN, RetryState.SENDING)
-        return self.settled(state, outcome, now, transaction_hash=transaction_hash, held_by=None)
+        return self.settled(state, outcome, now, transaction_hash=transaction_hash, blocked_by=None)
 
     def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
         """OPEN → DEAD, with a dead letter about that or without one."""
         self._require(RetryState.OPEN)
-        return self.settled(RetryState.DEAD, outcome, now, letter=letter, held_by=None)
+        return self.settled(RetryState.DEAD, outcome, now, letter=letter, blocked_by=None)
 
     def reopened(self, why: str, now: float) -> RetryJob:
         """DEAD → OPEN: an operator decided so."""

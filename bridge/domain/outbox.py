@@ -68,10 +68,10 @@ class ForbiddenTransitionError(Exception):
 
 
 class StaleClaimError(Exception):
-    """The worker lost its claim: the lease ran out and another worker may hold the entry, or its source was reorged away."""
+    """The worker lost its claim: the lease ran out and another worker may have the entry, or its source was reorged away."""
 
     def __init__(self, claim: Claim) -> None:
-        super().__init__(f"{claim.worker} no longer holds outbox entry {claim.event_id} (fence {claim.fence})")
+        super().__init__(f"{claim.worker} no longer has outbox entry {claim.event_id} (fence {claim.fence})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +146,17 @@ class OutboxEntry:
         return Lane(self.dispatch.source_chain, self.dispatch.destination_chain)
 
     @property
-    def claim_held(self) -> Claim:
-        """The claim under which a worker holds the entry."""
+    def current_claim(self) -> Claim:
+        """The claim that the entry is under."""
         if self.claimed_by is None:
-            raise ValueError(f"outbox entry {self.event_id} is {self.state}: no worker holds it")
+            raise ValueError(f"outbox entry {self.event_id} is {self.state}: no worker has it")
         return Claim(self.event_id, self.claimed_by, self.fence)
 
     def is_fresh(self, since: float) -> bool:
         """Whether it is live traffic: due since that moment (Unix seconds), and never given out before the claim it is under."""
         return self.fence <= (1 if self.state is OutboxState.CLAIMED else 0) and self.available_at >= since
 
-    def is_held_by(self, claim: Claim) -> bool:
+    def is_claimed_by(self, claim: Claim) -> bool:
         """Whether that claim is still good."""
         return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
 
@@ -265,7 +265,7 @@ class OutboxEntry:
             raise ForbiddenTransitionError(self.event_id, self.state, after)
 
     def _require_claim(self, claim: Claim, after: OutboxState) -> None:
-        if not self.is_held_by(claim):
+        if not self.is_claimed_by(claim):
             raise StaleClaimError(claim)
         self._require(after)
 
@@ -345,7 +345,7 @@ def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
     """How the claim of a worker that no longer renews it ends."""
     message = f"{entry.claimed_by} did not finish before its lease ran out"
     failure = Failure(at=now, kind=FailureKind.INTERRUPTED, code="LeaseExpired", message=message)
-    return TryAgain(entry.claim_held, failure, now)
+    return TryAgain(entry.current_claim, failure, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -252,7 +252,7 @@ class Watch:
 
 
 class Attester(Protocol):
-    """Where a GMP's proof comes from: its own network, or, on a devnet, keys held here."""
+    """Where a GMP's proof comes from: its own network, or, on a devnet, keys kept here."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """The proof that the destination's contracts ask for.

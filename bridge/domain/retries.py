@@ -66,13 +66,13 @@ class Exceeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRetries:
+class BlockedRetries:
     """How many retries of a lane its budgets keep from being made; 0 where all that were are not any more."""
 
     source_chain: int
     destination_chain: int
     dead: int  # their message's budget is spent
-    held: Mapping[RetryBudget, int]  # that wait for room
+    blocked: Mapping[RetryBudget, int]  # that wait for room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class Retries(Protocol):
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
         """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
 
-    def held(self) -> list[HeldRetries]:
+    def blocked(self) -> list[BlockedRetries]:
         """What budgets keep from being made, for each lane that ever had a retry."""
 
     def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:

@@ -175,7 +175,7 @@ class Refusal:
     missing: int | None = None
 
 
-class SpendHeldError(TransientError):
+class SpendBlockedError(TransientError):
     """A bound has no room for a payment now. Nothing was sent; what it was for waits."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -395,7 +395,7 @@ class LaneSpent:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Blocked:
     """Something that waits since a bound has no room for it.
 
     Attributes:
@@ -428,13 +428,13 @@ class Spending(Protocol):
     def lanes(self, now: float) -> list[LaneSpent]:
         """What each lane has cost on the day of that moment (Unix seconds), by chain."""
 
-    def hold(self, held: Held) -> float:
+    def note_blocked(self, blocked: Blocked) -> float:
         """Notes what waits, in place of what was noted of the same subject; returns since when it does."""
 
     def release(self, subject: str) -> None:
         """Notes that it waits no more."""
 
-    def held(self, message_id: bytes | None = None, *, since: float = 0) -> list[Held]:
+    def blocked(self, message_id: bytes | None = None, *, since: float = 0) -> list[Blocked]:
         """What waits for that message, or for any; found so since that moment (Unix seconds)."""
 
 

@@ -138,7 +138,7 @@ class Streams(Protocol):
             limit: how many records at most.
         """
 
-    def is_held_by(self, holder: str) -> bool:
+    def is_leased_to(self, holder: str) -> bool:
         """Whether that worker was the last one to claim."""
 
     def sent(self, version: int) -> None:

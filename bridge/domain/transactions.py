@@ -20,8 +20,8 @@ from bridge.domain.spending import (
     NOTHING,
     UNBOUNDED,
     Refusal,
+    SpendBlockedError,
     SpendBounds,
-    SpendHeldError,
     SpentFor,
     Total,
     TotalKey,
@@ -298,7 +298,7 @@ def require_room(
         totals: reads what totals have come to.
 
     Raises:
-        SpendHeldError: they have none.
+        SpendBlockedError: they have none.
     """
     costs = costs_of(slot)
     if costs is None or slot.latest is None or slot.latest.is_noop:
@@ -309,7 +309,7 @@ def require_room(
             known = totals(keys.all)
             refusal = bounds.refusal(who, keys, known, wei=wei, now=slot.reserved_at, executes=False)
             if refusal is not None:
-                raise SpendHeldError(refusal)
+                raise SpendBlockedError(refusal)
 
 
 @dataclass(slots=True)
@@ -423,7 +423,7 @@ class TransactionLedger(Protocol):
         """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now.
 
         Raises:
-            SpendHeldError: it costs more than the versions before, and the bounds have no room for that.
+            SpendBlockedError: it costs more than the versions before, and the bounds have no room for that.
         """
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:

@@ -19,7 +19,7 @@ from bridge.domain.ports import (
     TerminalError,
     TransientError,
 )
-from bridge.domain.spending import UNBOUNDED, SpendBounds, SpendHeldError
+from bridge.domain.spending import UNBOUNDED, SpendBlockedError, SpendBounds
 from bridge.domain.transactions import SignedVersion, Slot, SlotState, TransactionLedger
 from bridge.evm.signing import Signer, UnsignedTransaction, noop_of
 from bridge.protocol.message import MOST_GAS
@@ -168,7 +168,7 @@ class Account:
         try:
             if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.settings.bounds):
                 return False
-        except SpendHeldError as error:
+        except SpendBlockedError as error:
             _log.warning(
                 "no room for a higher fee: the nonce is closed",
                 chain=slot.chain_id,

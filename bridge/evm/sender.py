@@ -13,7 +13,7 @@ from eth_utils import keccak
 from bridge.domain.finality import Finality
 from bridge.domain.outbox import Claim, StaleClaimError
 from bridge.domain.ports import Call, Chain, Clock, Receipt, TransientError
-from bridge.domain.spending import Bound, Refusal, SpendHeldError, SpentFor
+from bridge.domain.spending import Bound, Refusal, SpendBlockedError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.transactions import (
     BatchedCall,
@@ -119,7 +119,7 @@ class Sender:
             StaleClaimError: the claim is lost.
             NonceLostError: its nonce was used by something else, and the call was not sent.
             FeesTooHighError: the chain wants more than the limit; the call was not sent.
-            SpendHeldError: a bound has no room for it; the call was not sent.
+            SpendBlockedError: a bound has no room for it; the call was not sent.
             TransientError: no block included it in time, or a node calls it malformed.
         """
         # An estimate could fail while the key is under way, so that is looked up first. A call with its own gas needs no estimate:
@@ -195,7 +195,7 @@ class Sender:
         needed = call.gas or await self._account.chain.estimate_gas(call, self.address)
         if needed > settings.max_gas:
             why = f"its transaction needs {needed} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
-            raise SpendHeldError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
+            raise SpendBlockedError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
         # The margin takes what room there is: without it, what just fits would wait for ever.
         return replace(call, gas=call.gas or min(int(needed * settings.gas_margin), settings.max_gas))
 
@@ -240,7 +240,7 @@ class Sender:
                 account.settlement(slot)
                 wanted.slot.set_result(slot)
             elif refusal := check.refusals.get(wanted.request.transaction_key):
-                wanted.slot.set_exception(SpendHeldError(refusal))
+                wanted.slot.set_exception(SpendBlockedError(refusal))
             else:
                 assert wanted.request.claim is not None
                 wanted.slot.set_exception(StaleClaimError(wanted.request.claim))

@@ -69,7 +69,7 @@ class Signer(Protocol):
 
 
 class LocalSigner:
-    """A key held in this process; libsecp256k1 signs, with a nonce that follows from key and transaction (RFC 6979)."""
+    """A key in this process; libsecp256k1 signs, with a nonce that follows from key and transaction (RFC 6979)."""
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account

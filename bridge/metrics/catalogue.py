@@ -215,12 +215,12 @@ METRICS: Final = (
         "`spending.lane_per_day` or its `spend_limits`, in wei; absent as long as it has cost nothing today.",
     ),
     Metric(
-        "waybill_spend_held",
+        "waybill_spend_blocked",
         _GAUGE,
         (*_LANE, "bound"),
         "What waits since it would cost too much?",
         "Deliveries and executions for which a bound on what is spent has no room, by its setting; retries are in "
-        "`waybill_retries_held`. `waybill message explain` says the figures.",
+        "`waybill_retries_blocked`. `waybill message explain` says the figures.",
     ),
     # chains
     Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
@@ -389,7 +389,7 @@ METRICS: Final = (
         "Retry requests DEAD: `max_message_retries` or `max_message_retry_fee` has no room, and no operator let them through.",
     ),
     Metric(
-        "waybill_retries_held",
+        "waybill_retries_blocked",
         _GAUGE,
         (*_LANE, "budget"),
         "Which retries wait for money?",

@@ -11,7 +11,7 @@ from bridge.domain.figures import LATENCY_BOUNDS, Counted, Counters, Figures, Sl
 from bridge.domain.finality_records import FinalityRecords
 from bridge.domain.jobs import UNRESOLVED, ExecutionJob, ExecutionState, Jobs, RetryJob, SyncJob, totals
 from bridge.domain.outbox import OutboxState, QueueCount
-from bridge.domain.retries import HeldRetries
+from bridge.domain.retries import BlockedRetries
 from bridge.domain.spending import SpendBounds, Spending
 from bridge.domain.store import Store
 from bridge.domain.transactions import OPEN_STATES
@@ -22,7 +22,7 @@ from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
 
 _UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
-_HELD_SECONDS: Final = 900.0  # what waits is looked at more often than that, and what has ended is not
+_BLOCKED_SECONDS: Final = 900.0  # what waits is looked at more often than that, and what has ended is not
 _OPENNESS: Final = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
 
@@ -71,7 +71,7 @@ def add_stored(
     _add_executions(samples, names, store.jobs)
     for state, count in totals(store.jobs.counts(RetryJob)).items():
         samples.add("waybill_retry_requests", count, state=state)
-    _add_held_retries(samples, names, store.retries.held())
+    _add_blocked_retries(samples, names, store.retries.blocked())
     accounts: defaultdict[int, set[str]] = defaultdict(set)
     for slot in slots:
         accounts[slot.chain_id].add(slot.account)
@@ -94,10 +94,10 @@ def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: S
         limit = bounds.of_lane(spent.lane)
         if limit is not None:
             samples.add("waybill_spend_limit_wei", limit, chain=names.chain(spent.chain_id), **lane)
-    waiting = Counter((held.lane, held.bound) for held in spending.held(since=now - _HELD_SECONDS))
-    for (held_lane, bound), count in sorted(waiting.items()):
-        lane = names.lane(held_lane.source_chain, held_lane.destination_chain)
-        samples.add("waybill_spend_held", count, **lane, bound=bound.value)
+    waiting = Counter((one.lane, one.bound) for one in spending.blocked(since=now - _BLOCKED_SECONDS))
+    for (blocked_lane, bound), count in sorted(waiting.items()):
+        lane = names.lane(blocked_lane.source_chain, blocked_lane.destination_chain)
+        samples.add("waybill_spend_blocked", count, **lane, bound=bound.value)
 
 
 def _add_state_changes(samples: Samples, names: _Names, records: FinalityRecords, jobs: Jobs, now: float) -> None:
@@ -120,12 +120,12 @@ def _add_executions(samples: Samples, names: _Names, jobs: Jobs) -> None:
             samples.add("waybill_executions", counts.get(state, 0), **ends, state=state.value)
 
 
-def _add_held_retries(samples: Samples, names: _Names, found: Iterable[HeldRetries]) -> None:
+def _add_blocked_retries(samples: Samples, names: _Names, found: Iterable[BlockedRetries]) -> None:
     for lane in found:
         ends = names.lane(lane.source_chain, lane.destination_chain)
         samples.add("waybill_retries_dead", lane.dead, **ends)
-        for budget, count in lane.held.items():
-            samples.add("waybill_retries_held", count, **ends, budget=budget.value)
+        for budget, count in lane.blocked.items():
+            samples.add("waybill_retries_blocked", count, **ends, budget=budget.value)
 
 
 def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], now: float) -> None:

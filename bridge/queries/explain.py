@@ -11,7 +11,7 @@ from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryStat
 from bridge.domain.lanes import Lane, LaneChange
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
-from bridge.domain.spending import Bound, Held
+from bridge.domain.spending import Blocked, Bound
 from bridge.domain.store import Store
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import explain_refusal
@@ -44,7 +44,7 @@ class Stage(StrEnum):
     DELIVERING = "DELIVERING"
     DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
     UNPAID = "UNPAID"  # nobody has paid for its delivery
-    HELD = "HELD"  # a bound on what the relayer spends has no room for it
+    BLOCKED = "BLOCKED"  # a bound on what the relayer spends has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
     RECEIVED = "RECEIVED"
@@ -82,7 +82,7 @@ class Kept:
         retries: the relayer's retries of it, the oldest first.
         own_retries: the attempts whose transaction this relayer sent; None if there is no relayer to say so.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
-        held: what of it waits since a bound on what the relayer spends has no room.
+        blocked: what of it waits since a bound on what the relayer spends has no room.
         lane: why its lane is not worked on; None if it is.
         dead_letters: ids of its dead letters.
         is_decided: whether an operator has decided about each of them.
@@ -100,7 +100,7 @@ class Kept:
     retries: Sequence[RetryJob] = ()
     own_retries: frozenset[int] | None = None
     execution: ExecutionJob | None = None
-    held: Sequence[Held] = ()
+    blocked: Sequence[Blocked] = ()
     lane: LaneChange | None = None
     dead_letters: frozenset[str] = frozenset()
     is_decided: bool = False
@@ -163,7 +163,7 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
             entries=store.outbox.entries(message_id),
             retries=store.jobs.of_message(RetryJob, message_id),
             execution=store.jobs.newest(ExecutionJob, message_id),
-            held=store.spending.held(message_id),
+            blocked=store.spending.blocked(message_id),
             lane=_held_lane(store, observed.message) if observed else None,
         )
     if dead_letters is not None:
@@ -335,7 +335,7 @@ def explain(
     pauses = pauses_kept(kept, now) if gmp_pauses is None else gmp_pauses
     paused = frozenset(one.gmp for one in pauses)
     untried = tuple(sorted(usable - paused - {one.gmp for one in gmps}))
-    is_unpaid = any(one.bound is Bound.PAYMENT for one in kept.held)
+    is_unpaid = any(one.bound is Bound.PAYMENT for one in kept.blocked)
     standing = Standing(
         status=status,
         kind=message.kind,
@@ -354,7 +354,7 @@ def explain(
                 *([_missing(message)] if recipient_is_missing else []),
                 *_gmps_paused(message, pauses),
                 *_lane_held(kept.lane),
-                *_held_retries(kept.retries),
+                *_blocked_retries(kept.retries),
             ]
         ),
         *_prospects(said, now),
@@ -557,32 +557,32 @@ def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
     waiting = newest is not None and newest.state is OutboxState.PENDING
     taken = sorted({event.attempt or 0 for event in kept.events if (event.gmps or 0) >> (gmp - 1) & 1})
     refused = receipt is not None and receipt.dispatch_failures > 0 and not taken
-    held = None if newest is None or received else _held(newest, kept.held)
+    blocked = None if newest is None or received else _blocked(newest, kept.blocked)
     return GmpProgress(
         gmp=gmp,
-        stage=Stage.RECEIVED if received else _stage(newest, held, refused=refused),
+        stage=Stage.RECEIVED if received else _stage(newest, blocked, refused=refused),
         attempts=tuple(taken or [entry.attempt_number for entry in entries]),
         failed_tries=sum(entry.failed_tries for entry in entries),
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
-        missing=held.missing if held else None,
+        missing=blocked.missing if blocked else None,
         letter=newest.event_id if newest and newest.event_id in kept.dead_letters else None,
         receipt=receipt,
     )
 
 
-def _held(entry: OutboxEntry, held: Sequence[Held]) -> Held | None:
+def _blocked(entry: OutboxEntry, blocked: Sequence[Blocked]) -> Blocked | None:
     """Why an entry waits for room, if it does."""
     is_open = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED)
-    return next((one for one in held if one.subject == entry.event_id), None) if is_open else None
+    return next((one for one in blocked if one.subject == entry.event_id), None) if is_open else None
 
 
-def _stage(entry: OutboxEntry | None, held: Held | None, *, refused: bool) -> Stage:
+def _stage(entry: OutboxEntry | None, blocked: Blocked | None, *, refused: bool) -> Stage:
     if entry is None:
         return Stage.REFUSED if refused else Stage.DISPATCHED
-    if held is not None:
-        return Stage.UNPAID if held.bound is Bound.PAYMENT else Stage.HELD
+    if blocked is not None:
+        return Stage.UNPAID if blocked.bound is Bound.PAYMENT else Stage.BLOCKED
     match entry.state:
         case OutboxState.DEAD:
             return Stage.DEAD
@@ -686,11 +686,11 @@ def _lane_held(change: LaneChange | None) -> list[str]:
     return [f"the relayer's lane is {change.state.value}, by {change.by}: {change.reason} (`waybill lane resume`)"]
 
 
-def _held_retries(retries: Sequence[RetryJob]) -> list[str]:
+def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
     """Why the relayer does not retry it now, if a budget or a bound has no room for that."""
     last = retries[-1] if retries else None
-    is_held = last is not None and last.state is RetryState.OPEN and last.held_by is not None
-    return [f"the relayer does not retry it now: {last.outcome}"] if last is not None and is_held else []
+    is_blocked = last is not None and last.state is RetryState.OPEN and last.blocked_by is not None
+    return [f"the relayer does not retry it now: {last.outcome}"] if last is not None and is_blocked else []
 
 
 def _silences(said: _Said, now: float) -> list[str]:
@@ -758,7 +758,7 @@ def _silence(progress: GmpProgress, now: float) -> str:
             return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
         case Stage.UNPAID:
             return f"took it, and waits as UNPAID: {_error(progress)}"
-        case Stage.HELD:
+        case Stage.BLOCKED:
             wait = max(0, round((progress.next_try_at or now) - now))
             return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"
         case stage:

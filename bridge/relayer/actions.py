@@ -16,7 +16,7 @@ from bridge.domain.actions import Action, ActionState, Branch, BranchState
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.observations import Observations
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import SpendHeldError
+from bridge.domain.spending import SpendBlockedError
 from bridge.domain.supervision import run_forever
 from bridge.evm.actions import ActionReader, Coordinator, Step, due_steps
 from bridge.evm.sender import Sending
@@ -132,7 +132,7 @@ class Actions:
     async def _guarded(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
-        except (TransientError, SpendHeldError) as error:
+        except (TransientError, SpendBlockedError) as error:
             _log.warning("action not followed now", what=name, reason=str(error))
         except CallRevertedError as error:
             _log.info("step of an action is not needed any more", what=name, reason=explain_revert(error.data))

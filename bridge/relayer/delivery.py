@@ -50,7 +50,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.spending import UNPAID, SpendHeldError, SpentFor
+from bridge.domain.spending import UNPAID, SpendBlockedError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.ttl_cache import AsyncCached
 from bridge.evm.account import NonceLostError
@@ -180,13 +180,13 @@ class Deliveries:
                 idle = self._fair_queue.without_busy(self._settings.acceptance, gmp)
                 self._start(self._claim(frozenset({gmp}), self._fair_queue.size, idle))
             self._fair_queue.given(began, self._clock.now())
-        is_held_back = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
-        self._waits_for_room = len(claimed) >= room or is_held_back
+        others_wait = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
+        self._waits_for_room = len(claimed) >= room or others_wait
         return len(claimed) >= room
 
     def _start(self, claimed: Sequence[OutboxEntry]) -> None:
         for entry in claimed:
-            claim = entry.claim_held
+            claim = entry.current_claim
             self._fair_queue.start(entry, self._clock.now())
             self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
 
@@ -226,7 +226,7 @@ class Deliveries:
         """One delivery over a GMP whose deliveries failed, to see whether it works again."""
         found = self._claim(frozenset({gmp}), 1)
         for entry in found:
-            self._probes[gmp] = entry.claim_held
+            self._probes[gmp] = entry.current_claim
         return found
 
     async def renew(self) -> bool:
@@ -268,8 +268,8 @@ class Deliveries:
             delivered = await self._deliver(entry, claim)
         except StaleClaimError as error:
             log.info("claim lost while delivering", reason=str(error))
-        except SpendHeldError as error:
-            look_at = self._gate.hold(entry.event_id, _message_of(entry), error.refusal)
+        except SpendBlockedError as error:
+            look_at = self._gate.note_blocked(entry.event_id, _message_of(entry), error.refusal)
             self._commits.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
             now = self._clock.now()
@@ -317,7 +317,7 @@ class Deliveries:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         try:
             await self._admit(entry)
-        except SpendHeldError as error:
+        except SpendBlockedError as error:
             # Another relayer, such as the GMP's own, may have delivered what this one waits to be paid for.
             if error.refusal.bound in UNPAID and await self._destination.has_received(
                 dispatch.message_id, dispatch.gmp
@@ -338,7 +338,7 @@ class Deliveries:
         """Asks the gate before anything is asked of others, with what the delivery may cost.
 
         Raises:
-            SpendHeldError: nothing more is paid for it now.
+            SpendBlockedError: nothing more is paid for it now.
         """
         message, gmp, wei = _message_of(entry), entry.dispatch.gmp, 0
         if self._gate.payments.required:

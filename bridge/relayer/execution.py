@@ -11,7 +11,7 @@ import structlog
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
 from bridge.domain.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import EXECUTION, Refusal, SpendHeldError, SpentFor
+from bridge.domain.spending import EXECUTION, Refusal, SpendBlockedError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
 from bridge.evm.routers import RouterReader, Trial, Verdict, readers_of
@@ -166,7 +166,7 @@ class Execution:
             return
         refusal = self._gate.refusal(message, job.lane.destination_chain, gmp=EXECUTION)
         if refusal is not None:
-            self._hold(context, job, message, refusal)
+            self._note_blocked(context, job, message, refusal)
             return
         sender = self._senders.get(job.lane.destination_chain)
         if sender is None:
@@ -186,8 +186,8 @@ class Execution:
         job = context.job
         try:
             receipt = await sender.send(job.transaction_key, call, spent_for=SpentFor.of(message, EXECUTION))
-        except SpendHeldError as error:
-            self._hold(context, job, message, error.refusal)
+        except SpendBlockedError as error:
+            self._note_blocked(context, job, message, error.refusal)
         except CallRevertedError as error:  # something changed since the trial; nothing was sent
             self._reschedule(context, job, ExecutionState.WAITING, explain_revert(error.data))
         except Exception as error:  # noqa: BLE001  # what was sent is in the ledger, and is waited for
@@ -250,9 +250,11 @@ class Execution:
             longest = max(_LONGEST_REFUSED_LOOK, shortest)
         return job.rescheduled(why, now + min(max(now - job.since, shortest), longest), state=state)
 
-    def _hold(self, context: JobContext[ExecutionJob], job: ExecutionJob, message: Message, refusal: Refusal) -> None:
+    def _note_blocked(
+        self, context: JobContext[ExecutionJob], job: ExecutionJob, message: Message, refusal: Refusal
+    ) -> None:
         """The gate has no room for it: it waits, and uses up nothing."""
-        look_at = self._gate.hold(_subject(message), message, refusal)
+        look_at = self._gate.note_blocked(_subject(message), message, refusal)
         context.save(job.rescheduled(refusal.why, look_at, state=ExecutionState.BLOCKED))
 
 

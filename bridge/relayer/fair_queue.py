@@ -37,12 +37,12 @@ class FairQueue:
         """Counts what is under way."""
         self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] += 1
         if entry.is_fresh(now - _FRESH):
-            self._fresh[entry.claim_held] = entry
+            self._fresh[entry.current_claim] = entry
 
     def ended(self, entry: OutboxEntry) -> None:
         """Counts what is under way no more."""
         self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] -= 1
-        self._fresh.pop(entry.claim_held, None)
+        self._fresh.pop(entry.current_claim, None)
 
     def of_fresh(self, active: int, now: float) -> LiveTrafficQuota:
         """What live traffic gets before all others beside so many under way; now and then a few where there is no room.

@@ -17,7 +17,7 @@ from bridge.client import RefusedError, RouteRequest
 from bridge.domain.finality_records import SyncProgress
 from bridge.domain.lanes import Lane
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError, read_view
-from bridge.domain.spending import SpendHeldError
+from bridge.domain.spending import SpendBlockedError
 from bridge.domain.store import Store
 from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import Deployment
@@ -110,7 +110,7 @@ class TravellingHeartbeats:
                 budget=_PURSE,
                 wei_per_day=self._settings.wei_per_day,
             )
-        except (TransientError, SpendHeldError, RefusedError, CallRevertedError) as error:
+        except (TransientError, SpendBlockedError, RefusedError, CallRevertedError) as error:
             return f"{lane}: {error}"
         return ""
 

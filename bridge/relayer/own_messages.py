@@ -10,7 +10,17 @@ from eth_utils import keccak
 from bridge.client import Client, RefusedError, RouteRequest
 from bridge.domain.lanes import Lane
 from bridge.domain.ports import CallRevertedError, Clock, TransientError
-from bridge.domain.spending import GWEI, NOTHING, Bound, Refusal, SpendHeldError, Spending, SpentFor, TotalKeys, ether
+from bridge.domain.spending import (
+    GWEI,
+    NOTHING,
+    Bound,
+    Refusal,
+    SpendBlockedError,
+    Spending,
+    SpentFor,
+    TotalKeys,
+    ether,
+)
 from bridge.domain.transactions import TransactionLedger
 from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
@@ -59,7 +69,7 @@ class OwnMessages:
             wei_per_day: what the budget may pay on that chain per day (UTC), gas and fees together.
 
         Raises:
-            SpendHeldError: the budget is spent until tomorrow.
+            SpendBlockedError: the budget is spent until tomorrow.
             TransientError: a chain does not answer, or refuses; or no block included the transaction in time.
         """
         transaction_key, sender = f"own/{key}", self._senders[source]
@@ -90,4 +100,4 @@ class OwnMessages:
         if spent >= wei_per_day:
             midnight = (int(now) // _DAY + 1) * float(_DAY)
             why = f"messages of this kind cost {ether(spent)} today on chain {source}, and wei_per_day is {ether(wei_per_day)}"
-            raise SpendHeldError(Refusal(Bound.SENDER, f"{why}; they go on after midnight UTC", midnight))
+            raise SpendBlockedError(Refusal(Bound.SENDER, f"{why}; they go on after midnight UTC", midnight))

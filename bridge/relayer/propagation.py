@@ -15,7 +15,7 @@ from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import root_of
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import SpendHeldError
+from bridge.domain.spending import SpendBlockedError
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
@@ -383,7 +383,7 @@ class RoutePropagator:
         except CallRevertedError as error:
             why = explain_revert(error.data)
             raise PropagationError(f"its lock has expired, and {recipient} refuses {why}: {_LOCK_ADVICE}") from error
-        except SpendHeldError as error:
+        except SpendBlockedError as error:
             raise PropagationError(f"its lock has expired, and is not taken again now: {error}") from error
         if not receipt.succeeded:
             raise PropagationError("its lock has expired, and taking it again reverted")

@@ -19,7 +19,7 @@ from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
 from bridge.domain.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
-from bridge.domain.spending import SpendHeldError, SpentFor
+from bridge.domain.spending import SpendBlockedError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.protocol.backoff import backoff
@@ -150,7 +150,7 @@ class Recovery:
         except (NotNeededError, ImpossibleError, NotNowError) as error:
             self._have_executed(message_id, error)
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
-        except SpendHeldError as error:
+        except SpendBlockedError as error:
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried now: {error}") from error
         except CallRevertedError as error:
             raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
@@ -177,8 +177,8 @@ class Recovery:
         except CallRevertedError as error:
             self._refused(context, error)
         except BudgetSpentError as error:
-            await self._held(context, error)
-        except SpendHeldError as error:
+            await self._blocked(context, error)
+        except SpendBlockedError as error:
             self._reschedule(context, str(error), RetryBudget.SPENDING, until=error.refusal.room_from or math.inf)
 
     def failed(self, context: JobContext[RetryJob], error: Exception) -> None:
@@ -223,7 +223,7 @@ class Recovery:
         if exceeded is not None:
             raise BudgetSpentError(exceeded, payment, plan.message)
 
-    async def _held(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
+    async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
         """A budget of its lane has room again the next day; its message's own is spent, and with it the message."""
         job, now, budget = context.job, self._clock.now(), error.exceeded.budget
         if budget is RetryBudget.LANE:
@@ -240,7 +240,7 @@ class Recovery:
     async def _send(self, plan: Plan) -> Retried:
         try:
             receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
-        except (CallRevertedError, FeesTooHighError, SpendHeldError):
+        except (CallRevertedError, FeesTooHighError, SpendBlockedError):
             self._withdraw(plan)
             raise
         if not receipt.succeeded:
@@ -279,13 +279,13 @@ class Recovery:
             self._reschedule(context, explain_revert(error.data))
 
     def _reschedule(
-        self, context: JobContext[RetryJob], why: str, held_by: RetryBudget | None = None, *, until: float = math.inf
+        self, context: JobContext[RetryJob], why: str, blocked_by: RetryBudget | None = None, *, until: float = math.inf
     ) -> None:
         """Looks at it again after a pause, at the latest at `until`."""
         job, now = context.job, self._clock.now()
         pause = backoff(self._settings.reschedule, job.tries, cap=self._settings.put_off_cap)
         pause = max(0.0, min(pause, until - now))
-        context.save(job.reschedule(why, now + pause, held_by))
+        context.save(job.reschedule(why, now + pause, blocked_by))
         if why != job.outcome:
             _log.warning("retry put off", message=f"0x{job.message_id.hex()}", reason=why, again_in=pause)
 

@@ -9,7 +9,7 @@ from bridge.domain.observations import Observations
 from bridge.domain.outbox import OutboxEntry, OutboxState, QueueCount
 from bridge.domain.ports import Call, CallRevertedError, Chain
 from bridge.domain.retries import Exceeded, RetryPayment
-from bridge.domain.spending import Bound, Refusal, SpendHeldError
+from bridge.domain.spending import Bound, Refusal, SpendBlockedError
 from bridge.domain.store import Store
 from bridge.evm.actions import contract_retry_call, is_contract_retrier
 from bridge.evm.routers import Progress, RouterReader, SentMessage, created_messages
@@ -165,7 +165,7 @@ class Planner:
             NotNeededError: it has ended, its quorum has delivered, or that attempt was made.
             ImpossibleError: it is not retriable.
             NotNowError: no key, no GMP, or too expensive.
-            SpendHeldError: its sender has appointed us without our consent, or the gate refuses it.
+            SpendBlockedError: its sender has appointed us without our consent, or the gate refuses it.
         """
         source, destination = self._routers(message)
         received, missing = frozenset[Gmp](), message.quorum
@@ -230,7 +230,7 @@ class Planner:
             if self._retry_for is not None and message.sender not in self._retry_for:
                 setting, named = Bound.CONSENT.value, appointed.address.lower()
                 why = f"its sender {owner} has appointed {named}, which pays for no retries of it: add it to {setting}"
-                raise SpendHeldError(Refusal(Bound.CONSENT, why))
+                raise SpendBlockedError(Refusal(Bound.CONSENT, why))
             return appointed, contract
         others = f" nor for its retrier {retrier}" if retrier else ", and it has appointed no retrier"
         raise NotNowError(f"there is no key for its sender {owner}{others}")

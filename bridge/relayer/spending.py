@@ -20,12 +20,12 @@ from bridge.domain.spending import (
     NOTHING,
     UNBOUNDED,
     UNPAID,
+    Blocked,
     Bound,
-    Held,
     PaymentPolicy,
     Refusal,
+    SpendBlockedError,
     SpendBounds,
-    SpendHeldError,
     Spending,
     SpentFor,
     TotalKeys,
@@ -110,11 +110,11 @@ class SpendGate:
         """Refuses what there is no room for; see `refusal`.
 
         Raises:
-            SpendHeldError: nothing more is paid for it now.
+            SpendBlockedError: nothing more is paid for it now.
         """
         refusal = self.refusal(message, chain_id, gmp=gmp, wei=wei, since=since)
         if refusal is not None:
-            raise SpendHeldError(refusal)
+            raise SpendBlockedError(refusal)
 
     @property
     def payments(self) -> PaymentPolicy:
@@ -126,7 +126,7 @@ class SpendGate:
         key = TotalKeys.of(message.destination_chain, SpentFor.of(message), self._clock.now()).message
         return 0 if key is None else self._spending.totals([key]).get(key, NOTHING).failures
 
-    def hold(self, subject: str, message: Message, refusal: Refusal) -> float:
+    def note_blocked(self, subject: str, message: Message, refusal: Refusal) -> float:
         """Notes that something waits; returns when to look at it again (Unix seconds).
 
         Args:
@@ -135,8 +135,8 @@ class SpendGate:
             refusal: why.
         """
         now, who = self._clock.now(), SpentFor.of(message)
-        held = Held(subject, who.message_id, who.lane, refusal.bound, refusal.why, now, now, refusal.missing)
-        since = self._spending.hold(held)
+        blocked = Blocked(subject, who.message_id, who.lane, refusal.bound, refusal.why, now, now, refusal.missing)
+        since = self._spending.note_blocked(blocked)
         if since == now:
             _log.warning("not paid for now", subject=subject, bound=refusal.bound.value, reason=refusal.why)
         longest = _LONGEST_UNPAID if refusal.bound in UNPAID else _LONGEST

@@ -71,7 +71,7 @@ def journal_signer(settings: Settings) -> LocalAccount:
     if table.signer is None:
         raise SettingsError(_NOBODY_PAUSES)
     if table.signer.remote is None:
-        return held(table.signer)
+        return local_account(table.signer)
     raise SettingsError(
         "no key to sign the tripwire's log with: set `log_key` in [tripwire] (a remote signer signs transactions alone)"
     )
@@ -90,7 +90,7 @@ def open_sealer(settings: Settings) -> KeySealer:
     source = _sealing_source(settings)
     if source is None:
         raise SettingsError(_NOBODY_SEALS)
-    return KeySealer(held(source))
+    return KeySealer(local_account(source))
 
 
 def require_keys(settings: Settings, deployment: Deployment) -> None:
@@ -123,10 +123,10 @@ def opened(source: SignerSource) -> Signer:
     """
     if source.remote is not None and source.address is not None:
         return RemoteSigner(source.remote, source.address, certificate=source.certificate, authority=source.authority)
-    return LocalSigner(held(source))
+    return LocalSigner(local_account(source))
 
 
-def held(source: SignerSource) -> LocalAccount:
+def local_account(source: SignerSource) -> LocalAccount:
     """The account of a key that this process may hold."""
     if source.environment is not None:
         return environment_signer(source.environment).account

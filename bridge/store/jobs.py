@@ -221,7 +221,7 @@ def _row(job: Job) -> dict[str, Any]:
         "seen_number": job.seen and job.seen.number,
         "seen_hash": job.seen and job.seen.hash,
         "finished_at": job.finished_at,
-        "held_by": job.held_by if isinstance(job, RetryJob) else None,
+        "blocked_by": job.blocked_by if isinstance(job, RetryJob) else None,
         "source_block": job.record.block.number if isinstance(job, SyncJob) else None,
         "detail": orjson.dumps(_detail(job), default=bytes.hex).decode(),
     }
@@ -268,7 +268,7 @@ def _retry(row: RowMapping) -> RetryJob:
         **_common(row),
         state=RetryState(row["state"]),
         request=RetryRequest.from_row({**detail, **ids}),
-        held_by=RetryBudget(row["held_by"]) if row["held_by"] else None,
+        blocked_by=RetryBudget(row["blocked_by"]) if row["blocked_by"] else None,
         letter=detail["letter"],
         gmps=gmps_from_bits(detail["gmps"]),
         transaction_hash=bytes.fromhex(sent) if sent else None,

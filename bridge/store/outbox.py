@@ -55,7 +55,7 @@ from bridge.protocol.message import Kind
 from bridge.store.counters import add_counts, delivered_counts
 from bridge.store.database import Database
 from bridge.store.jobs import await_executions, end_executions, forget_executions
-from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_held
+from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_blocked
 
 
 class _EntryRow(NamedTuple):
@@ -111,7 +111,7 @@ _BEHIND_ANOTHER = exists().where(
     _EARLIER.c.sequence < outbox.c.sequence,
     _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
     _EARLIER.c.orphaned_at.is_(None),
-    ~exists().where(spending_held.c.subject == _EARLIER.c.event_id),
+    ~exists().where(spending_blocked.c.subject == _EARLIER.c.event_id),
 )
 
 # Statements that each delivery needs are put together once: that costs more than to run them.
@@ -129,7 +129,7 @@ _CLAIMED: Mapping[str, ColumnElement[Any]] = {  # what `OutboxEntry.claimed` cha
 }
 _CLAIM = update(outbox).where(_THESE).values(**_CLAIMED)
 _AS_CLAIMED = select(*(_CLAIMED.get(column.name, column) for column in _ENTRY_COLUMNS)).join(messages, _MESSAGES)
-_HELD_CLAIMS = (
+_CURRENT_CLAIMS = (
     select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
     .where(_THESE, outbox.c.state == OutboxState.CLAIMED)
     .order_by(outbox.c.event_id)
@@ -196,21 +196,21 @@ class SqlOutbox:
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
         with self._database.transaction() as connection:
-            held = _held(connection, [claim.event_id for claim in claims]).intersection(claims)
-            if held:
-                connection.execute(_RENEW, {"event_ids": [claim.event_id for claim in held], "until": now + lease})
-        return set(claims) - held
+            current = _current_claims(connection, [claim.event_id for claim in claims]).intersection(claims)
+            if current:
+                connection.execute(_RENEW, {"event_ids": [claim.event_id for claim in current], "until": now + lease})
+        return set(claims) - current
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         with self._database.transaction() as connection:
-            held = _held(connection, [outcome.claim.event_id for outcome in outcomes])
-            good = {outcome.claim.event_id: outcome for outcome in outcomes if outcome.claim in held}
+            current = _current_claims(connection, [outcome.claim.event_id for outcome in outcomes])
+            good = {outcome.claim.event_id: outcome for outcome in outcomes if outcome.claim in current}
             _deliver(connection, [one for one in good.values() if isinstance(one, Delivered)], now)
             failed = {event_id: one for event_id, one in good.items() if not isinstance(one, Delivered)}
             if failed:
                 found = _awaited(connection, list(failed))
                 _finish(connection, {event_id: (found[event_id], one) for event_id, one in failed.items()}, now)
-        return {outcome.claim for outcome in outcomes} - held
+        return {outcome.claim for outcome in outcomes} - current
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
         with self._database.transaction() as connection:
@@ -404,9 +404,9 @@ def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Count
     return counts
 
 
-def _held(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
-    """The claims under which entries are held, which nobody else changes before this transaction ends."""
-    return {Claim(*row) for row in connection.execute(_HELD_CLAIMS, {"event_ids": event_ids})}
+def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
+    """The claims that entries are under, which nobody else changes before this transaction ends."""
+    return {Claim(*row) for row in connection.execute(_CURRENT_CLAIMS, {"event_ids": event_ids})}
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:

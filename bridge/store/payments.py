@@ -15,7 +15,7 @@ from bridge.domain.payments import MARGIN, Account, Economy, VaultAct, VaultEven
 from bridge.domain.spending import GWEI, NOTHING, Bound, Total, TotalKey, balance_keys
 from bridge.store.database import Database
 from bridge.store.spending import SPENDING, add_to_totals, totals_of
-from bridge.store.tables import jobs, outbox, spending, spending_held, vault_events
+from bridge.store.tables import jobs, outbox, spending, spending_blocked, vault_events
 
 _AT_ONCE: Final = 500  # rows in one query
 _PAID: Final = vault_events.c.act == VaultAct.PAID.value
@@ -161,8 +161,8 @@ def _resume(connection: Connection, message_ids: set[bytes], now: float) -> None
     ids = sorted(message_ids)
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
-        unpaid = spending_held.c.message_id.in_(some) & (spending_held.c.bound == Bound.PAYMENT.value)
-        subjects = select(spending_held.c.subject).where(unpaid)
+        unpaid = spending_blocked.c.message_id.in_(some) & (spending_blocked.c.bound == Bound.PAYMENT.value)
+        subjects = select(spending_blocked.c.subject).where(unpaid)
         waits = outbox.c.event_id.in_(subjects) & (outbox.c.state == OutboxState.PENDING.value)
         connection.execute(update(outbox).where(waits).values(available_at=now))
         blocked = (jobs.c.queue == ExecutionJob.QUEUE) & (jobs.c.state == ExecutionState.BLOCKED.value)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from sqlalchemy import delete, func, insert, select, update
 
 from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryBudgets, RetryPayment
+from bridge.domain.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.store.database import Database
 from bridge.store.jobs import add_job
@@ -35,20 +35,20 @@ class SqlRetries:
                 connection.execute(insert(retry_cursor).values(reader=_READER, sequence=cursor))
         return new
 
-    def held(self) -> list[HeldRetries]:
+    def blocked(self) -> list[BlockedRetries]:
         lane = (jobs.c.source_chain, jobs.c.destination_chain)
         query = select(
             *lane,
             func.count().filter(jobs.c.state == RetryState.DEAD).label("dead"),
-            *(func.count().filter(jobs.c.held_by == budget).label(budget) for budget in RetryBudget),
+            *(func.count().filter(jobs.c.blocked_by == budget).label(budget) for budget in RetryBudget),
         )
         query = query.where(jobs.c.queue == RetryJob.QUEUE)
         return [
-            HeldRetries(
+            BlockedRetries(
                 source_chain=row["source_chain"],
                 destination_chain=row["destination_chain"],
                 dead=row["dead"],
-                held={budget: row[budget] for budget in RetryBudget},
+                blocked={budget: row[budget] for budget in RetryBudget},
             )
             for row in self._database.read(query.group_by(*lane).order_by(*lane))
         ]

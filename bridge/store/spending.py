@@ -13,8 +13,8 @@ from bridge.domain.spending import (
     GWEI,
     NOTHING,
     OURSELVES,
+    Blocked,
     Bound,
-    Held,
     LaneSpent,
     SpentFor,
     Total,
@@ -25,7 +25,7 @@ from bridge.domain.spending import (
 )
 from bridge.domain.transactions import CallBatch, Slot, SpendCheck, costs_of, failures_of
 from bridge.store.database import Database, insert_into
-from bridge.store.tables import spending, spending_held, spending_totals
+from bridge.store.tables import spending, spending_blocked, spending_totals
 
 SPENDING: Final = "spending"
 """What must not be checked twice at once."""
@@ -59,34 +59,34 @@ class SqlSpending:
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent.of(lane, chain_id, gwei) for lane, chain_id, gwei in found if lane is not None]
 
-    def hold(self, held: Held) -> float:
+    def note_blocked(self, blocked: Blocked) -> float:
         row = {
-            "subject": held.subject,
-            "message_id": held.message_id,
-            "source_chain": held.lane.source_chain,
-            "destination_chain": held.lane.destination_chain,
-            "bound": held.bound.value,
-            "why": held.why,
-            "since": held.since,
-            "at": held.at,
-            "missing_gwei": None if held.missing is None else gwei_of(held.missing),
+            "subject": blocked.subject,
+            "message_id": blocked.message_id,
+            "source_chain": blocked.lane.source_chain,
+            "destination_chain": blocked.lane.destination_chain,
+            "bound": blocked.bound.value,
+            "why": blocked.why,
+            "since": blocked.since,
+            "at": blocked.at,
+            "missing_gwei": None if blocked.missing is None else gwei_of(blocked.missing),
         }
-        known = select(spending_held.c.since).where(spending_held.c.subject == held.subject)
+        known = select(spending_blocked.c.since).where(spending_blocked.c.subject == blocked.subject)
         with self._database.transaction() as connection:
             changed = {name: row[name] for name in ("bound", "why", "at", "missing_gwei")}
-            connection.execute(_upsert(connection, spending_held, row, ["subject"], changed))
+            connection.execute(_upsert(connection, spending_blocked, row, ["subject"], changed))
             return float(connection.execute(known).scalar_one())
 
     def release(self, subject: str) -> None:
         with self._database.transaction() as connection:
-            connection.execute(delete(spending_held).where(spending_held.c.subject == subject))
+            connection.execute(delete(spending_blocked).where(spending_blocked.c.subject == subject))
 
-    def held(self, message_id: bytes | None = None, *, since: float = 0) -> list[Held]:
-        query = select(spending_held).where(spending_held.c.at >= since).order_by(spending_held.c.subject)
+    def blocked(self, message_id: bytes | None = None, *, since: float = 0) -> list[Blocked]:
+        query = select(spending_blocked).where(spending_blocked.c.at >= since).order_by(spending_blocked.c.subject)
         if message_id is not None:
-            query = query.where(spending_held.c.message_id == message_id)
+            query = query.where(spending_blocked.c.message_id == message_id)
         return [
-            Held(
+            Blocked(
                 subject=row["subject"],
                 message_id=row["message_id"],
                 lane=Lane(row["source_chain"], row["destination_chain"]),

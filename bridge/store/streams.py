@@ -71,7 +71,7 @@ stream_sinks = Table(
     Column("active", Boolean, nullable=False),  # whether records are kept for it
     Column("version", BigInteger, nullable=False),  # the last that it has
     Column("holder", String, nullable=False),
-    Column("held_until", Double, nullable=False),
+    Column("leased_until", Double, nullable=False),
     Column("halted", Text, nullable=False),
     Column("error", Text, nullable=False),
 )
@@ -280,9 +280,9 @@ class SqlStreams:
             return []
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             claimed, sink = _state(connection)["claimed"], self._position(connection)
-            if sink["halted"] or (sink["holder"] != holder and sink["held_until"] > now):
+            if sink["halted"] or (sink["holder"] != holder and sink["leased_until"] > now):
                 return None
-            self._set(connection, holder=holder, held_until=now + lease)
+            self._set(connection, holder=holder, leased_until=now + lease)
             found = _versioned(connection, sink["version"], limit)
             given = _give_versions(connection, claimed, now, limit - len(found)) if len(found) < limit else 0
             if not given:
@@ -290,7 +290,7 @@ class SqlStreams:
             _set(connection, claimed=given)
             return _versioned(connection, sink["version"], limit)
 
-    def is_held_by(self, holder: str) -> bool:
+    def is_leased_to(self, holder: str) -> bool:
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
@@ -404,14 +404,14 @@ class SqlStreams:
         """Whether nothing waits and the worker holds the sink for long enough: then nothing need be written."""
         with self._database.reading() as connection:
             sink = self._found(connection)
-            is_held = sink["holder"] == holder and sink["held_until"] > now + lease / 2 and not sink["halted"]
+            is_leased = sink["holder"] == holder and sink["leased_until"] > now + lease / 2 and not sink["halted"]
             waiting = select(stream_records.c.sequence).where(_is_behind(sink["version"])).limit(1)
-            return is_held and connection.execute(waiting).first() is None
+            return is_leased and connection.execute(waiting).first() is None
 
 
 _NOTHING: Final[Mapping[str, Any]] = {"identity": "", "triggers": "", "claimed": 0, "letter_cursor": 0}
 _NO_SINK: Final[Mapping[str, Any]] = {
-    "name": "", "active": False, "version": 0, "holder": "", "held_until": 0.0, "halted": "", "error": "",
+    "name": "", "active": False, "version": 0, "holder": "", "leased_until": 0.0, "halted": "", "error": "",
 }  # fmt: skip
 
 

@@ -266,8 +266,8 @@ spending_totals = Table(
     Column("failures", Integer, nullable=False),
 )
 
-spending_held = Table(
-    "spending_held",  # what waits since a bound has no room for it
+spending_blocked = Table(
+    "spending_blocked",  # what waits since a bound has no room for it
     METADATA,
     Column("subject", String, primary_key=True),
     Column("message_id", LargeBinary, nullable=False),
@@ -334,7 +334,7 @@ jobs = Table(
     Column("seen_number", BigInteger),
     Column("seen_hash", LargeBinary),
     Column("finished_at", Double),
-    Column("held_by", String),  # the budget that has no room for it
+    Column("blocked_by", String),  # the budget that has no room for it
     Column("source_block", BigInteger),  # that it rests on
     Column("detail", Text, nullable=False),  # JSON: what its queue alone reads
     UniqueConstraint("queue", "message_id", "name"),

@@ -94,8 +94,8 @@ class SqlTransactionLedger:
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             highest = connection.execute(_HIGHEST, _account(chain_id, account)).scalar()
             first = first_nonce if highest is None else max(first_nonce, highest + 1)
-            held = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
-            good = [one.claim is None or one.claim in held for one in requests]
+            good_claims = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
+            good = [one.claim is None or one.claim in good_claims for one in requests]
             known = _open_by_key(connection, chain_id, account, [one.transaction_key for one in requests])
             pairs = zip(requests, good, strict=True)
             wanted = {

@@ -118,7 +118,7 @@ class Publisher:
         """Another worker of this store has its turn; a producer of another store must not have the same id."""
         assert self._sink is not None
         self._sink.stand_by()
-        if self._streams.is_held_by(self._worker):
+        if self._streams.is_leased_to(self._worker):
             self._streams.halt(
                 f"fenced: {error}; give each store a transactional_id of its own, and end the other relayer"
             )

@@ -30,7 +30,7 @@ STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
     Stage.DELIVERING: ("being delivered", "plain"),
     Stage.DELIVERED: ("delivered, not yet indexed", "good"),
     Stage.UNPAID: ("not paid for", "warn"),
-    Stage.HELD: ("held back", "warn"),
+    Stage.BLOCKED: ("blocked", "warn"),
     Stage.FAILING: ("failing", "warn"),
     Stage.DEAD: ("given up", "bad"),
     Stage.RECEIVED: ("received", "good"),

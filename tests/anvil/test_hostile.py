@@ -140,7 +140,7 @@ async def storm(
         failed = [case.failures(bridge, one) for one in case.hostile]
         assert max(failed) <= 2, (seed, failed)
         assert sum(failed) <= 4, (seed, failed)
-        held = bridge.store.spending.held()
+        held = bridge.store.spending.blocked()
         assert held, "a storm that no bound ends shows nothing"
         assert {one.message_id for one in held} <= {one.message.id for one in case.hostile}
 

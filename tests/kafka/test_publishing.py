@@ -38,7 +38,7 @@ def happen(history: History, first: int, messages: int) -> None:
             worker="w", destination_chain=BETA, gmps=set(Gmp), limit=messages, now=1_000 + first, lease=30
         )
         delivery = Delivery(block(5, "beta"), word("tx"))
-        store.outbox.finish([Delivered(one.claim_held, delivery) for one in claimed], 1_001 + first)
+        store.outbox.finish([Delivered(one.current_claim, delivery) for one in claimed], 1_001 + first)
         store.retries.copy([retry_request(first, sent[0])], first, now=50)
         assert len(store.jobs.of_message(RetryJob, sent[0].id)) == 1
 

@@ -97,7 +97,7 @@ class MemoryOutbox:
         lost = set()
         for claim in claims:
             entry = self._entries.get(claim.event_id)
-            if entry is None or not entry.is_held_by(claim):
+            if entry is None or not entry.is_claimed_by(claim):
                 lost.add(claim)
             else:
                 self._entries[claim.event_id] = replace(entry, lease_until=now + lease)
@@ -107,7 +107,7 @@ class MemoryOutbox:
         lost = set()
         for outcome in outcomes:
             entry = self._entries.get(outcome.claim.event_id)
-            if entry is None or not entry.is_held_by(outcome.claim):
+            if entry is None or not entry.is_claimed_by(outcome.claim):
                 lost.add(outcome.claim)
             else:
                 self._finish(entry, outcome, now)
@@ -258,7 +258,7 @@ class MemoryOutbox:
         first: dict[str, str] = {}
         for entry in self._entries.values():
             unfinished = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) and entry.orphaned_at is None
-            if unfinished and not self._spending.is_held(entry.event_id):
+            if unfinished and not self._spending.is_blocked(entry.event_id):
                 first.setdefault(entry.ordering_key, entry.event_id)
         return first
 

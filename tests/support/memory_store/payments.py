@@ -123,7 +123,9 @@ class MemoryPayments:
 
     def _resume(self, message_ids: set[bytes], now: float) -> None:
         for message_id in message_ids:
-            unpaid = {held.subject for held in self._spending.held(message_id) if held.bound is Bound.PAYMENT}
+            unpaid = {
+                blocked.subject for blocked in self._spending.blocked(message_id) if blocked.bound is Bound.PAYMENT
+            }
             for entry in self._outbox.entries(message_id):
                 if entry.event_id in unpaid and entry.state is OutboxState.PENDING:
                     self._outbox.put(replace(entry, available_at=now))

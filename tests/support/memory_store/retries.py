@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryBudgets, RetryPayment
+from bridge.domain.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
 from tests.support.memory_store.jobs import MemoryJobs
 
@@ -26,16 +26,16 @@ class MemoryRetries:
         self._cursor = cursor
         return sum(self._jobs.add(RetryJob.of(request, now)) for request in requests)
 
-    def held(self) -> list[HeldRetries]:
+    def blocked(self) -> list[BlockedRetries]:
         lanes: defaultdict[tuple[int, int], list[RetryJob]] = defaultdict(list)
         for job in self._jobs.every(RetryJob):
             lanes[job.request.source_chain, job.request.destination_chain].append(job)
         return [
-            HeldRetries(
+            BlockedRetries(
                 source_chain=source,
                 destination_chain=destination,
                 dead=sum(job.state is RetryState.DEAD for job in jobs),
-                held={budget: sum(job.held_by is budget for job in jobs) for budget in RetryBudget},
+                blocked={budget: sum(job.blocked_by is budget for job in jobs) for budget in RetryBudget},
             )
             for (source, destination), jobs in sorted(lanes.items())
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bridge.domain.spending import NOTHING, Held, LaneSpent, SpentFor, Total, TotalKey, TotalKeys, gwei_of, lane_of
+from bridge.domain.spending import NOTHING, Blocked, LaneSpent, SpentFor, Total, TotalKey, TotalKeys, gwei_of, lane_of
 from bridge.domain.transactions import Slot, costs_of, failures_of
 
 
@@ -17,7 +17,7 @@ class MemorySpending:
         self._costs: dict[int, list[tuple[SpentFor | None, int, int, int]]] = {}
         """By slot: for whom, gwei, those for data, failures."""
         self._chains: dict[int, int] = {}  # by slot
-        self._held: dict[str, Held] = {}
+        self._blocked: dict[str, Blocked] = {}
 
     def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
         return {key: self._totals[key] for key in keys if key in self._totals}
@@ -27,22 +27,22 @@ class MemorySpending:
         found = [(lane_of(key.of), key, total) for key, total in self._totals.items() if key.day == day]
         return [LaneSpent.of(lane, key.chain_id, total.gwei) for lane, key, total in found if lane is not None]
 
-    def hold(self, held: Held) -> float:
-        known = self._held.get(held.subject)
-        since = held.since if known is None else known.since
-        self._held[held.subject] = replace(held, since=since)
+    def note_blocked(self, blocked: Blocked) -> float:
+        known = self._blocked.get(blocked.subject)
+        since = blocked.since if known is None else known.since
+        self._blocked[blocked.subject] = replace(blocked, since=since)
         return since
 
     def release(self, subject: str) -> None:
-        self._held.pop(subject, None)
+        self._blocked.pop(subject, None)
 
-    def held(self, message_id: bytes | None = None, *, since: float = 0) -> list[Held]:
-        found = [one for one in self._held.values() if one.at >= since and message_id in (None, one.message_id)]
+    def blocked(self, message_id: bytes | None = None, *, since: float = 0) -> list[Blocked]:
+        found = [one for one in self._blocked.values() if one.at >= since and message_id in (None, one.message_id)]
         return sorted(found, key=lambda one: one.subject)
 
-    def is_held(self, subject: str) -> bool:
+    def is_blocked(self, subject: str) -> bool:
         """Whether something waits; for the outbox."""
-        return subject in self._held
+        return subject in self._blocked
 
     def add(self, keys: Sequence[TotalKey], gwei: int) -> None:
         """Changes totals by that much."""

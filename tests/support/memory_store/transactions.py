@@ -183,4 +183,4 @@ class MemoryTransactionLedger:
         if request.claim is None:
             return True
         entry = self._outbox.entry(request.claim.event_id)
-        return entry is not None and entry.is_held_by(request.claim) and entry.orphaned_at is None
+        return entry is not None and entry.is_claimed_by(request.claim) and entry.orphaned_at is None

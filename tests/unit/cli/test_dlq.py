@@ -82,7 +82,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
                 message=f"{code} was said",
                 delivery_snapshot=snapshot,
             )
-            service.store.outbox.finish([TryAgain(entry.claim_held, failure, failure.at)], failure.at)
+            service.store.outbox.finish([TryAgain(entry.current_claim, failure, failure.at)], failure.at)
             service.clock.time += 1
             (entry,) = service.claim()
         await service.mark_dead(entry, code="LastError", error="LastError was said")

@@ -48,7 +48,7 @@ async def main(store_url: str, dlq_url: str, now: float, step: str) -> None:
         worker=f"worker {os.getpid()}", destination_chain=BETA, gmps=frozenset(Gmp), limit=10, now=now, lease=15
     ):
         failure = Failure(at=now, kind=FailureKind.TRANSIENT, code="TransientError", message="no proof")
-        outcome = await dead_letter_queue.mark_dead(entry, entry.claim_held, failure, "MAX_RETRIES_EXCEEDED")
+        outcome = await dead_letter_queue.mark_dead(entry, entry.current_claim, failure, "MAX_RETRIES_EXCEEDED")
         store.outbox.finish([outcome], now)
 
 

@@ -77,7 +77,7 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     review.observe(sent)
     (entry,) = review.claim()
     first = Failure(at=review.clock.now(), kind=FailureKind.TRANSIENT, code="FirstError", message="no answer")
-    review.store.outbox.finish([TryAgain(entry.claim_held, first, review.clock.now())], review.clock.now())
+    review.store.outbox.finish([TryAgain(entry.current_claim, first, review.clock.now())], review.clock.now())
     (entry,) = review.claim()
     await review.mark_dead(entry)
     event_id = entry.event_id

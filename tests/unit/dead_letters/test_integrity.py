@@ -89,7 +89,7 @@ async def test_a_delivery_whose_sender_wanted_no_letter_is_not_missed() -> None:
     review.observe(sent)
     (entry,) = review.claim()
     failure = Failure(at=review.clock.now(), kind=FailureKind.TERMINAL, code="E", message="no")
-    review.store.outbox.finish([Dead(entry.claim_held, failure)], review.clock.now())
+    review.store.outbox.finish([Dead(entry.current_claim, failure)], review.clock.now())
     promised: dict[str, Any] = {f"0x{sent.id.hex()}": {"max_retries": 0, "dead_letter": False}}
     for guarantees, missing in ((promised, 0), ({**promised, f"0x{sent.id.hex()}": {"max_retries": 0}}, 1)):
         settings = Settings.load(relayer_key="0x" + "44" * 32, guarantees=guarantees)
@@ -107,7 +107,7 @@ async def test_a_death_before_letters_were_switched_on_is_told_from_one_whose_le
     ends = {"earlier": None, "off": False, "on": True}
     entries = dict(zip(ends, review.claim(3), strict=True))
     store.outbox.finish(
-        [Dead(entry.claim_held, replace(failure, letter=ends[name])) for name, entry in entries.items()], 100
+        [Dead(entry.current_claim, replace(failure, letter=ends[name])) for name, entry in entries.items()], 100
     )
     verified = verify_letters(review.dead_letters, store, frozenset(), letters_for_all())
     assert {one.event_id for one in verified.violations} == {entries["earlier"].event_id, entries["on"].event_id}

@@ -48,7 +48,7 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
             message=f"no {number}",
             delivery_snapshot=snapshot_of(review.store.outbox.entries(sent.id)),
         )
-        review.store.outbox.finish([TryAgain(entry.claim_held, failure, review.clock.now())], review.clock.now())
+        review.store.outbox.finish([TryAgain(entry.current_claim, failure, review.clock.now())], review.clock.now())
         review.clock.time += 1
         (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
     await review.mark_dead(entry, error="no 3")
@@ -203,7 +203,7 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     await requeue(review, event_id)
     (entry,) = review.claim()
     review.store.outbox.finish(
-        [Delivered(entry.claim_held, Delivery(block(7, "beta"), word("tx")))], review.clock.now()
+        [Delivered(entry.current_claim, Delivery(block(7, "beta"), word("tx")))], review.clock.now()
     )
     await review.dead_letter_queue.step()
     assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.RETRY_QUEUED]
@@ -367,7 +367,7 @@ async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog,
         )
         for entry in claimed:
             failure = Failure(at=1.0, kind=FailureKind.TRANSIENT, code="X", message="x")
-            outcome = await dead_letter_queue.mark_dead(entry, entry.claim_held, failure, "MAX_RETRIES_EXCEEDED")
+            outcome = await dead_letter_queue.mark_dead(entry, entry.current_claim, failure, "MAX_RETRIES_EXCEEDED")
             guarded.outbox.finish([outcome], review.clock.now())
     except PowerCut:
         pass

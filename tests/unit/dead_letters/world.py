@@ -98,7 +98,7 @@ class DeadLetterService:
         self, entry: OutboxEntry, *, error: str = "no proof", code: str = "TransientError", acknowledge: bool = True
     ) -> Outcome:
         failure = Failure(at=self.clock.now(), kind=FailureKind.TRANSIENT, code=code, message=error)
-        outcome = await self.dead_letter_queue.mark_dead(entry, entry.claim_held, failure, "MAX_RETRIES_EXCEEDED")
+        outcome = await self.dead_letter_queue.mark_dead(entry, entry.current_claim, failure, "MAX_RETRIES_EXCEEDED")
         if acknowledge:
             self.store.outbox.finish([outcome], self.clock.now())
         return outcome

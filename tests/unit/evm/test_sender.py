@@ -9,7 +9,7 @@ import pytest
 
 from bridge.domain.outbox import StaleClaimError
 from bridge.domain.ports import Call, CallRevertedError, Fees, FeesTooHighError, TerminalError, TransientError
-from bridge.domain.spending import SpendHeldError
+from bridge.domain.spending import SpendBlockedError
 from bridge.domain.transactions import SlotRequest, SlotState
 from bridge.evm.account import higher_than
 from bridge.evm.signing import SignedTransaction, UnsignedTransaction
@@ -311,9 +311,9 @@ async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused(
     async with account.looked_after(just):
         await just.send("r", call(gas=None))
     assert account.slots[1].call == call(gas=60_000), "the margin gives way: what just fits is sent"
-    with pytest.raises(SpendHeldError, match="needs 50000 gas, and max_gas is 49999"):
+    with pytest.raises(SpendBlockedError, match="needs 50000 gas, and max_gas is 49999"):
         await account.sender(settings=replace(SETTINGS, max_gas=49_999)).send("s", call(gas=None))
-    with pytest.raises(SpendHeldError, match="needs 60000 gas, and max_gas is 50000"):
+    with pytest.raises(SpendBlockedError, match="needs 60000 gas, and max_gas is 50000"):
         await account.sender(settings=replace(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
 
 
@@ -325,7 +325,7 @@ async def test_nothing_is_sent_for_a_claim_that_is_lost() -> None:
     (entry,) = account.store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
     account.store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
     with pytest.raises(StaleClaimError):
-        await account.sender().send(entry.event_id, call(), entry.claim_held)
+        await account.sender().send(entry.event_id, call(), entry.current_claim)
     assert account.slots == []
     assert account.chain.broadcasts == 0
 

@@ -106,9 +106,9 @@ class Day:
             dies = self._random.random() < 0.2
             self.store.outbox.finish(
                 [
-                    Dead(entry.claim_held, replace(failure, letter=True))
+                    Dead(entry.current_claim, replace(failure, letter=True))
                     if dies
-                    else TryAgain(entry.claim_held, failure, now)
+                    else TryAgain(entry.current_claim, failure, now)
                 ],
                 now,
             )
@@ -116,7 +116,7 @@ class Day:
             self.happened["retries"] += not dies
             return
         self._use_a_nonce(entry, now)
-        self.store.outbox.finish([Delivered(entry.claim_held, Delivery(block(9), word("delivery")))], now)
+        self.store.outbox.finish([Delivered(entry.current_claim, Delivery(block(9), word("delivery")))], now)
         self.store.outbox.confirm([entry.event_id], now)
         self.happened["deliveries"] += 1
 

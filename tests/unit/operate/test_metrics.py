@@ -23,7 +23,7 @@ from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, Delivery, OutboxState, TryAgain
 from bridge.domain.ports import Call, Clock, Fees, TransientError
 from bridge.domain.retries import RetryBudget
-from bridge.domain.spending import GWEI, Bound, Held, SpentFor
+from bridge.domain.spending import GWEI, Blocked, Bound, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.streams import Streams
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
@@ -125,7 +125,7 @@ def fill(store: Store) -> None:
     now = time.time()
     store.observations.record(observed_range(*map(message, (1, 2, 3, 4)), gmps=(Gmp.AXELAR,), now=now - 50))
     claims = [
-        entry.claim_held
+        entry.current_claim
         for entry in store.outbox.claim(
             worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=3, now=now - 40, lease=30
         )
@@ -139,7 +139,9 @@ def fill(store: Store) -> None:
         ],
         now - 38,
     )
-    store.spending.hold(Held("it", message(3).id, Lane(ALPHA, BETA), Bound.MESSAGE, "too dear", now - 60, now - 1))
+    store.spending.note_blocked(
+        Blocked("it", message(3).id, Lane(ALPHA, BETA), Bound.MESSAGE, "too dear", now - 60, now - 1)
+    )
     call = Call(to=ACCOUNT, data=b"", value=5, gas=100)
     slots = store.transactions.reserve(
         BETA,
@@ -298,11 +300,11 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_account_balance_wei", **account) == 42
     assert value(found, "waybill_spend_committed_wei", **LANE, chain="beta") == (100 * 20 + 1) * GWEI
     assert value(found, "waybill_spend_limit_wei", **LANE, chain="beta") == 9_000
-    assert value(found, "waybill_spend_held", **LANE, bound="spending.message") == 1
+    assert value(found, "waybill_spend_blocked", **LANE, bound="spending.message") == 1
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
     lane = {"source": "alpha", "destination": "beta"}
     assert value(found, "waybill_retries_dead", **lane) == 1
-    assert [value(found, "waybill_retries_held", **lane, budget=budget) for budget in ("lane", "message")] == [1, 0]
+    assert [value(found, "waybill_retries_blocked", **lane, budget=budget) for budget in ("lane", "message")] == [1, 0]
     assert 399 < value(found, "waybill_sync_lag_seconds", **LANE) < 440
     assert 6 < value(found, "waybill_sync_heartbeat_age_seconds", **LANE) < 50
     states = {state: value(found, "waybill_sync_messages", **LANE, state=state) for state in ("PENDING", "DIVERGED")}
@@ -338,7 +340,7 @@ async def test_executions_retries_breakers_and_how_far_all_have_read_are_numbers
             observed_range(*wormhole, previous=block(11), position=block(12), gmps=(Gmp.WORMHOLE,), now=now)
         )
         found = store.outbox.claim(worker="w", destination_chain=BETA, gmps={Gmp.WORMHOLE}, limit=10, now=now, lease=30)
-        failed = [TryAgain(entry.claim_held, replace(silent, at=now), now + 60) for entry in found]
+        failed = [TryAgain(entry.current_claim, replace(silent, at=now), now + 60) for entry in found]
         store.outbox.finish(failed, now)
         shown = exposed(await monitor(store, chains, tmp_path).exposition())
     executions = {state: value(shown, "waybill_executions", **LANE, state=state) for state in ExecutionState}
@@ -365,13 +367,13 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
         store.observations.record(observed_range(message(1), message(2), gmps=(Gmp.AXELAR,), now=now - 50))
         (dead,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=1, now=now, lease=30)
-        store.outbox.finish([Dead(dead.claim_held, silent)], now)
+        store.outbox.finish([Dead(dead.current_claim, silent)], now)
         for setbacks, stuck in ((STUCK_AFTER - 1, 0), (1, 1)):
             for _ in range(setbacks):
                 (entry,) = store.outbox.claim(
                     worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=1, now=now, lease=30
                 )
-                store.outbox.finish([TryAgain(entry.claim_held, silent, now)], now)
+                store.outbox.finish([TryAgain(entry.current_claim, silent, now)], now)
             found = exposed(await monitor(store, chains, tmp_path).exposition())
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 
@@ -386,7 +388,7 @@ async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
         delivered, _ = store.outbox.claim(
             worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=2, now=now, lease=30
         )
-        store.outbox.finish([Delivered(delivered.claim_held, Delivery(block(9), word("delivery")))], now)
+        store.outbox.finish([Delivered(delivered.current_claim, Delivery(block(9), word("delivery")))], now)
         found = exposed(await monitor(store, chains, tmp_path, MemoryDeadLetterLog()).exposition())
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
 

@@ -66,7 +66,7 @@ def entry(gmp: Gmp) -> OutboxEntry:
 def failing(gmp: Gmp, error: str, *, until: float) -> OutboxEntry:
     claimed = entry(gmp).claimed("worker", NOW, 30)
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message=error)
-    return claimed.to_try_again(claimed.claim_held, failure, until)
+    return claimed.to_try_again(claimed.current_claim, failure, until)
 
 
 def explained(
@@ -214,7 +214,7 @@ def test_every_status_has_a_next_action(status: Status) -> None:
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
     claimed = entry(Gmp.AXELAR).claimed("worker", NOW, 30)
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
-    dead = claimed.marked_dead(claimed.claim_held, failure)
+    dead = claimed.marked_dead(claimed.current_claim, failure)
     found = explained(replace(dead))
     assert "axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
@@ -225,7 +225,7 @@ def test_each_stage_of_a_delivery_has_a_name_of_its_own() -> None:
     waiting = entry(Gmp.AXELAR)
     claimed = waiting.claimed("worker", NOW, 30)
     failed = failing(Gmp.AXELAR, "gateway is down", until=NOW + 12)
-    made = claimed.delivered(claimed.claim_held, Delivery(BlockRef(9, bytes(32)), bytes(32)), NOW)
+    made = claimed.delivered(claimed.current_claim, Delivery(BlockRef(9, bytes(32)), bytes(32)), NOW)
     stages = [explained(one).gmps[0].stage for one in (waiting, claimed, failed, made)]
     assert stages == [Stage.ATTESTING, Stage.DELIVERING, Stage.FAILING, Stage.DELIVERED]
 
@@ -246,7 +246,7 @@ def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
 def given_up(gmp: Gmp) -> OutboxEntry:
     claimed = entry(gmp).claimed("worker", NOW, 30)
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message="gateway is down")
-    return claimed.marked_dead(claimed.claim_held, failure)
+    return claimed.marked_dead(claimed.current_claim, failure)
 
 
 @pytest.mark.requirement("OIP-151")
@@ -391,7 +391,7 @@ def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int,
     for _ in range(setbacks):
         claimed = one.claimed("worker", NOW, 30)
         failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
-        one = claimed.to_try_again(claimed.claim_held, failure, NOW + 600)
+        one = claimed.to_try_again(claimed.current_claim, failure, NOW + 600)
     found = explained(one)
     assert "axelar is not delivered (no endpoint answers)" in found.reason
     assert ("makes no progress after" in found.reason) is is_stuck

@@ -164,7 +164,7 @@ def fail_twice(service: DeadLetterService, sent: Message) -> str:
         (entry,) = service.claim()
         now = service.clock.now()
         failure = Failure(at=now, kind=FailureKind.TRANSIENT, code=code, message=error)
-        service.store.outbox.finish([TryAgain(entry.claim_held, failure, now + wait)], now)
+        service.store.outbox.finish([TryAgain(entry.current_claim, failure, now + wait)], now)
     return entry.event_id
 
 
@@ -274,7 +274,7 @@ def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_
         worker="worker", destination_chain=BETA, gmps=frozenset(Gmp), limit=1, now=time.time(), lease=15
     )
     failure = Failure(at=time.time(), kind=FailureKind.TERMINAL, code="TerminalError", message="not ours")
-    store.outbox.finish([Dead(entry.claim_held, failure) for entry in found], time.time())
+    store.outbox.finish([Dead(entry.current_claim, failure) for entry in found], time.time())
     assert faces.api(f"/deliveries/{faces.failing}")["state"] == "DEAD"
     opened = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)
     assert opened.status_code == 200

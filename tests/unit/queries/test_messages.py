@@ -23,7 +23,7 @@ def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     shown = delivery_value(entry, network)
     assert (shown["state"], shown["claimedAt"], shown["claimedBy"]) == ("CLAIMED", NOW, "w")
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
-    outbox.finish([TryAgain(entry.claim_held, failure, LATER)], NOW)
+    outbox.finish([TryAgain(entry.current_claim, failure, LATER)], NOW)
     (failed,) = outbox.entries(message(1).id)
     shown = delivery_value(failed, network)
     assert (shown["state"], shown["failedTries"], shown["lastError"]) == ("PENDING", 1, "no answer")
@@ -42,6 +42,6 @@ def test_a_delivery_has_one_word_for_each_state_and_is_claimed_rather_than_locke
     seen.add(delivery_value(delivered, network)["state"])
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="TerminalError", message="never")
     there = Delivery(block(7, "beta"), word("tx"))
-    outbox.finish([Delivered(delivered.claim_held, there), Dead(dead.claim_held, failure)], NOW)
+    outbox.finish([Delivered(delivered.current_claim, there), Dead(dead.current_claim, failure)], NOW)
     seen |= {delivery_value(entry, network)["state"] for entry in outbox.listed()}
     assert seen == {"PENDING", "CLAIMED", "DELIVERED", "DEAD"}

@@ -58,7 +58,7 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     blocks = [await beta.block(number) for number in range(1, 31)]
     places = [BlockRef.of(one) for one in blocks if one is not None]
     store.outbox.finish(
-        [Ended(e.claim_held, Delivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
+        [Ended(e.current_claim, Delivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
     )
 
     outbox = CountingOutbox(store.outbox)

@@ -81,7 +81,7 @@ async def test_what_waits_says_what_is_missing_and_goes_on_once_that_is_paid() -
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         (sent,) = await sent_by(world)
         await asyncio.sleep(1_500)
-        (waits,) = store.spending.held(sent.message.id)
+        (waits,) = store.spending.blocked(sent.message.id)
         assert (waits.bound, waits.missing) == (Bound.PAYMENT, DELIVERY)
         kept = read_kept(sent.message.id, None, store, None)
         said = explain(sent.message, kept, receipts=frozenset(), executed=False, now=world.clock.now())
@@ -93,12 +93,12 @@ async def test_what_waits_says_what_is_missing_and_goes_on_once_that_is_paid() -
         pay(world, sent, gwei_above(DELIVERY // 2))
         await asyncio.sleep(60)
         assert not executed(world, sent), "half is not enough"
-        (waits,) = store.spending.held(sent.message.id)
+        (waits,) = store.spending.blocked(sent.message.id)
         assert waits.missing is not None
         assert waits.missing <= DELIVERY // 2
         pay(world, sent, gwei_above(DELIVERY // 2))
         await until(lambda: executed(world, sent), seconds=30, what="it is delivered, though its next look was far")
-        await until(lambda: store.spending.held() == [])
+        await until(lambda: store.spending.blocked() == [])
     await world.stop()
 
 
@@ -113,7 +113,7 @@ async def test_a_gas_price_a_thousand_times_as_high_waits_for_a_top_up_or_for_a_
         before = balance(world)
         await asyncio.sleep(600)
         assert balance(world) == before
-        (waits,) = store.spending.held(first.message.id)
+        (waits,) = store.spending.blocked(first.message.id)
         assert waits.missing is not None
         assert waits.missing > 900 * DELIVERY
         pay(world, first, gwei_above(1_000 * DELIVERY))
@@ -130,7 +130,7 @@ async def test_a_payment_in_a_block_that_falls_before_it_is_final_pays_for_nothi
     world, store = dear_world(), MemoryStore()
     (sent,) = await sent_by(world)
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
-        await until(lambda: store.spending.held(sent.message.id) != [])
+        await until(lambda: store.spending.blocked(sent.message.id) != [])
         source, before = world.chains[ALPHA], balance(world)
         for _ in range(20):
             payment = pay(world, sent, gwei_above(DELIVERY))
@@ -163,8 +163,8 @@ async def test_the_gmps_own_executor_comes_first_and_what_it_delivers_needs_no_p
     for one in (early, late):
         pay(world, one, gwei_above(DELIVERY))
     async with running(SimulatedRelayer(world, store, bounds=SpendBounds(payments=policy))):
-        await until(lambda: len(store.spending.held()) == 2)
-        assert {one.bound for one in store.spending.held()} == {Bound.EXECUTOR}
+        await until(lambda: len(store.spending.blocked()) == 2)
+        assert {one.bound for one in store.spending.blocked()} == {Bound.EXECUTOR}
         before = balance(world)
         # Another relayer on the same chains plays the executor for the first.
         other = RelaySettings()

@@ -148,7 +148,7 @@ async def test_a_message_is_not_dead_while_one_of_its_deliveries_goes_on() -> No
         await until(lambda: (job := case.job(request)) is not None and job.tries > 2)
         job = case.job(request)
         assert job is not None
-        assert (job.state, job.held_by) == (RetryState.OPEN, RetryBudget.MESSAGE)
+        assert (job.state, job.blocked_by) == (RetryState.OPEN, RetryBudget.MESSAGE)
         assert "hyperlane still tries to deliver it" in (job.outcome or "")
         assert case.dead_letters.records() == []
         case.world.down.clear()
@@ -219,7 +219,7 @@ async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> N
     async with running(case.bridge(recovering)):
         requests = [await case.request() for _ in range(2)]
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 1, RetryState.OPEN: 1})
-        await until(lambda: case.store.retries.held()[0].held[RetryBudget.LANE] == 1)
+        await until(lambda: case.store.retries.blocked()[0].blocked[RetryBudget.LANE] == 1)
         (late,) = [job for one in requests if (job := case.job(one)) is not None and job.state is RetryState.OPEN]
         now = case.world.clock.now()
         assert now < late.available_at <= now - now % DAY + DAY
@@ -227,7 +227,7 @@ async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> N
         assert not any("/retryRoute/" in record.event_id for record in case.dead_letters.records())
     async with running(case.bridge(recovering, ahead=DAY)):
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 2})
-    assert case.store.retries.held()[0].held[RetryBudget.LANE] == 0
+    assert case.store.retries.blocked()[0].blocked[RetryBudget.LANE] == 0
     await case.world.stop()
 
 

@@ -112,13 +112,13 @@ async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
         assert not executed(world, sent)
         (entry,) = store.outbox.entries(sent.message.id)
         assert (entry.state, entry.failed_tries, store.outbox.failures(entry.event_id)) == (OutboxState.PENDING, 0, [])
-        (waits,) = store.spending.held(sent.message.id)
+        (waits,) = store.spending.blocked(sent.message.id)
         assert waits.bound is Bound.MESSAGE
         assert store.transactions.slots(BETA, RELAYER.address) == []
         stage = (
             explain(
                 sent.message,
-                Kept(entries=[entry], held=[waits]),
+                Kept(entries=[entry], blocked=[waits]),
                 receipts=frozenset(),
                 executed=False,
                 now=world.clock.now(),
@@ -126,7 +126,7 @@ async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
             .gmps[0]
             .stage
         )
-        assert stage is Stage.HELD
+        assert stage is Stage.BLOCKED
     async with running(SimulatedRelayer(world, store, name="next", bounds=SpendBounds(message=DELIVERY))):
         await until(lambda: executed(world, sent), seconds=400)
     await world.stop()
@@ -177,7 +177,7 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
         await asyncio.sleep(300)
         assert lost(world, ALPHA, before) == 0
         (job,) = store.jobs.of_message(RetryJob, sent[0].message.id)
-        assert (job.state, job.held_by) == (RetryState.OPEN, RetryBudget.SPENDING)
+        assert (job.state, job.blocked_by) == (RetryState.OPEN, RetryBudget.SPENDING)
         assert bound in (job.outcome or "")
         assert bound in reason(store, sent[0].message, world.clock.now())
         problem = store.jobs.newest(SyncJob, sent[1].message.id)
@@ -222,7 +222,7 @@ async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_onc
             assert "needs 50000 gas, and max_gas is 45000" in reason(store, sent.message, world.clock.now())
             assert "needs 200000 gas, and max_gas is 45000" in reason(store, later.message, world.clock.now())
             assert store.outbox.entries(later.message.id)[0].failed_tries == 0
-            assert {one.bound for one in store.spending.held()} == {Bound.GAS}
+            assert {one.bound for one in store.spending.blocked()} == {Bound.GAS}
     told = [one for one in logs if "max_gas" in str(one.get("reason"))]
     assert len(told) == 2, "once for each message"
     async with running(SimulatedRelayer(world, store, name="third", sending=enough)):
@@ -296,7 +296,7 @@ async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait
         waiting = next(one for one in store.outbox.entries(sent.message.id) if one.state is not OutboxState.DELIVERED)
         assert "of which 1 is left for what a call shows to succeed" in reason(store, sent.message, world.clock.now())
         assert waiting.failed_tries == 0
-        assert {one.bound for one in store.spending.held(sent.message.id)} == {Bound.MESSAGE_FAILURES}
+        assert {one.bound for one in store.spending.blocked(sent.message.id)} == {Bound.MESSAGE_FAILURES}
         world.chains[BETA].submit(partial(refuse, refusing=False))
         await until(lambda: executed(world, sent) and executed(world, other), seconds=1_000)
     await world.stop()

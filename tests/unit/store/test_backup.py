@@ -37,7 +37,8 @@ def fill(store: SqlStore) -> None:
     )
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="X", message="never")
     store.outbox.finish(
-        [Delivered(first.claim_held, Delivery(block(5, "beta"), word("tx"))), Dead(second.claim_held, failure)], NOW
+        [Delivered(first.current_claim, Delivery(block(5, "beta"), word("tx"))), Dead(second.current_claim, failure)],
+        NOW,
     )
     store.transactions.reserve(
         BETA, "0xabc", [SlotRequest("a", call()), SlotRequest("b", call())], first_nonce=3, now=NOW

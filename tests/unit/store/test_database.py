@@ -136,7 +136,7 @@ def test_what_strangers_say_can_be_kept_whatever_its_bytes(store: Store) -> None
     store.observations.record(observed_range(message()))
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
     failure = Failure(at=200, kind=FailureKind.UNKNOWN, code="X", message="nul \0, half a pair \ud800, and 🙂")
-    store.outbox.finish([TryAgain(entry.claim_held, failure, 201)], 200)
+    store.outbox.finish([TryAgain(entry.current_claim, failure, 201)], 200)
     assert store.outbox.failures(entry.event_id)[0].failure.message == r"nul \x00, half a pair \ud800, and 🙂"
 
 

@@ -26,7 +26,7 @@ def two_gmps(store: Store, *nonces: int) -> list[OutboxEntry]:
 
 
 def deliver(store: Store, entry: OutboxEntry, now: float, *, executed: bool) -> None:
-    assert not store.outbox.finish([Delivered(entry.claim_held, DELIVERY, executed)], now)
+    assert not store.outbox.finish([Delivered(entry.current_claim, DELIVERY, executed)], now)
 
 
 def awaited(store: Store, nonce: int = 1) -> ExecutionJob:
@@ -53,7 +53,7 @@ def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_o
 
 def test_deliveries_that_end_together_are_noted_together(store: Store) -> None:
     entries = two_gmps(store, 1, 2, 3)
-    assert not store.outbox.finish([Delivered(entry.claim_held, DELIVERY, executed=False) for entry in entries], 110)
+    assert not store.outbox.finish([Delivered(entry.current_claim, DELIVERY, executed=False) for entry in entries], 110)
     assert len(store.jobs.due(ExecutionJob, 1000, 9)) == 3
     assert store.jobs.counts(ExecutionJob) == {LANE: {ExecutionState.WAITING: 3}}
 

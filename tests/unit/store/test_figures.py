@@ -41,12 +41,12 @@ def claimed(store: Store, gmp: Gmp, now: float) -> list[OutboxEntry]:
 def deliver(store: Store, gmp: Gmp, *times: float) -> None:
     for entry, at in zip(claimed(store, gmp, min(times)), times, strict=False):
         delivery = Delivery(block(77, "destination"), word("delivery"))
-        assert not store.outbox.finish([Delivered(entry.claim_held, delivery)], at)
+        assert not store.outbox.finish([Delivered(entry.current_claim, delivery)], at)
 
 
 def fail(store: Store, gmp: Gmp, at: float, code: str) -> None:
     failure = Failure(at=at, kind=FailureKind.TRANSIENT, code=code, message="no answer")
-    store.outbox.finish([TryAgain(entry.claim_held, failure, at + 1) for entry in claimed(store, gmp, at)], at)
+    store.outbox.finish([TryAgain(entry.current_claim, failure, at + 1) for entry in claimed(store, gmp, at)], at)
 
 
 def test_deliveries_are_sorted_by_how_long_they_took(store: Store) -> None:
@@ -111,9 +111,9 @@ def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store
     with_letter, without, other = claimed(store, Gmp.AXELAR, 300)
     store.outbox.finish(
         [
-            Dead(with_letter.claim_held, replace(failure, letter=True)),
-            Dead(without.claim_held, replace(failure, letter=False)),
-            TryAgain(other.claim_held, failure, 301),
+            Dead(with_letter.current_claim, replace(failure, letter=True)),
+            Dead(without.current_claim, replace(failure, letter=False)),
+            TryAgain(other.current_claim, failure, 301),
         ],
         300,
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryBudgets, RetryPayment, retry_of, spent_id
+from bridge.domain.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment, retry_of, spent_id
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA, message, retry_request, word
@@ -168,11 +168,13 @@ def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_
     store.jobs.save(spent.died("spent", 60, letter=False), fence=0)
     store.jobs.save(postponed.reschedule("tomorrow", 90, RetryBudget.LANE), fence=0)
     store.jobs.save(free.start(frozenset({Gmp.AXELAR})), fence=0)
-    held = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1, RetryBudget.SPENDING: 0}
-    assert store.retries.held() == [HeldRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, held=held)]
-    again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.held_by is RetryBudget.LANE)
+    blocked = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1, RetryBudget.SPENDING: 0}
+    assert store.retries.blocked() == [
+        BlockedRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, blocked=blocked)
+    ]
+    again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.blocked_by is RetryBudget.LANE)
     store.jobs.save(again.start(frozenset({Gmp.AXELAR})), fence=again.fence)
-    assert store.retries.held()[0].held[RetryBudget.LANE] == 0
+    assert store.retries.blocked()[0].blocked[RetryBudget.LANE] == 0
 
 
 def test_the_letter_of_a_retry_names_its_message_and_attempt_and_no_delivery_does() -> None:

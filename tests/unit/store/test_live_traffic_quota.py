@@ -43,7 +43,7 @@ def claim(store: Store, limit: int, places: int, *, now: float = NOW, in_order: 
 
 def fail(store: Store, entries: list[OutboxEntry], at: float) -> None:
     failure = Failure(at=at, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
-    store.outbox.finish([TryAgain(entry.claim_held, failure, at) for entry in entries], at)
+    store.outbox.finish([TryAgain(entry.current_claim, failure, at) for entry in entries], at)
 
 
 def nonces(entries: list[OutboxEntry]) -> list[int]:

@@ -90,7 +90,7 @@ def test_entries_of_other_gmps_or_destinations_are_not_claimed(store: Store) -> 
 @pytest.mark.requirement("OBX-28", "OBX-31", "OBX-34", "OBX-36", "OBXS-3", "OBX-63", "OBX-64", "OBX-69", "OBXS-6")
 def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
     (entry,) = claim(store)
-    assert store.outbox.finish([TryAgain(entry.claim_held, failure(), NOW + 5)], NOW) == set()
+    assert store.outbox.finish([TryAgain(entry.current_claim, failure(), NOW + 5)], NOW) == set()
     after = current(store, entry)
     assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 1, "no answer")
     assert (after.claimed_at, after.claimed_by, after.lease_until) == (None, None, None)
@@ -102,7 +102,7 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
 @pytest.mark.requirement("OBX-34", "OBX-36", "OBX-63", "OBXS-6")
 def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store) -> None:
     (entry,) = claim(store)
-    assert store.outbox.finish([Postponed(entry.claim_held, "no proof yet", NOW + 7)], NOW) == set()
+    assert store.outbox.finish([Postponed(entry.current_claim, "no proof yet", NOW + 7)], NOW) == set()
     after = current(store, entry)
     assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 0, "no proof yet")
     assert (after.available_at, after.claimed_by) == (NOW + 7, None)
@@ -112,7 +112,7 @@ def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store)
 @pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55", "OBX-43")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
-    store.outbox.finish([Dead(entry.claim_held, failure(kind=FailureKind.TERMINAL))], NOW)
+    store.outbox.finish([Dead(entry.current_claim, failure(kind=FailureKind.TERMINAL))], NOW)
     assert current(store, entry).state is OutboxState.DEAD
     store.observations.record(observed_range(message(1), previous=block(10), position=block(11), now=NOW))
     assert current(store, entry).state is OutboxState.DEAD, "its dispatch was only seen again"
@@ -123,7 +123,7 @@ def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
 @pytest.mark.requirement("OBX-9", "OBXS-9")
 def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
-    store.outbox.finish([Delivered(entry.claim_held, delivery())], NOW + 1)
+    store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + 1)
     after = current(store, entry)
     assert (after.state, after.delivered_at, after.delivery) == (OutboxState.DELIVERED, NOW + 1, delivery())
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
@@ -132,9 +132,9 @@ def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Sto
 @pytest.mark.requirement("OBXS-12")
 def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     (entry,) = claim(store, limit=1)
-    store.outbox.finish([TryAgain(entry.claim_held, failure(NOW), NOW)], NOW)
+    store.outbox.finish([TryAgain(entry.current_claim, failure(NOW), NOW)], NOW)
     (again,) = [one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id]
-    store.outbox.finish([Dead(again.claim_held, failure(NOW + 9, FailureKind.TERMINAL))], NOW + 9)
+    store.outbox.finish([Dead(again.current_claim, failure(NOW + 9, FailureKind.TERMINAL))], NOW + 9)
     history = store.outbox.failures(entry.event_id)
     assert [(one.number, one.worker, one.failure.at, one.failure.kind) for one in history] == [
         (1, "w", NOW, FailureKind.TRANSIENT),
@@ -147,7 +147,7 @@ def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_
     (first,) = claim(store)
     for number in range(1, 21):
         entry = current(store, first)
-        assert store.outbox.finish([TryAgain(entry.claim_held, failure(), 100 - number)], NOW) == set()
+        assert store.outbox.finish([TryAgain(entry.current_claim, failure(), 100 - number)], NOW) == set()
         kept = current(store, first)
         assert (kept.state, kept.failed_tries, kept.dispatch) == (OutboxState.PENDING, number, first.dispatch)
         assert claim(store) == [current(store, first)], "it is due the longest"
@@ -158,9 +158,9 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     lost = store.outbox.finish(
         [
-            Delivered(first.claim_held, delivery()),
-            TryAgain(second.claim_held, failure(), NOW),
-            Dead(third.claim_held, failure()),
+            Delivered(first.current_claim, delivery()),
+            TryAgain(second.current_claim, failure(), NOW),
+            Dead(third.current_claim, failure()),
         ],
         NOW,
     )
@@ -201,7 +201,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
     (entry,) = claim(store, "first")
     claim(store, "second", limit=9, now=NOW + LEASE)
     before = current(store, entry)
-    stale = entry.claim_held
+    stale = entry.current_claim
     outcomes: dict[str, Outcome] = {
         "delivered": Delivered(stale, delivery()),
         "retry": TryAgain(stale, failure(), NOW),
@@ -215,13 +215,13 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
 def test_the_fence_tells_two_claims_of_the_same_worker_apart(store: Store) -> None:
     (entry,) = claim(store, "same")
     again = next(one for one in claim(store, "same", limit=9, now=NOW + LEASE) if one.event_id == entry.event_id)
-    assert store.outbox.finish([Delivered(entry.claim_held, delivery())], NOW + LEASE) == {entry.claim_held}
-    assert store.outbox.finish([Delivered(again.claim_held, delivery())], NOW + LEASE) == set()
+    assert store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + LEASE) == {entry.current_claim}
+    assert store.outbox.finish([Delivered(again.current_claim, delivery())], NOW + LEASE) == set()
 
 
 def test_a_renewed_lease_is_not_taken_over(store: Store) -> None:
     (entry,) = claim(store, "first")
-    assert store.outbox.renew([entry.claim_held], NOW + 20, LEASE) == set()
+    assert store.outbox.renew([entry.current_claim], NOW + 20, LEASE) == set()
     assert entry.event_id not in {one.event_id for one in claim(store, "second", limit=9, now=NOW + LEASE + 1)}
 
 
@@ -229,7 +229,10 @@ def test_renewing_says_which_claims_are_lost(store: Store) -> None:
     (entry,) = claim(store, "first")
     claim(store, "second", limit=9, now=NOW + LEASE)
     unheard_of = Claim("0x00/hyperlane/0", "first", 1)
-    assert store.outbox.renew([entry.claim_held, unheard_of], NOW + LEASE, LEASE) == {entry.claim_held, unheard_of}
+    assert store.outbox.renew([entry.current_claim, unheard_of], NOW + LEASE, LEASE) == {
+        entry.current_claim,
+        unheard_of,
+    }
 
 
 @pytest.mark.requirement("OBX-54", "OBXS-6", "OBXS-12", "OBX-53", "OBX-56", "OBX-59", "SF-54")
@@ -238,7 +241,7 @@ def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     store: Store, ended: OutboxState
 ) -> None:
     (entry,) = claim(store)
-    held = entry.claim_held
+    held = entry.current_claim
     store.outbox.finish([Dead(held, failure()) if ended is OutboxState.DEAD else Delivered(held, delivery())], NOW)
     replayed = store.outbox.replay(entry.event_id, "by hand", NOW + 1)
     assert replayed == current(store, entry)
@@ -262,8 +265,8 @@ def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
 
 def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: Store) -> None:
     first, second, _ = claim(store, limit=3)
-    store.outbox.finish([Delivered(first.claim_held, Delivery(block(9), None))], NOW)
-    store.outbox.finish([Delivered(second.claim_held, Delivery(block(7), word("tx")))], NOW)
+    store.outbox.finish([Delivered(first.current_claim, Delivery(block(9), None))], NOW)
+    store.outbox.finish([Delivered(second.current_claim, Delivery(block(7), word("tx")))], NOW)
     waiting = [(block(7), [second.event_id]), (block(9), [first.event_id])]
     assert list(store.outbox.unconfirmed(BETA).items()) == waiting
     assert delivery_of(first.event_id) == (first.dispatch.message_id, first.dispatch.gmp)
@@ -293,7 +296,7 @@ def test_looking_changes_nothing_and_finds_by_state_and_time(store: Store) -> No
 @pytest.mark.requirement("OBXS-13")
 def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
     (entry,) = claim(store)
-    store.outbox.finish([TryAgain(entry.claim_held, failure(), NOW)], NOW)
+    store.outbox.finish([TryAgain(entry.current_claim, failure(), NOW)], NOW)
     claim(store, limit=1, now=NOW - 1)
     store.observations.record(observed_range(message(4), previous=block(10), position=block(11), now=300))
     found = {count.state: (count.count, count.failing, count.oldest, count.gmp) for count in store.outbox.counts()}
@@ -339,18 +342,18 @@ def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_
     assert claim_in_order() == [message(1).id, message(4).id]  # two GMPs, two keys
     assert claim_in_order() == []
     (first,) = store.outbox.entries(message(1).id)
-    store.outbox.finish([TryAgain(first.claim_held, failure(), NOW + 5)], NOW)
+    store.outbox.finish([TryAgain(first.current_claim, failure(), NOW + 5)], NOW)
     assert claim_in_order() == [], "those behind a failing entry wait"
     assert claim_in_order(NOW + 5) == [message(1).id]
     (first,) = store.outbox.entries(message(1).id)
-    store.outbox.finish([Dead(first.claim_held, failure())], NOW)
+    store.outbox.finish([Dead(first.current_claim, failure())], NOW)
     assert claim_in_order(NOW + 5) == [message(2).id], "a dead one lets them go on"
 
 
 @pytest.mark.requirement("OBX-2")
 def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_block_is_known(store: Store) -> None:
     (entry,) = claim(store)
-    store.outbox.finish([Delivered(entry.claim_held, None)], NOW)
+    store.outbox.finish([Delivered(entry.current_claim, None)], NOW)
     assert current(store, entry).state is OutboxState.DELIVERED
     assert store.outbox.unconfirmed(BETA) == {}
     store.outbox.repin(entry.event_id, delivery())
@@ -360,9 +363,9 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
 @pytest.mark.requirement("OBX-70", "OIP-52", "X-3", "OBXS-9")
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
-    store.outbox.finish([TryAgain(first.claim_held, failure(), NOW)], NOW)
+    store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
     (first,) = claim(store)
-    store.outbox.finish([Delivered(one.claim_held, delivery()) for one in (first, second, third)], NOW)
+    store.outbox.finish([Delivered(one.current_claim, delivery()) for one in (first, second, third)], NOW)
     store.outbox.confirm([first.event_id], NOW + 1)
     store.outbox.confirm([second.event_id], NOW + 2)
     assert store.outbox.forget(NOW + 1, 9) == 0
@@ -381,10 +384,10 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
 
     (entry,) = claim(store)
     before = identity(entry)
-    store.outbox.finish([TryAgain(entry.claim_held, failure(), NOW)], NOW)
+    store.outbox.finish([TryAgain(entry.current_claim, failure(), NOW)], NOW)
     assert identity(current(store, entry)) == before
     again = next(one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id)
-    store.outbox.finish([Delivered(again.claim_held, delivery())], NOW)
+    store.outbox.finish([Delivered(again.current_claim, delivery())], NOW)
     assert identity(current(store, entry)) == before
     store.observations.record(observed_range(message(1), previous=block(10), position=block(11), now=NOW))
     seen_again = current(store, entry)
@@ -411,7 +414,7 @@ def test_a_message_counts_as_seen_once_until_its_last_delivery_is_forgotten(stor
     assert store.outbox.seen() == before + 1
     claimed = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=10, now=10**10, lease=15)
     for entry, left in zip([one for one in claimed if one.dispatch.message_id == twice.id], (1, 0), strict=True):
-        store.outbox.finish([Delivered(entry.claim_held, Delivery(block(7, "beta"), word("tx")))], 50)
+        store.outbox.finish([Delivered(entry.current_claim, Delivery(block(7, "beta"), word("tx")))], 50)
         store.outbox.confirm([entry.event_id], 50)
         assert store.outbox.forget(60, 10) == 1
         assert store.outbox.seen() == before + left

@@ -139,8 +139,8 @@ class OutboxMachine(RuleBasedStateMachine):
                 assert before.lease_until is not None
                 assert before.lease_until <= self.now, "a good lease was taken over"
                 self.states[entry.event_id] = OutboxState.PENDING
-            self.claims.append(entry.claim_held)
-            self.holders[entry.event_id] = entry.claim_held
+            self.claims.append(entry.current_claim)
+            self.holders[entry.event_id] = entry.current_claim
 
     def claimable(self, gmps: set[Gmp], *, in_order: bool) -> list[OutboxEntry]:
         """What a claim may give out, but for what expired leases bring: the longest due first, each behind all of its key."""

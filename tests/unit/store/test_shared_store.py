@@ -59,7 +59,7 @@ def claim(store: SqlStore, worker: str, *, limit: int = 5, now: float = 200, lea
 
 def finish(store: SqlStore, entries: list[OutboxEntry], now: float = 201) -> set[Claim]:
     delivery = Delivery(block(5, "beta"), word("tx"))
-    return store.outbox.finish([Delivered(entry.claim_held, delivery) for entry in entries], now)
+    return store.outbox.finish([Delivered(entry.current_claim, delivery) for entry in entries], now)
 
 
 @pytest.mark.requirement("OBXS-5", "OBXS-10", "OBX-69")

@@ -12,11 +12,11 @@ from bridge.domain.ports import Call, Fees
 from bridge.domain.spending import (
     GWEI,
     NOTHING,
+    Blocked,
     Bound,
-    Held,
     LaneSpent,
+    SpendBlockedError,
     SpendBounds,
-    SpendHeldError,
     SpentFor,
     Total,
     TotalKeys,
@@ -138,7 +138,7 @@ def test_a_higher_fee_needs_room_too_and_a_no_op_never_does(store: Store) -> Non
     (slot,), _ = reserved(store, request(one), bounds=bounds)
     assert slot is not None
     assert store.transactions.sign(slot.slot_id, version("first"), replaces=None, bounds=bounds)
-    with pytest.raises(SpendHeldError, match=r"spending\.message is 0\.0003 ether"):
+    with pytest.raises(SpendBlockedError, match=r"spending\.message is 0\.0003 ether"):
         store.transactions.sign(slot.slot_id, version("dear", 2 * PRICE), replaces=word("first"), bounds=bounds)
     assert gwei(store, one) == same(ONE)
     no_op = version("no-op", 2 * PRICE, is_noop=True)
@@ -229,21 +229,21 @@ def test_no_restart_forgets_what_was_spent(url: str) -> None:
     one, bounds = message(1), SpendBounds(message=COST)
     first = open_store(url)
     reserved(first, request(one, "a"), bounds=bounds)
-    first.spending.hold(Held("b", one.id, LANE, Bound.MESSAGE, "too dear", 10.0, 10.0))
+    first.spending.note_blocked(Blocked("b", one.id, LANE, Bound.MESSAGE, "too dear", 10.0, 10.0))
     first.close()
     second = open_store(url)
     given, check = reserved(second, request(one, "b"), bounds=bounds)
     assert (given, list(check.refusals)) == ([None], ["b"])
-    assert [held.subject for held in second.spending.held(one.id)] == ["b"]
+    assert [blocked.subject for blocked in second.spending.blocked(one.id)] == ["b"]
     second.close()
 
 
 def test_what_waits_is_known_since_when_and_until_it_waits_no_more(store: Store) -> None:
-    held = Held("a", message(1).id, LANE, Bound.SENDER, "too dear", 10.0, 10.0)
-    assert store.spending.hold(held) == 10.0
-    assert store.spending.hold(replace(held, why="dearer", since=20.0, at=20.0)) == 10.0
-    store.spending.hold(replace(held, subject="b", message_id=message(2).id))
-    assert store.spending.held(message(1).id) == [replace(held, why="dearer", at=20.0)]
-    assert [one.subject for one in store.spending.held(since=15.0)] == ["a"]
+    blocked = Blocked("a", message(1).id, LANE, Bound.SENDER, "too dear", 10.0, 10.0)
+    assert store.spending.note_blocked(blocked) == 10.0
+    assert store.spending.note_blocked(replace(blocked, why="dearer", since=20.0, at=20.0)) == 10.0
+    store.spending.note_blocked(replace(blocked, subject="b", message_id=message(2).id))
+    assert store.spending.blocked(message(1).id) == [replace(blocked, why="dearer", at=20.0)]
+    assert [one.subject for one in store.spending.blocked(since=15.0)] == ["a"]
     store.spending.release("a")
-    assert [one.subject for one in store.spending.held()] == ["b"]
+    assert [one.subject for one in store.spending.blocked()] == ["b"]

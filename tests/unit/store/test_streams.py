@@ -65,7 +65,7 @@ def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recordi
 
     def claimed_entry(now: float) -> Any:
         (entry,) = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=now, lease=30)
-        return entry.claim_held
+        return entry.current_claim
 
     outbox.finish([TryAgain(claimed_entry(200), failure(), available_at=210)], 200)
     outbox.finish([Dead(claimed_entry(210), failure(211))], 211)
@@ -167,7 +167,7 @@ def test_one_worker_at_a_time_sends_and_another_takes_over_when_its_lease_ends(r
     first = claimed(recording, holder="one")
     assert claim(recording, "two", now=NOW + 29) is None
     assert claimed(recording, holder="two", now=NOW + 31) == first
-    assert recording.streams.is_held_by("two")
+    assert recording.streams.is_leased_to("two")
     assert claim(recording, "one", now=NOW + 32) is None
 
 

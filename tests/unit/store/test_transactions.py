@@ -87,7 +87,7 @@ def test_a_purpose_whose_transaction_is_included_gets_a_new_slot(store: Store) -
 def test_a_lost_claim_gets_no_nonce(store: Store) -> None:
     store.observations.record(observed_range(message()))
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
-    request = SlotRequest(entry.event_id, CALL, entry.claim_held)
+    request = SlotRequest(entry.event_id, CALL, entry.current_claim)
     assert store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=1)[0] is not None
 
     store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
@@ -97,7 +97,7 @@ def test_a_lost_claim_gets_no_nonce(store: Store) -> None:
 def test_of_calls_that_ask_together_only_those_with_a_lost_claim_go_without_a_nonce(store: Store) -> None:
     store.observations.record(observed_range(message(1), message(2), now=1))
     entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=10, now=2, lease=60)
-    held, lost = [entry.claim_held for entry in entries]
+    held, lost = [entry.current_claim for entry in entries]
     (under_way,) = reserve(store, "under way")
     store.outbox.finish([Delivered(lost, None)], 3)
     requests = [
@@ -132,7 +132,7 @@ def test_a_claim_whose_source_was_reorged_away_gets_no_nonce(store: Store) -> No
     store.observations.record(observed_range(message()))
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
     store.observations.rewind(ALPHA, block(9), now=201)
-    request = SlotRequest(entry.event_id, CALL, entry.claim_held)
+    request = SlotRequest(entry.event_id, CALL, entry.current_claim)
     given = store.transactions.reserve(BETA, ACCOUNT, [request, SlotRequest("b", CALL)], first_nonce=0, now=1)
     assert given[0] is None
     assert given[1] is not None
@@ -172,10 +172,10 @@ def test_purposes_that_share_a_slot_each_find_it_and_get_no_other(store: Store) 
 def test_of_those_that_would_share_a_slot_one_whose_claim_is_lost_is_left_out(store: Store) -> None:
     store.observations.record(observed_range(message(1), message(2)))
     held = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=200, lease=10)
-    requests = [SlotRequest(entry.event_id, CALL, entry.claim_held) for entry in held]
+    requests = [SlotRequest(entry.event_id, CALL, entry.current_claim) for entry in held]
     store.outbox.claim(worker="thief", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
     store.outbox.finish(
-        [TryAgain(held[1].claim_held, Failure(at=1, kind=FailureKind.UNKNOWN, code="", message=""), 0)], 1
+        [TryAgain(held[1].current_claim, Failure(at=1, kind=FailureKind.UNKNOWN, code="", message=""), 0)], 1
     )
     fresh = SlotRequest("fresh", CALL)
     given = store.transactions.reserve(
