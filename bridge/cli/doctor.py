@@ -177,7 +177,7 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     urls, policies = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)
     watched, wrong = _watched(deployment, settings)
     findings += [wrong] if wrong else []
-    checks: list[Awaitable[list[Finding]]] = [_proofs(deployment, settings)]
+    checks: list[Awaitable[list[Finding]]] = [_attestations(deployment, settings)]
     for deployed in deployment.chains:
         skew, origin, name = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin, deployed.name
         asked = urls.get(deployed.chain_id) or deployed.rpc_urls
@@ -234,8 +234,8 @@ def _watched(deployment: Deployment, settings: Settings) -> tuple[dict[int, tupl
         return named, wrong
 
 
-async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
-    """Whether a relayer knows where each GMP's proofs come from; a devnet's are made here."""
+async def _attestations(deployment: Deployment, settings: Settings) -> list[Finding]:
+    """Whether a relayer knows where each GMP's attestations come from; a devnet's are made here."""
     if deployment.network == DEVNET:
         return []
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
@@ -243,10 +243,10 @@ async def _proofs(deployment: Deployment, settings: Settings) -> list[Finding]:
         web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
         attesters = create_attesters(deployment, {}, chosen, settings.gmps, web)
     except AttestationError as error:
-        return [Finding("proofs of GMPs", Verdict.FAILED, str(error), "without it no relayer starts")]
+        return [Finding("attestations of GMPs", Verdict.FAILED, str(error), "without it no relayer starts")]
     asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in attesters}
     hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
-    return [Finding("proofs of GMPs", Verdict.OK, "; ".join(hosts) or "on the chains themselves")]
+    return [Finding("attestations of GMPs", Verdict.OK, "; ".join(hosts) or "on the chains themselves")]
 
 
 async def _endpoint(

@@ -263,7 +263,7 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
     def lane(ends: tuple[int, int]) -> str:
         return f"{chain(ends[0])} → {chain(ends[1])}"
 
-    attested = "Attested, by the relayer's clock: it had the proof of the delivery that came first."
+    attested = "Attested, by the relayer's clock: it had the attestation of the delivery that came first."
     if found.attested_unknown is not None:
         attested = f"When GMPs attested is not known: {found.attested_unknown}."
     no_sets = f" No sets were made with {_gmps(found.left_out)}: there are too many GMPs." if found.left_out else ""
@@ -450,7 +450,7 @@ def paid_of(workspace: Workspace) -> pa.Table | None:
 
 
 def attested_of(workspace: Workspace, message_ids: Collection[bytes]) -> dict[tuple[bytes, int], float]:
-    """When the proof of each delivery was there (Unix seconds), by message and GMP.
+    """When the attestation of each delivery was there (Unix seconds), by message and GMP.
 
     Raises:
         AttestationsUnknownError: there is no relayer's store here, or it can't be read.

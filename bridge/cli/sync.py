@@ -1,4 +1,4 @@
-"""`waybill sync`: how far state changes are, and the proof that each was final."""
+"""`waybill sync`: how far state changes are, and the record that each was final."""
 
 from __future__ import annotations
 

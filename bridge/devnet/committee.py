@@ -1,4 +1,4 @@
-"""GMPs whose nodes write their attestations to the destination, where the deliverer finds the proof."""
+"""GMPs whose nodes write their attestations to the destination, where the deliverer finds them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Committee(DeploymentReader, ABC):
         self._newest: dict[tuple[int, int], int] = defaultdict(int)  # by lane: the highest block that was asked for
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """Sees to it that the proof stands on the destination.
+        """Sees to it that the attestation stands on the destination.
 
         Raises:
             CallRevertedError: the GMP's contracts refuse what the nodes signed.
@@ -57,7 +57,7 @@ class Committee(DeploymentReader, ABC):
 
     @abstractmethod
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
-        """Queues what brings a dispatch's proof to its destination, and those of its lane up to a block."""
+        """Queues what brings a dispatch's attestation to its destination, and those of its lane up to a block."""
 
     async def _logs(self, source: ChainDeployment, emitter: str, topic: bytes, first: int, last: int) -> list[Log]:
         return await self._chains[source.chain_id].logs(first, last, [emitter], [topic])

@@ -134,7 +134,7 @@ FAILURES: Final = (
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
-        errors=("ProofPendingError",),
+        errors=("AttestationPendingError",),
         handling="the GMP's own parties are not done: asked again after a tenth of the time that it has taken; costs no try",
     ),
     FailureClass(
@@ -162,7 +162,7 @@ FAILURES: Final = (
         disposition=_ESCALATE,
         errors=("TerminalError",),
         theirs=("FilterEvaluation", "TransformEvaluation", "JsonPathNotFound"),
-        handling="the dispatch is not one of ours, or its proof can't be made: DEAD at once, with a letter if its kind has dead letters",
+        handling="the dispatch is not one of ours, or its attestation can't be made: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
         code="RETRY_BUDGET_SPENT",

@@ -21,7 +21,7 @@ JITTER: Final = 0.1
 """Share by which a wait is made longer or shorter, unless a row says otherwise."""
 
 _LEAST_SETBACK = 1.0  # seconds: rows with one try have no pause of their own
-_LONGEST_PROOF_PAUSE = 600.0  # seconds
+_LONGEST_ATTESTATION_PAUSE = 600.0  # seconds
 
 
 class GiveUpReason(StrEnum):
@@ -148,8 +148,8 @@ def next_try(
     return GiveUpReason.MAX_RETRIES_EXCEEDED if tries >= policy.max_tries else wait
 
 
-def proof_pause(policy: DeliveryPolicy, age: float) -> float:
-    """Seconds until a proof that a GMP's parties still make is asked for again. That costs no try: nothing has failed.
+def attestation_pause(policy: DeliveryPolicy, age: float) -> float:
+    """Seconds until an attestation that a GMP's parties still make is asked for again. That costs no try: nothing has failed.
 
     A tenth of the time that it has taken, so that a delivery is late by a tenth at most and a silent GMP is seldom asked.
 
@@ -157,7 +157,7 @@ def proof_pause(policy: DeliveryPolicy, age: float) -> float:
         policy: the row of the message's kind.
         age: seconds since the dispatch was seen.
     """
-    longest = _LONGEST_PROOF_PAUSE if policy.max_retries is not None else policy.cap
+    longest = _LONGEST_ATTESTATION_PAUSE if policy.max_retries is not None else policy.cap
     return min(max(age / 10, _LEAST_SETBACK), longest)
 
 

@@ -183,9 +183,9 @@ class Figures(Protocol):
         """Every try that ended after that moment (Unix seconds), the oldest first."""
 
     def attested(self, message_ids: Collection[bytes]) -> Mapping[tuple[bytes, Gmp], float]:
-        """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its proof was here.
+        """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its attestation was here.
 
-        A nonce is reserved for a delivery as soon as its proof is. Those that needed none, since somebody else delivered, are
+        A nonce is reserved for a delivery as soon as its attestation is here. Those that needed none, since somebody else delivered, are
         left out.
         """
 

@@ -14,7 +14,7 @@ from eth_utils import keccak
 
 from bridge.domain.dead_letters import canonical
 from bridge.domain.lanes import Lane
-from bridge.domain.merkle import Proof
+from bridge.domain.merkle import InclusionProof
 from bridge.domain.observations import BlockRef, ObservedAttempt
 from bridge.protocol.message import Kind, Message
 
@@ -36,7 +36,7 @@ FOLLOWED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryRecord:
-    """The proof that a message is final on its source."""
+    """What shows that a message is final on its source."""
 
     message_id: bytes
     change_id: bytes  # the same for all messages that carry one state change to several chains
@@ -133,7 +133,7 @@ class ArchivedRecord:
     """A record in the archive, with what proves it."""
 
     leaf: bytes
-    proof: Proof
+    proof: InclusionProof
     segment: Segment
 
 

@@ -13,7 +13,7 @@ _NODE: Final = b"\x01"
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class InclusionProof:
     """The way from a leaf to the root."""
 
     position: int
@@ -35,7 +35,7 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
     return level[0]
 
 
-def prove(leaves: Sequence[bytes], position: int) -> Proof:
+def prove(leaves: Sequence[bytes], position: int) -> InclusionProof:
     """The proof that the leaf at a position is one of them."""
     level, index, path = [keccak(_LEAF + leaf) for leaf in leaves], position, []
     while len(level) > 1:
@@ -43,10 +43,10 @@ def prove(leaves: Sequence[bytes], position: int) -> Proof:
         if sibling < len(level):
             path.append(level[sibling])
         level, index = _above(level), index // 2
-    return Proof(position, len(leaves), tuple(path))
+    return InclusionProof(position, len(leaves), tuple(path))
 
 
-def verifies(leaf: bytes, proof: Proof, root: bytes) -> bool:
+def verifies(leaf: bytes, proof: InclusionProof, root: bytes) -> bool:
     """Whether the leaf is in its place below that root."""
     if not 0 <= proof.position < proof.count:
         return False

@@ -28,7 +28,7 @@ class TransportUsedError(TransientError):
     """A GMP counts a delivery as made, and the router has no receipt of the message: another message has its place."""
 
 
-class ProofPendingError(TransientError):
+class AttestationPendingError(TransientError):
     """A GMP's own parties have not attested yet, which takes them its time: nothing is wrong with anybody."""
 
 
@@ -252,13 +252,13 @@ class Watch:
 
 
 class Attester(Protocol):
-    """Where a GMP's proof comes from: its own network, or, on a devnet, keys kept here."""
+    """Where a GMP's attestation comes from: its own network, or, on a devnet, keys kept here."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The proof that the destination's contracts ask for.
+        """The attestation that the destination's contracts ask for.
 
         Raises:
-            ProofPendingError: not there yet.
+            AttestationPendingError: not there yet.
             TransientError: nobody could be asked.
         """
 
@@ -283,7 +283,7 @@ class Adapter(Protocol):
         """The gas that a delivery's transaction is given: it follows from what the message declares, and from nothing else."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The proof for a delivery; see `Attester.attest`."""
+        """The attestation for a delivery; see `Attester.attest`."""
 
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """The next transaction on the destination, or None once this GMP's delivery is there.

@@ -12,7 +12,7 @@ from urllib.request import getproxies
 import orjson
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 
-from bridge.domain.ports import Chain, Dispatch, ProofPendingError, TransientError, UnansweredError
+from bridge.domain.ports import AttestationPendingError, Chain, Dispatch, TransientError, UnansweredError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 
@@ -21,12 +21,12 @@ _REMEMBERED: Final = 10_000  # transport ids
 
 
 class AttestationError(Exception):
-    """Nobody knows where a GMP's proofs are; the text says what to set."""
+    """Nobody knows where a GMP's attestations are; the text says what to set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationSettings:
-    """Where the GMPs' proofs are on a public network."""
+    """Where the GMPs' attestations are on a public network."""
 
     gmps: Mapping[Gmp, Any] = field(
         default_factory=dict
@@ -92,30 +92,30 @@ async def _content(answer: ClientResponse) -> bytes:
 
 
 class PublicHosts:
-    """Services that each give the same proof; asked in their order. One whose proof did not do is asked last the next time.
+    """Services that each give the same attestation; asked in their order. One whose attestation did not do is asked last the next time.
 
-    A proof may be false in a way that only the destination's contracts see.
+    An attestation may be false in a way that only the destination's contracts see.
     """
 
     def __init__(self, hosts: Sequence[str], web: JsonDocuments) -> None:
         """`hosts` are URLs."""
         self._hosts = hosts
         self._web = web
-        self._believed: OrderedDict[str, int] = OrderedDict()  # transport id: the host whose proof was given out
+        self._believed: OrderedDict[str, int] = OrderedDict()  # transport id: the host whose attestation was given out
 
     async def find(self, dispatch: Dispatch, path: str, read: Callable[[Any], bytes | None]) -> bytes | None:
-        """The first proof of a dispatch that a host gives, or None if no host has one yet.
+        """The first attestation of a dispatch that a host gives, or None if no host has one yet.
 
         Args:
             dispatch: whose.
             path: where the hosts have it.
-            read: the proof in a document, or None of one that does not belong to the dispatch. It raises `ProofPendingError` of
+            read: the attestation in a document, or None of one that does not belong to the dispatch. It raises `AttestationPendingError` of
                 a document that lacks signatures.
 
         Raises:
             UnansweredError: no host gives a sensible answer.
             TransientError: what hosts give does not belong to the dispatch.
-            ProofPendingError: hosts have documents that lack signatures.
+            AttestationPendingError: hosts have documents that lack signatures.
         """
         problems, is_silent, pending = [], True, None
         first = self._believed.get(dispatch.transport_id, -1) + 1
@@ -129,16 +129,16 @@ class PublicHosts:
             if found is None:
                 continue
             try:
-                proof = read(found)
-            except ProofPendingError as error:
+                attestation = read(found)
+            except AttestationPendingError as error:
                 pending = error
                 continue
-            if proof is not None:
+            if attestation is not None:
                 self._believed[dispatch.transport_id] = number
                 if len(self._believed) > _REMEMBERED:
                     self._believed.popitem(last=False)
-                return proof
-            problems.append(f"{url} is no proof of this message")
+                return attestation
+            problems.append(f"{url} is no attestation of this message")
             is_silent = False
         if problems:
             raise UnansweredError("; ".join(problems)) if is_silent else TransientError("; ".join(problems))

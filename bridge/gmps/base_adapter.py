@@ -147,7 +147,7 @@ class BaseAdapter(DeploymentReader, ABC):
         Args:
             deployment: where the GMP's contracts and Waybill's are.
             chains: the deployment's chains by id.
-            attester: where proofs come from.
+            attester: where attestations come from.
         """
         super().__init__(deployment, chains)
         self._attester = attester

@@ -1,7 +1,7 @@
 """The GMPs that Waybill speaks. Each number in `bridge.protocol.gmps.Gmp` has a folder here, with a module for each part.
 
 adapter.py   `ADAPTER`, a `BaseAdapter`, and the GMP's contracts that it reads
-attester.py  `create_attester`: where proofs come from on a public network, `SETTING` if an operator says where, and
+attester.py  `create_attester`: where attestations come from on a public network, `SETTING` if an operator says where, and
              `ON_TESTNETS` if its default is another one there
 devnet.py    `DEVNET`: the GMP on a network on this machine; see `bridge.devnet.gmps`
 trust.py     `READER`, a `BaseTrustReader`: whom the GMP rests on; a GMP without it is shown as "not read"
@@ -42,7 +42,7 @@ def create_adapters(
     Args:
         deployment: the network.
         chains: the network's chains by id, connected.
-        attesters: where each GMP's proofs come from.
+        attesters: where each GMP's attestations come from.
     """
     return {gmp: adapter_class(gmp)(deployment, chains, attester) for gmp, attester in attesters.items()}
 
@@ -54,7 +54,7 @@ def create_attesters(
     gmps: AbstractSet[Gmp],
     web: JsonDocuments,
 ) -> dict[Gmp, Attester]:
-    """Where the proofs of those GMPs come from on a public network.
+    """Where the attestations of those GMPs come from on a public network.
 
     Args:
         deployment: the network.

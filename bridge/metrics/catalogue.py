@@ -370,7 +370,7 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "state"),
         "Which messages were delivered and are not executed?",
-        "Messages that we delivered without a proof of execution. WAITING: for receipts or the end of a pause. REFUSED: by the "
+        "Messages that we delivered without seeing them executed. WAITING: for receipts or the end of a pause. REFUSED: by the "
         "recipient. BLOCKED: by a lane, list or limit, or no funds. SENT: under way. EXECUTED: by the relayer. ENDED: otherwise.",
     ),
     # the index

@@ -40,7 +40,7 @@ class Stage(StrEnum):
 
     REFUSED = "REFUSED"  # the GMP did not take it
     DISPATCHED = "DISPATCHED"  # the GMP took it, and no relayer has seen that yet
-    ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's proof
+    ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's attestation
     DELIVERING = "DELIVERING"
     DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
     UNPAID = "UNPAID"  # nobody has paid for its delivery
@@ -734,7 +734,7 @@ def _gmps_paused(message: Message, pauses: Sequence[GmpPause]) -> list[str]:
 _SILENCES = {
     Stage.REFUSED: "did not take it",
     Stage.DISPATCHED: "took it, and no relayer has seen that: is the relayer running?",
-    Stage.ATTESTING: "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet",
+    Stage.ATTESTING: "took it, and its delivery is still to come: the GMP may be paused, or its attestation not there yet",
     Stage.DELIVERING: "took it, and the relayer is delivering it",
     Stage.DELIVERED: "took it, and the relayer has delivered it: its receipt has not been read yet",
 }

@@ -14,7 +14,7 @@ import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.classification import classify, code_of
-from bridge.domain.delivery_policy import DeliveryPolicy, GiveUpReason, becomes_dead_letter, next_try, proof_pause
+from bridge.domain.delivery_policy import DeliveryPolicy, GiveUpReason, attestation_pause, becomes_dead_letter, next_try
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind
 from bridge.domain.figures import Tried
@@ -38,13 +38,13 @@ from bridge.domain.outbox import (
 )
 from bridge.domain.ports import (
     Adapter,
+    AttestationPendingError,
     Call,
     CallRevertedError,
     Chain,
     Clock,
     Dispatch,
     FeesTooHighError,
-    ProofPendingError,
     Receipt,
     TransientError,
     UnansweredError,
@@ -101,11 +101,11 @@ class DeliveryRevertedError(Exception):
 
 
 class NotAttestedError(TransientError):
-    """The GMP has no proof for the delivery yet, or did not answer."""
+    """The GMP has no attestation for the delivery yet, or did not answer."""
 
 
 class AttestationUnansweredError(NotAttestedError, UnansweredError):
-    """Neither the GMP's services nor the chains that hold its proof gave a usable answer."""
+    """Neither the GMP's services nor the chains that hold its attestation gave a usable answer."""
 
 
 class Deliveries:
@@ -276,7 +276,7 @@ class Deliveries:
             self._commits.add(TryAgain(claim, _interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
-            if not isinstance(error, StoreBusyError | ProofPendingError):  # these say nothing about the GMP
+            if not isinstance(error, StoreBusyError | AttestationPendingError):  # these say nothing about the GMP
                 self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._commits.add(outcome)
@@ -412,15 +412,15 @@ class Deliveries:
             return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
         return Delivered(claim, Delivery(BlockRef.of(await self._chain.head()), None))
 
-    async def _without_proof(
-        self, entry: OutboxEntry, claim: Claim, error: ProofPendingError, log: structlog.stdlib.BoundLogger
+    async def _wait_for_attestation(
+        self, entry: OutboxEntry, claim: Claim, error: AttestationPendingError, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
         """Nothing was tried: it is looked at again, until the message has expired."""
         now, message = self._clock.now(), _message_of(entry)
         if (over := await self._over(message, self._policies[message.kind], 0)) is not None:
             return self._dead_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
-        pause = proof_pause(self._policies[message.kind], now - entry.created_at)
-        log.info("proof pending", again_in=round(pause, 3), why=str(error))
+        pause = attestation_pause(self._policies[message.kind], now - entry.created_at)
+        log.info("attestation pending", again_in=round(pause, 3), why=str(error))
         return Postponed(claim, str(error), now + pause)
 
     @staticmethod
@@ -438,8 +438,8 @@ class Deliveries:
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
             return TryAgain(claim, failure_of(error, now), now)
-        if isinstance(error, ProofPendingError):
-            return await self._without_proof(entry, claim, error, log)
+        if isinstance(error, AttestationPendingError):
+            return await self._wait_for_attestation(entry, claim, error, log)
         try:
             chosen = await self._choices.of(message)
         except TransientError as unread:  # nothing is given up on less than its sender chose
@@ -529,16 +529,16 @@ def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seco
 
 
 async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
-    """The proof for a delivery.
+    """The attestation for a delivery.
 
     Raises:
-        NotAttestedError: the GMP has no proof, which counts against it.
+        NotAttestedError: the GMP has no attestation, which counts against it.
         AttestationUnansweredError: no usable answer, which counts against it too.
-        ProofPendingError: the GMP's own parties are not done yet.
+        AttestationPendingError: the GMP's own parties are not done yet.
     """
     try:
         return await adapter.attest(dispatch)
-    except ProofPendingError:
+    except AttestationPendingError:
         raise  # it is tried again later, and does not speak against the GMP
     except UnansweredError as error:
         raise AttestationUnansweredError(str(error)) from error

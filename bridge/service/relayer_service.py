@@ -61,7 +61,7 @@ from bridge.streams.webhooks import WebhookPublisher
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 AttesterSource = Callable[[Deployment, Mapping[int, Chain]], Mapping[Gmp, Attester]]
-"""Gives the attester of each GMP, for a network whose proofs do not come from the GMPs' public services."""
+"""Gives the attester of each GMP, for a network whose attestations do not come from the GMPs' public services."""
 
 _LOCK_RENEWAL = 5.0  # seconds
 
@@ -98,7 +98,7 @@ class RelayerService:
         """Uses what is open: chains, a store, the lock of that store, and what asks services. `open_relayer` opens them.
 
         Raises:
-            SettingsError: nobody knows where this network's proofs come from.
+            SettingsError: nobody knows where this network's attestations come from.
         """
         self.deployment = deployment
         self.chains = chains
@@ -407,7 +407,7 @@ async def open_relayer(
     Args:
         deployment: the network.
         settings: how to run.
-        attesters: where proofs come from; the GMPs' public services if not given.
+        attesters: where attestations come from; the GMPs' public services if not given.
         index: opens the index, whose divergences are published; None publishes none.
 
     Raises:

@@ -61,7 +61,7 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     Args:
         settings: how to run.
         deployment: the network.
-        has_attesters: whether the network brings its proofs itself, as a devnet does.
+        has_attesters: whether the network brings its attestations itself, as a devnet does.
 
     Raises:
         SettingsError: something is missing or can't be used; the text lists all of it.
@@ -102,7 +102,7 @@ def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bo
 def public_attesters(
     deployment: Deployment, chains: Mapping[int, Chain], settings: Settings, web: JsonDocuments
 ) -> dict[Gmp, Attester]:
-    """Where the proofs of a public network come from.
+    """Where the attestations of a public network come from.
 
     Raises:
         SettingsError: nobody knows where those of a GMP do.

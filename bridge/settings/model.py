@@ -221,7 +221,7 @@ class Settings(BaseSettings):
     breaker_cooldown_cap: float = Field(default=60.0, gt=0, description="the longest such wait; each one doubles")
 
     attestations: AttestationTable = Field(
-        default=AttestationTable(), description="whom to ask for GMPs' proofs on a public network"
+        default=AttestationTable(), description="whom to ask for GMPs' attestations on a public network"
     )
     chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
     hedge_after: float | None = Field(

@@ -525,7 +525,7 @@ _DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory"
 class PhaseTable(Section):
     """How long each phase of a delivery may take; times in seconds. They never touch a message's TTL."""
 
-    attest: float = Field(default=120.0, gt=0, description="until the GMP's proof is there")
+    attest: float = Field(default=120.0, gt=0, description="until the GMP's attestation is there")
     deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
 
 
@@ -535,7 +535,7 @@ class PhaseLimitTable(Section):
     source: str | None = Field(default=None, description="name of a chain; none is every one")
     destination: str | None = Field(default=None, description="the same")
     kind: str | None = Field(default=None, description="of message; none is every one")
-    attest: float | None = Field(default=None, gt=0, description="until the GMP's proof is there")
+    attest: float | None = Field(default=None, gt=0, description="until the GMP's attestation is there")
     deliver: float | None = Field(default=None, gt=0, description="until the delivery is in a block")
 
     def limit(self, deployment: Deployment) -> PhaseLimit:

@@ -56,7 +56,7 @@ TERMS: Final = {
     "lane": "A pair of chains, from the source to the destination.",
     "quorum": "How many different GMPs must deliver a message before its recipient is called.",
     "kind": "The purpose of a message, such as plain or state sync. It decides tries, time to live and dead letters.",
-    "attesting": "The GMP is making the proof that the relayer needs for the delivery.",
+    "attesting": "The GMP is making the attestation that the relayer needs for the delivery.",
     "absorbed": "A GMP delivered the same message again, and nothing changed.",
     "stalled": "Too few GMPs have delivered the message in the time that its lane usually takes.",
     "atomic action": "A change on several chains that happens on all of them or on none.",

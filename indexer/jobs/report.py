@@ -40,14 +40,14 @@ AskCosts = Callable[[Mapping[int, Sequence[bytes]]], Costs]
 
 
 Attested = Mapping[tuple[bytes, int], float]
-"""When the proof of a delivery was there (Unix seconds), by message and GMP."""
+"""When the attestation of a delivery was there (Unix seconds), by message and GMP."""
 
 AskAttested = Callable[[Collection[bytes]], Attested]
 """Tells it of some messages, or raises `AttestationsUnknownError`; see `bridge.cli.report`."""
 
 
 Figures = Callable[[Attested | None], tuple[pa.Table, pa.Table]]
-"""Computes `schemas.LATENCIES` and `schemas.REDUNDANCY` of all messages, given when their proofs were there; see `figures_of`."""
+"""Computes `schemas.LATENCIES` and `schemas.REDUNDANCY` of all messages, given when their attestations were there; see `figures_of`."""
 
 
 def _nobody_knows(_: Collection[bytes]) -> Attested:

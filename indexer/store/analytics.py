@@ -13,7 +13,7 @@ Lane = tuple[int, int]
 """Source and destination chain."""
 
 STAGES: Final = ("attested", "delivered", "quorum", "executed", "final")
-"""The proof of the delivery that came first; its receipt; as many receipts as the message needed; execution; its finality."""
+"""The attestation of the delivery that came first; its receipt; as many receipts as the message needed; execution; its finality."""
 
 _MOST_IN_SETS: Final = 5  # GMPs of which sets are made: 16 would make 65,535
 
@@ -62,7 +62,7 @@ class GmpShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """How long messages of a lane took to get somewhere, in seconds of block time; to the proof, by the relayer's clock.
+    """How long messages of a lane took to get somewhere, in seconds of block time; to the attestation, by the relayer's clock.
 
     Attributes:
         lane: the lane.

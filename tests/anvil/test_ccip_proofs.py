@@ -10,7 +10,7 @@ from aiohttp import web
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.ports import Attester, Call, Dispatch, ProofPendingError, TransientError
+from bridge.domain.ports import AttestationPendingError, Attester, Call, Dispatch, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
 from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
@@ -115,7 +115,7 @@ async def test_what_failed_over_1_6_is_executed_by_anyone_with_a_proof_from_both
     world: World, attester: Attester, place: int
 ) -> None:
     dispatches = await several(world, 5)
-    with pytest.raises(ProofPendingError, match="have not executed"):
+    with pytest.raises(AttestationPendingError, match="have not executed"):
         await attester.attest(dispatches[place])
     await fail(world, dispatches[place])
     await world.deliver(Gmp.CCIP, dispatches[place], attester, sender=DAPP)
@@ -128,7 +128,7 @@ async def test_what_nobody_executed_over_1_6_is_executed_by_anyone_after_the_off
 ) -> None:
     dispatches = await several(world, 2)
     later(devnet, EXECUTORS_TIME - 60)
-    with pytest.raises(ProofPendingError, match="have not executed"):
+    with pytest.raises(AttestationPendingError, match="have not executed"):
         await attester.attest(dispatches[1])
     later(devnet, 120)
     await world.deliver(Gmp.CCIP, dispatches[1], attester, sender=DAPP)
@@ -141,10 +141,10 @@ async def test_the_off_ramps_delay_over_1_6_begins_when_a_root_is_committed(
     await world.send(Gmp.CCIP)
     (dispatch,) = await world.dispatches(Gmp.CCIP)
     later(devnet, EXECUTORS_TIME + 60)
-    with pytest.raises(ProofPendingError, match="have not committed"):
+    with pytest.raises(AttestationPendingError, match="have not committed"):
         await attester.attest(dispatch)
     await OneRoot(world.deployment, world.chains).attest(dispatch)
-    with pytest.raises(ProofPendingError, match="have not executed"):
+    with pytest.raises(AttestationPendingError, match="have not executed"):
         await attester.attest(dispatch)
     later(devnet, EXECUTORS_TIME + 60)
     await world.deliver(Gmp.CCIP, dispatch, attester, sender=DAPP)
@@ -161,7 +161,7 @@ async def test_what_nobody_executed_over_2_0_is_executed_with_the_results_of_the
 ) -> None:
     dispatch = await sent_over_v2(public.world)
     await public.publish_results(dispatch)
-    with pytest.raises(ProofPendingError, match="executor has not executed"):
+    with pytest.raises(AttestationPendingError, match="executor has not executed"):
         await attester.attest(dispatch)
     later(devnet, EXECUTORS_TIME + 60)
     await public.world.deliver(Gmp.CCIP, dispatch, attester, sender=DAPP)
@@ -189,7 +189,7 @@ async def test_a_document_that_is_not_the_messages_own_is_refused_and_too_few_re
 ) -> None:
     dispatch, other = await sent_over_v2(public.world), await sent_over_v2(public.world, b"another")
     later(devnet, EXECUTORS_TIME + 60)
-    with pytest.raises(ProofPendingError, match="does not know"):
+    with pytest.raises(AttestationPendingError, match="does not know"):
         await attester.attest(dispatch)
     honest, of_other = [await public.publish_results(one) for one in (dispatch, other)]
     path = f"/v2/messages/{dispatch.transport_id}/execution-inputs"
@@ -198,11 +198,11 @@ async def test_a_document_that_is_not_the_messages_own_is_refused_and_too_few_re
         public.documents[path] = lie
         with pytest.raises(TransientError, match="127") as refused:
             await attester.attest(dispatch)
-        assert not isinstance(refused.value, ProofPendingError), lie
+        assert not isinstance(refused.value, AttestationPendingError), lie
     incomplete: dict[str, object] = {name: value for name, value in honest.items() if name != "ccvData"}
     for early in (incomplete | {"verificationComplete": False}, incomplete | {"ccvData": []}):
         public.documents[path] = early
-        with pytest.raises(ProofPendingError, match="verifiers have not signed"):
+        with pytest.raises(AttestationPendingError, match="verifiers have not signed"):
             await attester.attest(dispatch)
     public.documents[path] = honest
     await public.world.deliver(Gmp.CCIP, dispatch, attester)

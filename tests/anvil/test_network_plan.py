@@ -217,7 +217,7 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     def hosts(*settings: str) -> str:
         (tmp_path / "waybill.toml").write_text("\n".join(["[attestations]", *settings]))
         found = json.loads(waybill("doctor", "--network", "testnet", "--json").out)
-        return str({row["check"]: row for row in found}["proofs of GMPs"]["found"])
+        return str({row["check"]: row for row in found}["attestations of GMPs"]["found"])
 
     validators = "hyperlane = { " + ", ".join(f'{name} = "{OWNER}"' for name in NAMES) + " }"
     assert "wormhole: https://api.testnet.wormholescan.io; ccip: https://api.ccip.chain.link" in hosts(validators)

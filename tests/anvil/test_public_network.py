@@ -16,7 +16,7 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.domain.ports import Attester, Call, CallRevertedError, Dispatch, ProofPendingError, TransientError
+from bridge.domain.ports import AttestationPendingError, Attester, Call, CallRevertedError, Dispatch, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.attestation import AttestationError, AttestationSettings, JsonDocuments
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
@@ -107,7 +107,7 @@ async def test_checkpoints_of_strangers_and_of_other_messages_do_not_count(publi
     await public.sign_checkpoint(dispatch, first)
     await public.sign_checkpoint(dispatch, second, signer=STRANGER)
     await public.sign_checkpoint(tampered(dispatch), third)
-    with pytest.raises(ProofPendingError, match=f"1 of {THRESHOLD} validators") as refused:
+    with pytest.raises(AttestationPendingError, match=f"1 of {THRESHOLD} validators") as refused:
         await attester.attest(dispatch)
     for liar in (second, third):
         assert f"is not signed by {liar.address}" in str(refused.value)
@@ -158,7 +158,7 @@ async def test_the_proof_fits_an_ism_that_routes_and_aggregates(public: PublicNe
 
     dispatch = await dispatched(world, Gmp.HYPERLANE)
     attester = attester_of(Gmp.HYPERLANE, public)
-    with pytest.raises(ProofPendingError):
+    with pytest.raises(AttestationPendingError):
         await attester.attest(dispatch)
     await public.attest(dispatch)
     await world.deliver(Gmp.HYPERLANE, dispatch, attester)
@@ -205,7 +205,7 @@ def test_doctor_says_beforehand_that_no_relayer_would_start(
     (tmp_path / "deployments" / "testnet.json").write_text(public.to_json())
     ended = Command(monkeypatch, capsys)("doctor", "--network", "testnet", "--json")
     assert ended.code == 1
-    found = {row["check"]: row for row in json.loads(ended.out)}["proofs of GMPs"]
+    found = {row["check"]: row for row in json.loads(ended.out)}["attestations of GMPs"]
     assert found["verdict"] == "failed"
     assert "validators of alpha, beta can't be found" in found["found"]
 

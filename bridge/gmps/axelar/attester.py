@@ -5,7 +5,7 @@ Axelarscan says how far a message is; it gives out nothing that a relayer could 
 
 from __future__ import annotations
 
-from bridge.domain.ports import Dispatch, ProofPendingError
+from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.gmps.attestation import AttestationSources
 from bridge.gmps.axelar.adapter import GATEWAY, AxelarContracts, axelar_message
 from bridge.gmps.base_adapter import DeploymentReader
@@ -21,7 +21,7 @@ class AxelarApprovals(DeploymentReader):
         message = axelar_message(self._deployment, dispatch)
         approved = await self._read(destination, gateway, GATEWAY, "isMessageApproved", *message)
         if not approved and not await self._read(destination, gateway, GATEWAY, "isMessageExecuted", *message[:2]):
-            raise ProofPendingError(f"Axelar's network has not approved {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"Axelar's network has not approved {dispatch.transport_id} yet")
         return b""
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from bridge.domain.ports import Chain, Dispatch, ProofPendingError
+from bridge.domain.ports import AttestationPendingError, Chain, Dispatch
 from bridge.gmps.attestation import AttestationSources, JsonDocuments, PublicHosts
 from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts, CcipMessage, encode_proof
@@ -30,7 +30,7 @@ SETTING: Final[tuple[Any, Any]] = (
 )
 
 
-class CcipProofs(DeploymentReader):
+class CcipAttester(DeploymentReader):
     """Waits for CCIP's own nodes, and finds the proof with which any account may execute in their place."""
 
     def __init__(
@@ -54,15 +54,15 @@ class CcipProofs(DeploymentReader):
             return encode_proof([], manually=True)
         waits = (await self._read(destination, off_ramp, OFF_RAMP, "getDynamicConfig"))[1]
         if state != FAILURE and await self._age(dispatch) <= waits:
-            raise ProofPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
         committed = await self._commits.find(dispatch)
         if committed is None:
-            raise ProofPendingError(f"CCIP's nodes have not committed {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"CCIP's nodes have not committed {dispatch.transport_id} yet")
         root = (message.source_selector, committed.root)
         accepted = await self._read(destination, off_ramp, OFF_RAMP, "getMerkleRoot", *root)
         head = await self._chains[dispatch.destination_chain].head()
         if state != FAILURE and head.timestamp - accepted <= waits:
-            raise ProofPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
         return encode_proof(await self._commits.prove(dispatch, committed), manually=True)
 
     async def _results(self, dispatch: Dispatch) -> bytes:
@@ -72,7 +72,7 @@ class CcipProofs(DeploymentReader):
         if state == SUCCESS:
             return encode_results([], [])
         if state != FAILURE and await self._age(dispatch) <= _EXECUTORS_TIME:
-            raise ProofPendingError(f"CCIP's executor has not executed {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"CCIP's executor has not executed {dispatch.transport_id} yet")
         required, optional, threshold = await self._read(
             destination, message.off_ramp, OFF_RAMP_V2, "getCCVsForMessage", message.packed
         )
@@ -84,14 +84,14 @@ class CcipProofs(DeploymentReader):
             chosen = [*required, *[one for one in optional if one in signed][:threshold]]
             if len(chosen) < len(required) + threshold or not signed.keys() >= set(chosen):
                 lacking = [one for one in (*required, *optional) if one not in signed]
-                raise ProofPendingError(
+                raise AttestationPendingError(
                     f"{', '.join(lacking)} of CCIP's verifiers have not signed {dispatch.transport_id} yet"
                 )
             return encode_results(chosen, [signed[one] for one in chosen])
 
         found = await self._hosts.find(dispatch, f"/v2/messages/{dispatch.transport_id}/execution-inputs", read)
         if found is None:
-            raise ProofPendingError(f"CCIP's API does not know {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"CCIP's API does not know {dispatch.transport_id} yet")
         return found
 
     async def _age(self, dispatch: Dispatch) -> int:
@@ -113,6 +113,6 @@ def _signed(document: Any, message: CcipMessageV2) -> dict[str, bytes] | None:
         return None
 
 
-def create_attester(sources: AttestationSources) -> CcipProofs:
+def create_attester(sources: AttestationSources) -> CcipAttester:
     """Off-ramps, both chains' logs, and CCIP's API, as an operator named it."""
-    return CcipProofs(sources.deployment, sources.chains, sources.setting, sources.web)
+    return CcipAttester(sources.deployment, sources.chains, sources.setting, sources.web)

@@ -19,10 +19,10 @@ from eth_utils.address import to_checksum_address
 from pydantic import Field
 
 from bridge.domain.ports import (
+    AttestationPendingError,
     CallRevertedError,
     Chain,
     Dispatch,
-    ProofPendingError,
     TerminalError,
     TransientError,
     UnansweredError,
@@ -52,7 +52,7 @@ SETTING: Final[tuple[Any, Any]] = (
 
 
 class _Ism(IntEnum):
-    """The kinds of ISM that a proof is put together for, by Hyperlane's numbers."""
+    """The kinds of ISM that an attestation is put together for, by Hyperlane's numbers."""
 
     ROUTING = 1
     AGGREGATION = 2
@@ -76,7 +76,7 @@ class HyperlaneCheckpoints(DeploymentReader):
 
         Raises:
             TerminalError: the message is in no tree.
-            TransientError: a validator has not signed, or the destination wants another kind of proof.
+            TransientError: a validator has not signed, or the destination wants another kind of attestation.
         """
         if "leaf" not in dispatch.evidence:
             raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
@@ -91,7 +91,7 @@ class HyperlaneCheckpoints(DeploymentReader):
         message = hyperlane_message(dispatch)
         if depth > _DEEPEST or kind not in set(_Ism):
             raise TransientError(  # one node's word, and the adapter's owner may change it
-                f"ISM {ism} on {destination.name} is of kind {kind}, {depth} deep: no proof for it can be put together;"
+                f"ISM {ism} on {destination.name} is of kind {kind}, {depth} deep: no attestation for it can be put together;"
                 " let the adapter's owner choose another one"
             )
         if kind == _Ism.NULL:
@@ -151,7 +151,7 @@ class HyperlaneCheckpoints(DeploymentReader):
                 return hook + root + leaf.to_bytes(4, "big") + b"".join(signatures[:threshold])
         signed = max((len(signatures) for signatures in by_root.values()), default=0)
         text = f"{signed} of {threshold} validators of {source.name} have signed {dispatch.transport_id}: {'; '.join(problems)}"
-        raise UnansweredError(text) if signed + silent >= threshold else ProofPendingError(text)
+        raise UnansweredError(text) if signed + silent >= threshold else AttestationPendingError(text)
 
     async def _signature(
         self, dispatch: Dispatch, source: ChainDeployment, validator: str, places: Sequence[str]

@@ -138,7 +138,7 @@ class LayerZeroAdapter(BaseAdapter):
     """A refused delivery by LayerZero's executor leaves an alert and the packet; anyone may call `lzReceive` from then on.
 
     The adapter delivers by that call in the first place: it needs no role, and it reverts as a whole when it is refused.
-    The proof is no part of it: verifiers write to the destination, and `attest` waits until they have.
+    The attestation is no part of it: verifiers write to the destination, and `attest` waits until they have.
     """
 
     CONTRACTS = LayerZeroContracts

@@ -9,7 +9,7 @@ from bridge.gmps.attestation import AttestationSources
 class LayerZeroVerifications:
     """Leaves the waiting to the adapter, which asks the endpoint whether a packet is verified before it delivers it."""
 
-    async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002  # the proof is the destination's state
+    async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002  # the attestation is the destination's state
         """See `Attester.attest`."""
         return b""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from bridge.domain.ports import Dispatch, ProofPendingError
+from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.gmps.attestation import AttestationSources, JsonDocuments, PublicHosts
 from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.deployment import Deployment
@@ -49,7 +49,7 @@ class WormholeVaas:
 
         vaa = await self._hosts.find(dispatch, f"/v1/signed_vaa/{chain}/{emitter}/{sequence}", read)
         if vaa is None:
-            raise ProofPendingError(f"the guardians have not signed {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"the guardians have not signed {dispatch.transport_id} yet")
         return vaa
 
 

@@ -1,5 +1,5 @@
 -- One row per lane and stage: how long messages took from the route to it, in seconds of block time, nearest rank. The columns
--- are those of schemas.LATENCIES. `attested` is the proof of the delivery that came first, by the relayer's clock. It is left
+-- are those of schemas.LATENCIES. `attested` is the attestation of the delivery that came first, by the relayer's clock. It is left
 -- out where no relayer was asked, and `final` is there for every lane with executions, even if it is known of none. Neither
 -- follows from events, so both are looked up each time.
 with lasted as (

@@ -27,7 +27,7 @@ class SimulatedAdapter:
     """See `bridge.domain.ports.Adapter`."""
 
     def __init__(self, gmp: Gmp, chains: Mapping[int, Chain], down: Collection[Gmp] = ()) -> None:
-        """Delivers to those chains; while it is among those that are `down`, the GMP gives no proofs."""
+        """Delivers to those chains; while it is among those that are `down`, the GMP gives no attestations."""
         self._gmp = gmp
         self._chains = chains
         self._down = down

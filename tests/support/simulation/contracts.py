@@ -1,7 +1,7 @@
 """The contracts of a simulated chain, as far as the bridge can tell them from the real ones.
 
 The router speaks the real ABI. A GMP is one address: on the source it emits what it took; on the destination it takes the
-envelope with its proof. Some GMPs want two transactions for a delivery, as Axelar does.
+envelope with its attestation. Some GMPs want two transactions for a delivery, as Axelar does.
 """
 
 from __future__ import annotations

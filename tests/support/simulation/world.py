@@ -98,7 +98,7 @@ class World:
                 chain.settled = _DEEPEST
                 chain.state.atomics = Atomics(chain.chain_id, home=_FIRST_CHAIN, retrier=RELAYER.address)
         self.nodes = None if lies is None else {key: self._nodes_of(chain, lies) for key, chain in self.chains.items()}
-        self.down: set[Gmp] = set()  # GMPs that give no proofs
+        self.down: set[Gmp] = set()  # GMPs that give no attestations
         self.requests = Requests()
         self.sent: list[Sent] = []
         self._taken: dict[bytes, frozenset[Gmp]] = {}  # by message id: the GMPs of its route

@@ -19,7 +19,7 @@ from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import canonical
 from bridge.domain.finality_records import Heartbeat, Segment
 from bridge.domain.jobs import SyncJob, SyncState
-from bridge.domain.merkle import Proof, root_of, verifies
+from bridge.domain.merkle import InclusionProof, root_of, verifies
 from bridge.protocol.message import Kind
 from bridge.store import open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range
@@ -136,7 +136,7 @@ def test_a_record_is_proven_from_the_archive_and_a_changed_one_is_not(
         named = (told["record"]["block"], told["record"]["blockHash"], told["record"]["finalAt"])
         assert named == (10, f"0x{block(10).hash.hex()}", records[0].final_at)
         assert (told["verifies"], told["root"], told["signer"]) == (True, f"0x{root.hex()}", SEALER.address)
-        proof = Proof(told["position"], told["count"], tuple(bytes.fromhex(node[2:]) for node in told["path"]))
+        proof = InclusionProof(told["position"], told["count"], tuple(bytes.fromhex(node[2:]) for node in told["path"]))
         assert verifies(canonical(told["record"]), proof, root), "by what is printed alone"
         assert Account._recover_hash(Hash32(root), signature=bytes.fromhex(told["signature"][2:])) == SEALER.address
     with closing(sqlite3.connect(tmp_path / ".waybill" / "devnet" / "bridge.db")) as tampered, tampered:

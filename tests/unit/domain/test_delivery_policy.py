@@ -14,8 +14,8 @@ from bridge.domain.delivery_policy import (
     DeliveryPolicy,
     GiveUpReason,
     PolicyError,
+    attestation_pause,
     next_try,
-    proof_pause,
     validated,
 )
 from bridge.domain.failures import FailureKind
@@ -108,8 +108,8 @@ def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
 @pytest.mark.requirement("OBX-60", "OBX-61", "OBX-62")
 def test_a_proof_is_asked_for_after_a_tenth_of_its_age_and_critical_ones_at_their_cap() -> None:
     plain, critical = DEFAULT_POLICIES[Kind.PLAIN], DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
-    assert [proof_pause(plain, age) for age in (0, 10, 100, 1_000, 100_000)] == [1, 1, 10, 100, 600]
-    assert [proof_pause(critical, age) for age in (0, 30, 100_000)] == [1, 3, 5]
+    assert [attestation_pause(plain, age) for age in (0, 10, 100, 1_000, 100_000)] == [1, 1, 10, 100, 600]
+    assert [attestation_pause(critical, age) for age in (0, 30, 100_000)] == [1, 3, 5]
 
 
 @pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158", "SF-40", "SF-52")

@@ -12,7 +12,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils import keccak
 
-from bridge.domain.ports import ProofPendingError, TransientError
+from bridge.domain.ports import AttestationPendingError, TransientError
 from bridge.gmps.attestation import JsonDocuments, PublicHosts
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
@@ -113,14 +113,14 @@ async def test_a_host_whose_vaa_did_not_do_is_asked_last_the_next_time() -> None
 async def test_a_host_whose_document_lacks_signatures_leaves_it_to_the_next_one() -> None:
     def read(document: Any) -> bytes:
         if document == "unsigned":
-            raise ProofPendingError("a verifier has not signed yet")
+            raise AttestationPendingError("a verifier has not signed yet")
         return bytes(document, "ascii")
 
     web = Documents({"http://first": "unsigned", "http://second": "signed"})
     hosts = PublicHosts(("http://first", "http://second"), web)
     assert await hosts.find(TO_WORMHOLE, "/results", read) == b"signed"
     web.documents["http://second"] = None
-    with pytest.raises(ProofPendingError, match="has not signed"):
+    with pytest.raises(AttestationPendingError, match="has not signed"):
         await hosts.find(TO_WORMHOLE, "/results", read)
 
 

@@ -12,10 +12,10 @@ from eth_utils import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Block, Call, Dispatch, Log, ProofPendingError, TransientError
+from bridge.domain.ports import AttestationPendingError, Block, Call, Dispatch, Log, TransientError
 from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.ccip.adapter import OFF_RAMP, SUCCESS, CcipContracts, CcipMessage, encode_proof
-from bridge.gmps.ccip.attester import CcipProofs
+from bridge.gmps.ccip.attester import CcipAttester
 from bridge.gmps.ccip.proofs import CommitReader, CommittedRoot, leaf, root_and_path
 from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA
@@ -67,7 +67,7 @@ def sent() -> Dispatch:
 
 async def attest(state: int, now: int, destination: Destination | None = None) -> bytes:
     chains: Any = {ALPHA: Source(), BETA: destination or Destination(state, now)}
-    return await CcipProofs(DEPLOYMENT, chains, (), JsonDocuments(timeout=1)).attest(sent())
+    return await CcipAttester(DEPLOYMENT, chains, (), JsonDocuments(timeout=1)).attest(sent())
 
 
 async def test_the_off_ramp_is_asked_for_the_messages_source_and_place() -> None:
@@ -80,7 +80,7 @@ async def test_the_off_ramp_is_asked_for_the_messages_source_and_place() -> None
 
 @pytest.mark.parametrize("state", [UNTOUCHED, IN_PROGRESS])
 async def test_until_the_off_ramps_delay_is_over_the_nodes_are_waited_for_and_nobody_is_to_blame(state: int) -> None:
-    with pytest.raises(ProofPendingError, match="CCIP's nodes have not executed 0x"):
+    with pytest.raises(AttestationPendingError, match="CCIP's nodes have not executed 0x"):
         await attest(state, SENT_AT + DELAY)
 
 

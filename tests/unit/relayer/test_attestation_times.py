@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.domain.ports import Dispatch, ProofPendingError
+from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.protocol.gmps import Gmp
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
@@ -27,7 +27,7 @@ async def test_a_delivery_was_attested_when_its_proof_was_there_and_neither_when
     class Slow(SimulatedAdapter):
         async def attest(self, dispatch: Dispatch) -> bytes:
             if clock.now() < began + PENDING[dispatch.gmp]:
-                raise ProofPendingError("not yet")
+                raise AttestationPendingError("not yet")
             proof = await super().attest(dispatch)
             proven.setdefault((dispatch.message_id, dispatch.gmp), clock.now())
             return proof

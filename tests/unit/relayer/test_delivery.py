@@ -13,11 +13,11 @@ from eth_utils import keccak
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import (
+    AttestationPendingError,
     Call,
     CallRevertedError,
     Dispatch,
     Log,
-    ProofPendingError,
     Receipt,
     TerminalError,
 )
@@ -293,7 +293,7 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
         async def attest(self, dispatch: Dispatch) -> bytes:
             asked.append(world.clock.now())
             if world.clock.now() < asked[0] + 1200:
-                raise ProofPendingError("not yet")
+                raise AttestationPendingError("not yet")
             return await super().attest(dispatch)
 
     async with running(with_adapter(SimulatedRelayer(world, store), world, Slow)):
@@ -319,7 +319,7 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
         async def attest(self, dispatch: Dispatch) -> bytes:
             asked.append(world.clock.now())
             if len(asked) < 40:
-                raise ProofPendingError("not yet")
+                raise AttestationPendingError("not yet")
             return await super().attest(dispatch)
 
     async with running(with_adapter(SimulatedRelayer(world, store), world, Slow)):
@@ -343,7 +343,7 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
 
     class Silent(SimulatedAdapter):
         async def attest(self, dispatch: Dispatch) -> bytes:
-            raise ProofPendingError("not yet")
+            raise AttestationPendingError("not yet")
 
     async with running(with_adapter(SimulatedRelayer(world, store), world, Silent)):
         sent = world.send(ALPHA, BETA, ttl=300, kind=kind)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.ports import Dispatch, ProofPendingError
+from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.protocol.message import Kind
 from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.settings import RelaySettings
@@ -41,7 +41,7 @@ async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_
         async def attest(self, dispatch: Dispatch) -> bytes:
             if dispatch.message_id in stuck:
                 await asyncio.sleep(1_000)
-                raise ProofPendingError("not yet")
+                raise AttestationPendingError("not yet")
             return await super().attest(dispatch)
 
     backlog = [world.send(ALPHA, BETA) for _ in range(100)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge.domain.finality_records import FOLLOWED, Heartbeat, Segment, SyncProgress
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
-from bridge.domain.merkle import Proof, prove, root_of, verifies
+from bridge.domain.merkle import InclusionProof, prove, root_of, verifies
 from bridge.domain.observations import BlockRef
 from bridge.domain.store import Store
 from bridge.protocol.message import Kind
@@ -191,10 +191,10 @@ def test_each_leaf_is_proven_and_nothing_else_is(leaves: list[bytes], data: st.D
     assert not verifies(other, proof, root)
     elsewhere = data.draw(st.integers(0, len(leaves) - 1))
     if elsewhere != position:
-        assert not verifies(leaves[position], Proof(elsewhere, proof.count, proof.path), root)
-    assert not verifies(leaves[position], Proof(position, proof.count, (*proof.path, bytes(32))), root)
+        assert not verifies(leaves[position], InclusionProof(elsewhere, proof.count, proof.path), root)
+    assert not verifies(leaves[position], InclusionProof(position, proof.count, (*proof.path, bytes(32))), root)
     if proof.path:
-        assert not verifies(leaves[position], Proof(position, proof.count, proof.path[:-1]), root)
+        assert not verifies(leaves[position], InclusionProof(position, proof.count, proof.path[:-1]), root)
 
 
 def test_a_node_does_not_pass_for_a_leaf() -> None:

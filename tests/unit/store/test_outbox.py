@@ -102,9 +102,9 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
 @pytest.mark.requirement("OBX-34", "OBX-36", "OBX-63", "OBXS-6")
 def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store) -> None:
     (entry,) = claim(store)
-    assert store.outbox.finish([Postponed(entry.current_claim, "no proof yet", NOW + 7)], NOW) == set()
+    assert store.outbox.finish([Postponed(entry.current_claim, "no attestation yet", NOW + 7)], NOW) == set()
     after = current(store, entry)
-    assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 0, "no proof yet")
+    assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 0, "no attestation yet")
     assert (after.available_at, after.claimed_by) == (NOW + 7, None)
     assert store.outbox.failures(entry.event_id) == []
 
