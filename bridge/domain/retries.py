@@ -135,10 +135,10 @@ class Retries(Protocol):
     def blocked(self) -> list[BlockedRetries]:
         """What budgets keep from being made, for each lane that ever had a retry."""
 
-    def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
+    def reserve(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
         """Keeps what a retry is to pay, unless a budget has no room for it: then says which.
 
-        The same attempt committed again, after a crash or at another price, takes the place of what it was.
+        The same attempt reserved again, after a crash or at another price, takes the place of what it was.
         """
 
     def withdraw(self, message_id: bytes, attempt: int) -> None:

@@ -200,7 +200,7 @@ METRICS: Final = (
     ),
     Metric("waybill_account_balance_wei", _GAUGE, _ACCOUNT, "Can the account pay?", "Its balance, in wei."),
     Metric(
-        "waybill_spend_committed_wei",
+        "waybill_spend_reserved_wei",
         _GAUGE,
         (*_LANE, "chain"),
         "What does a lane cost today?",

@@ -90,7 +90,7 @@ def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) ->
 def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: SpendBounds, now: float) -> None:
     for spent in spending.lanes(now):
         lane = names.lane(spent.lane.source_chain, spent.lane.destination_chain)
-        samples.add("waybill_spend_committed_wei", spent.wei, chain=names.chain(spent.chain_id), **lane)
+        samples.add("waybill_spend_reserved_wei", spent.wei, chain=names.chain(spent.chain_id), **lane)
         limit = bounds.of_lane(spent.lane)
         if limit is not None:
             samples.add("waybill_spend_limit_wei", limit, chain=names.chain(spent.chain_id), **lane)

@@ -345,10 +345,10 @@ async def _read_gmp(
 
 
 class Operators:
-    """Who runs an address: what is committed here, and what a plan file names; an unknown address is an operator of its own."""
+    """Who runs an address: what this repository names, and what a plan file names; an unknown address is an operator of its own."""
 
     def __init__(self, named: Mapping[str, str] | None = None) -> None:
-        """`named` are names by address, stronger than those committed."""
+        """`named` are names by address, stronger than this repository's."""
         both = {**KNOWN_OPERATORS, **(named or {})}
         self._names = {address.lower(): name for address, name in both.items()}
 

@@ -49,7 +49,7 @@ class TrustPlan(BaseModel):
 
     @property
     def named(self) -> Operators:
-        """The committed table of operators, with the plan's names."""
+        """This repository's table of operators, with the plan's names."""
         return Operators(self.operators)
 
     def expecting(self, lane: str, directions: Iterable[DirectionTrust]) -> TrustPlan:

@@ -145,7 +145,7 @@ class Recovery:
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
-            self._commit(plan)
+            self._reserve(plan)
             return await self._send(plan)
         except (NotNeededError, ImpossibleError, NotNowError) as error:
             self._have_executed(message_id, error)
@@ -161,7 +161,7 @@ class Recovery:
         log = _log.bind(message=f"0x{job.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
-            self._commit(plan, job)
+            self._reserve(plan, job)
             if job.state is RetryState.OPEN and not context.save(job.start(frozenset(plan.gmps))):
                 return
             done = await self._send(plan)
@@ -200,7 +200,7 @@ class Recovery:
             _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
             return ()
 
-    def _commit(self, plan: Plan, job: RetryJob | None = None) -> None:
+    def _reserve(self, plan: Plan, job: RetryJob | None = None) -> None:
         """Keeps what the retry is to pay, before anything is sent.
 
         Raises:
@@ -216,10 +216,10 @@ class Recovery:
             at=self._clock.now(),
         )
         budgets = self._settings.budgets_of(lane)
-        exceeded = self._retries.commit(payment, budgets)
+        exceeded = self._retries.reserve(payment, budgets)
         is_spent = exceeded is not None and exceeded.budget is RetryBudget.MESSAGE
         if is_spent and job is not None and self._exhaustion.is_let_through(job):
-            exceeded = self._retries.commit(payment, budgets.of_lane_alone)
+            exceeded = self._retries.reserve(payment, budgets.of_lane_alone)
         if exceeded is not None:
             raise BudgetSpentError(exceeded, payment, plan.message)
 

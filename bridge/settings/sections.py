@@ -193,7 +193,7 @@ class SpendLimit(Section):
 
     source: str | None = Field(default=None, description="name of a chain; none is every one")
     destination: str | None = Field(default=None, description="the same")
-    wei_per_day: Wei = Field(gt=0, description="what may be committed to")
+    wei_per_day: Wei = Field(gt=0, description="what may be spent")
 
     def fits(self, source: str, destination: str) -> bool:
         """Whether it is about that lane."""

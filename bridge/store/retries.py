@@ -53,7 +53,7 @@ class SqlRetries:
             for row in self._database.read(query.group_by(*lane).order_by(*lane))
         ]
 
-    def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
+    def reserve(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
         same_message = retry_payments.c.message_id == payment.message_id
         same_attempt = same_message & (retry_payments.c.attempt == payment.attempt)
         same_lane = (retry_payments.c.source_chain == payment.source_chain) & (

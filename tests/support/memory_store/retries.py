@@ -40,7 +40,7 @@ class MemoryRetries:
             for (source, destination), jobs in sorted(lanes.items())
         ]
 
-    def commit(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
+    def reserve(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
         key = (payment.message_id, payment.attempt)
         others = [one for other, one in self._payments.items() if other != key]
         lane = (payment.source_chain, payment.destination_chain)

@@ -298,7 +298,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_nonce_slots", **account, state="SIGNED") == 1
     assert 38 < value(found, "waybill_nonce_oldest_open_seconds", **account) < 70
     assert value(found, "waybill_account_balance_wei", **account) == 42
-    assert value(found, "waybill_spend_committed_wei", **LANE, chain="beta") == (100 * 20 + 1) * GWEI
+    assert value(found, "waybill_spend_reserved_wei", **LANE, chain="beta") == (100 * 20 + 1) * GWEI
     assert value(found, "waybill_spend_limit_wei", **LANE, chain="beta") == 9_000
     assert value(found, "waybill_spend_blocked", **LANE, bound="spending.message") == 1
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1

@@ -102,39 +102,39 @@ def payment(
 
 def test_a_message_is_retried_only_so_often(store: Store) -> None:
     budgets = RetryBudgets(retries=2)
-    assert [store.retries.commit(payment(attempt), budgets) for attempt in (1, 2)] == [None, None]
-    assert store.retries.commit(payment(3), budgets) == Exceeded(
+    assert [store.retries.reserve(payment(attempt), budgets) for attempt in (1, 2)] == [None, None]
+    assert store.retries.reserve(payment(3), budgets) == Exceeded(
         RetryBudget.MESSAGE, "it was retried 2 times, and max_message_retries is 2"
     )
-    assert store.retries.commit(payment(1, nonce=2), budgets) is None, "another message has its own"
+    assert store.retries.reserve(payment(1, nonce=2), budgets) is None, "another message has its own"
 
 
 def test_all_retries_of_a_message_together_cost_no_more_than_the_limit(store: Store) -> None:
     budgets = RetryBudgets(message=100 * ETHER)  # more wei than 64 bits hold
-    assert store.retries.commit(payment(1, wei=99 * ETHER), budgets) is None
-    refusal = store.retries.commit(payment(2, wei=ETHER + 1, at=3 * DAY), budgets)
+    assert store.retries.reserve(payment(1, wei=99 * ETHER), budgets) is None
+    refusal = store.retries.reserve(payment(2, wei=ETHER + 1, at=3 * DAY), budgets)
     why = f"all its retries would cost {100 * ETHER + 1} wei, and max_message_retry_fee is {100 * ETHER}"
     assert refusal == Exceeded(RetryBudget.MESSAGE, why)
-    assert store.retries.commit(payment(2, wei=ETHER, at=3 * DAY), budgets) is None
+    assert store.retries.reserve(payment(2, wei=ETHER, at=3 * DAY), budgets) is None
 
 
 def test_all_retries_of_a_lane_together_cost_no_more_than_the_limit_of_the_day(store: Store) -> None:
     budgets = RetryBudgets(lane=2 * ETHER)
-    assert [store.retries.commit(payment(1, nonce), budgets) for nonce in (1, 2)] == [None, None]
-    refusal = store.retries.commit(payment(1, nonce=3, wei=1, at=DAY - 1), budgets)
+    assert [store.retries.reserve(payment(1, nonce), budgets) for nonce in (1, 2)] == [None, None]
+    refusal = store.retries.reserve(payment(1, nonce=3, wei=1, at=DAY - 1), budgets)
     why = f"retries of its lane would cost {2 * ETHER + 1} wei today, and retry_budgets allows {2 * ETHER}"
     assert refusal == Exceeded(RetryBudget.LANE, why)
-    assert store.retries.commit(payment(1, nonce=4, destination=BETA + 1), budgets) is None, "another lane has its own"
-    assert store.retries.commit(payment(1, nonce=3, at=DAY), budgets) is None, "and so has the next day"
+    assert store.retries.reserve(payment(1, nonce=4, destination=BETA + 1), budgets) is None, "another lane has its own"
+    assert store.retries.reserve(payment(1, nonce=3, at=DAY), budgets) is None, "and so has the next day"
 
 
 def test_an_attempt_committed_again_counts_once_and_one_that_was_not_made_not_at_all(store: Store) -> None:
     budgets = RetryBudgets(retries=1, message=2 * ETHER, lane=2 * ETHER)
     for wei in (ETHER, 2 * ETHER):
-        assert store.retries.commit(payment(1, wei=wei), budgets) is None
-    assert store.retries.commit(payment(2), budgets) is not None
+        assert store.retries.reserve(payment(1, wei=wei), budgets) is None
+    assert store.retries.reserve(payment(2), budgets) is not None
     store.retries.withdraw(message(1).id, 1)
-    assert store.retries.commit(payment(2), budgets) is None
+    assert store.retries.reserve(payment(2), budgets) is None
 
 
 # --- what budgets keep from being made
