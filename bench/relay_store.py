@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import procrastinate
 
-from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
+from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import SqlStore
@@ -31,7 +31,7 @@ COMMITTED_AT_ONCE: Final = {
 }
 """Deliveries per commit at full load: `time` and `auto` take what their timer finds, here as many as fit."""
 
-_DELIVERY = Delivery(block(5, "beta"), word("tx"))
+_DELIVERY = ObservedDelivery(block(5, "beta"), word("tx"))
 _CLAIM = (
     "UPDATE outbox SET state='CLAIMED', fence=fence+1, claimed_at=?, claimed_by='w', lease_until=? WHERE event_id=?"
 )

@@ -22,7 +22,9 @@ from bridge.streams.webhooks import TargetError, new_client, post
 
 app = typer.Typer(help="Look at deliveries to webhooks, repeat them, and try a target.", no_args_is_help=True)
 
-_Delivery = Annotated[str, typer.Argument(help="The delivery's id, as `waybill webhook list` shows it.", metavar="ID")]
+_WebhookDelivery = Annotated[
+    str, typer.Argument(help="The delivery's id, as `waybill webhook list` shows it.", metavar="ID")
+]
 
 
 @app.command("list")
@@ -50,7 +52,7 @@ def list_deliveries(
 
 
 @app.command()
-def show(delivery: _Delivery, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+def show(delivery: _WebhookDelivery, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
     """Show one delivery, with what is sent.
 
     Example: waybill webhook show ID
@@ -73,7 +75,7 @@ def show(delivery: _Delivery, *, network: options.Network = DEVNET, as_json: opt
 
 
 @app.command()
-def redeliver(delivery: _Delivery, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+def redeliver(delivery: _WebhookDelivery, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
     """Deliver once more what was delivered or is dead, with the same id and body and all its tries.
 
     Example: waybill webhook redeliver ID

@@ -84,8 +84,8 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """The proof that a GMP's delivery is there."""
+class ObservedDelivery:
+    """Where a GMP's delivery was seen on the destination."""
 
     block: BlockRef  # of the transaction, or, without one, the block at whose end it was seen
     transaction_hash: bytes | None  # None: another account delivered
@@ -122,7 +122,7 @@ class OutboxEntry:
     claimed_by: str | None = None
     lease_until: float | None = None
     delivered_at: float | None = None
-    delivery: Delivery | None = None
+    delivery: ObservedDelivery | None = None
     confirmed_at: float | None = None
     orphaned_at: float | None = None
 
@@ -172,7 +172,7 @@ class OutboxEntry:
             lease_until=now + lease,
         )
 
-    def delivered(self, claim: Claim, delivery: Delivery | None, now: float) -> OutboxEntry:
+    def delivered(self, claim: Claim, delivery: ObservedDelivery | None, now: float) -> OutboxEntry:
         """CLAIMED → DELIVERED; without a delivery where losing is preferred to repeating: it is promised only.
 
         Raises:
@@ -291,7 +291,7 @@ class Delivered:
     """A claim ends: the delivery is there, or, without one, is committed before it is made."""
 
     claim: Claim
-    delivery: Delivery | None
+    delivery: ObservedDelivery | None
     executed: bool = False  # whether its transaction is known to have executed the message as well
 
 
@@ -444,7 +444,7 @@ class Outbox(Protocol):
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         """Notes that deliveries are final."""
 
-    def repin(self, event_id: str, delivery: Delivery) -> None:
+    def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
         """Notes in which block a delivery is, when that is another one than was known, or none was."""
 
     def forget(self, before: float, limit: int) -> int:

@@ -12,7 +12,7 @@ from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.finality import Finality
 from bridge.domain.jobs import Jobs
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import STUCK_AFTER, Delivery, Outbox, OutboxState, delivery_of
+from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, Outbox, OutboxState, delivery_of
 from bridge.domain.ports import Block, Chain, Clock
 from bridge.evm.routers import RouterReader
 
@@ -110,9 +110,9 @@ class Confirmation:
             receipt = delivery.transaction_hash and await self._chain.receipt(delivery.transaction_hash)
             if receipt:
                 block = BlockRef(receipt.block_number, receipt.block_hash)
-                self._outbox.repin(entry.event_id, Delivery(block, receipt.transaction_hash))
+                self._outbox.repin(entry.event_id, ObservedDelivery(block, receipt.transaction_hash))
             else:
-                self._outbox.repin(entry.event_id, Delivery(BlockRef.of(head), None))
+                self._outbox.repin(entry.event_id, ObservedDelivery(BlockRef.of(head), None))
             return
         self._reopen(entry.event_id, FailureKind.UNDONE, "the block of its delivery was reorged away")
         _log.warning(

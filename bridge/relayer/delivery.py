@@ -26,8 +26,8 @@ from bridge.domain.outbox import (
     Claim,
     Dead,
     Delivered,
-    Delivery,
     LiveTrafficQuota,
+    ObservedDelivery,
     Outbox,
     OutboxEntry,
     Outcome,
@@ -322,7 +322,7 @@ class Deliveries:
             if error.refusal.bound in UNPAID and await self._destination.has_received(
                 dispatch.message_id, dispatch.gmp
             ):
-                return await self._proof(dispatch, claim, None)
+                return await self._delivered(dispatch, claim, None)
             raise
         atomicity, timeouts = self._settings.atomicity[entry.kind], self._settings.phases_of(entry.lane, entry.kind)
         async with _timed(Phase.ATTEST, atomicity, timeouts):
@@ -366,7 +366,7 @@ class Deliveries:
         for _ in range(MOST_CALLS):
             call = await _next_call(adapter, dispatch, attestation)
             if call is None:
-                return await self._proof(dispatch, claim, sent)
+                return await self._delivered(dispatch, claim, sent)
             if sent is not None and not sent.succeeded:
                 raise DeliveryRevertedError(sent)
             try:
@@ -378,7 +378,7 @@ class Deliveries:
                     raise
             else:
                 if shows_delivery(sent, self._router, dispatch):
-                    return await self._proof(dispatch, claim, sent)
+                    return await self._delivered(dispatch, claim, sent)
         raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
 
     async def _taken_over(self, entry: OutboxEntry) -> Receipt | None:
@@ -405,12 +405,12 @@ class Deliveries:
             # A timer committed it meanwhile.
             return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
-    async def _proof(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
+    async def _delivered(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
         """Where the delivery can be found: in our transaction's block, or, if another account delivered, in the state of the head."""
         if sent is not None and sent.succeeded:
-            delivery = Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
+            delivery = ObservedDelivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
             return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
-        return Delivered(claim, Delivery(BlockRef.of(await self._chain.head()), None))
+        return Delivered(claim, ObservedDelivery(BlockRef.of(await self._chain.head()), None))
 
     async def _wait_for_attestation(
         self, entry: OutboxEntry, claim: Claim, error: AttestationPendingError, log: structlog.stdlib.BoundLogger

@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.outbox import Claim, Delivered, Delivery, Outbox, Outcome, StaleClaimError
+from bridge.domain.outbox import Claim, Delivered, ObservedDelivery, Outbox, Outcome, StaleClaimError
 from bridge.domain.ports import Clock, TransientError
 from bridge.domain.supervision import Wakeup
 from bridge.protocol.backoff import backoff
@@ -125,7 +125,7 @@ class DeliveryCommits:
         if outcome.claim in self._committed:
             self._committed.discard(outcome.claim)
             if isinstance(outcome, Delivered) and outcome.delivery is not None:
-                self._prove(outcome.claim, outcome.delivery)
+                self._note_delivery(outcome.claim, outcome.delivery)
             elif not isinstance(outcome, Delivered):
                 _log.error("delivery lost: committed before it failed", entry=outcome.claim.event_id)
             return
@@ -226,7 +226,7 @@ class DeliveryCommits:
         self._halted.set()
         _log.critical("commits halted", ends=len(self._outcomes), error=str(error))
 
-    def _prove(self, claim: Claim, delivery: Delivery) -> None:
+    def _note_delivery(self, claim: Claim, delivery: ObservedDelivery) -> None:
         try:
             self._outbox.repin(claim.event_id, delivery)
         except TransientError as error:

@@ -36,8 +36,8 @@ from bridge.domain.outbox import (
     Claim,
     Dead,
     Delivered,
-    Delivery,
     LiveTrafficQuota,
+    ObservedDelivery,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -240,7 +240,7 @@ class SqlOutbox:
         with self._database.transaction() as connection:
             connection.execute(update(outbox).where(delivered).values(confirmed_at=now))
 
-    def repin(self, event_id: str, delivery: Delivery) -> None:
+    def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
         values = {
             "delivery_block_number": delivery.block.number,
             "delivery_block_hash": delivery.block.hash,
@@ -560,10 +560,10 @@ def _dispatch_from(row: _EntryRow) -> Dispatch:
     )
 
 
-def _delivery_from(row: _EntryRow) -> Delivery | None:
+def _delivery_from(row: _EntryRow) -> ObservedDelivery | None:
     if row.delivery_block_number is None or row.delivery_block_hash is None:
         return None
-    return Delivery(BlockRef(row.delivery_block_number, row.delivery_block_hash), row.delivery_transaction_hash)
+    return ObservedDelivery(BlockRef(row.delivery_block_number, row.delivery_block_hash), row.delivery_transaction_hash)
 
 
 def _failure_row(event_id: str, recorded: RecordedFailure) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from indexer.model.errors import AttestationsUnknownError, LakeDamagedError
 from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import Bronze, Noted, TableEngine
 from indexer.store import tables
-from indexer.store.analytics import STAGES, Delivery, GmpShare, Stage, alternatives, gmps_in_sets, percentile
+from indexer.store.analytics import STAGES, GmpReceipt, GmpShare, Stage, alternatives, gmps_in_sets, percentile
 from indexer.store.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
 from indexer.store.ranking import gmp_health
 from indexer.store.reader import IndexReader
@@ -187,7 +187,7 @@ def shares(redundancy: pa.Table) -> list[GmpShare]:
     return sorted(found, key=lambda one: one.gmp)
 
 
-def _attested(ask: AskAttested, deliveries: Sequence[Delivery]) -> tuple[Attested | None, str | None]:
+def _attested(ask: AskAttested, deliveries: Sequence[GmpReceipt]) -> tuple[Attested | None, str | None]:
     try:
         return ask({one.message_id for one in deliveries}), None
     except AttestationsUnknownError as error:

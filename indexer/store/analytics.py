@@ -19,7 +19,7 @@ _MOST_IN_SETS: Final = 5  # GMPs of which sets are made: 16 would make 65,535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class GmpReceipt:
     """One GMP's receipt of a message; times are of blocks, Unix seconds."""
 
     message_id: bytes
@@ -115,7 +115,7 @@ def percentile(ascending: Sequence[int], share: float) -> int:
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)]
 
 
-def gmps_in_sets(deliveries: Iterable[Delivery]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def gmps_in_sets(deliveries: Iterable[GmpReceipt]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The GMPs of which `alternatives` makes sets, those that took the most messages, and those that it leaves out."""
     taken = Counter(gmp for received in _by_message(deliveries).values() for gmp in received[0].dispatched)
     order = sorted(taken, key=lambda gmp: (-taken[gmp], gmp))
@@ -123,7 +123,7 @@ def gmps_in_sets(deliveries: Iterable[Delivery]) -> tuple[tuple[int, ...], tuple
 
 
 def alternatives(
-    deliveries: Iterable[Delivery], gas_paid: Mapping[tuple[bytes, int], int] | None = None
+    deliveries: Iterable[GmpReceipt], gas_paid: Mapping[tuple[bytes, int], int] | None = None
 ) -> list[Alternative]:
     """What every smaller set of the GMPs in use, of `gmps_in_sets`, would have cost and gained, the smallest first.
 
@@ -147,7 +147,7 @@ def alternatives(
 def _alternative(
     chosen: tuple[int, ...],
     quorum: int,
-    messages: Sequence[Sequence[Delivery]],
+    messages: Sequence[Sequence[GmpReceipt]],
     gas_paid: Mapping[tuple[bytes, int], int] | None,
 ) -> Alternative:
     seconds, deliveries, saved = [], 0, 0
@@ -175,8 +175,8 @@ def _alternative(
     )
 
 
-def _by_message(deliveries: Iterable[Delivery]) -> Mapping[bytes, list[Delivery]]:
-    found: dict[bytes, list[Delivery]] = defaultdict(list)
+def _by_message(deliveries: Iterable[GmpReceipt]) -> Mapping[bytes, list[GmpReceipt]]:
+    found: dict[bytes, list[GmpReceipt]] = defaultdict(list)
     for delivery in deliveries:
         found[delivery.message_id].append(delivery)
     return found

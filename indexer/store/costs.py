@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.protocol.indexed import FeePaid, GmpCost
-from indexer.store.analytics import Delivery, Lane, percentile
+from indexer.store.analytics import GmpReceipt, Lane, percentile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ Costs = Mapping[tuple[int, bytes], TransactionCost]
 """By chain and transaction."""
 
 
-def transactions_of(deliveries: Sequence[Delivery]) -> dict[int, list[bytes]]:
+def transactions_of(deliveries: Sequence[GmpReceipt]) -> dict[int, list[bytes]]:
     """The transactions whose costs are wanted, by chain: of routes on the source and of deliveries on the destination."""
     wanted: dict[int, dict[bytes, None]] = defaultdict(dict)
     for one in deliveries:
@@ -42,7 +42,7 @@ def transactions_of(deliveries: Sequence[Delivery]) -> dict[int, list[bytes]]:
     return {chain: list(hashes) for chain, hashes in wanted.items()}
 
 
-def paid_for(deliveries: Sequence[Delivery], costs: Costs) -> dict[tuple[bytes, int], tuple[int, int]]:
+def paid_for(deliveries: Sequence[GmpReceipt], costs: Costs) -> dict[tuple[bytes, int], tuple[int, int]]:
     """Gas units and wei of each delivery, by message and GMP: of a transaction with several, each has an equal share.
 
     Not all that share a transaction need be among `deliveries`, which are only the newest: its receipt says how many there are.
@@ -57,10 +57,10 @@ def paid_for(deliveries: Sequence[Delivery], costs: Costs) -> dict[tuple[bytes, 
     return found
 
 
-def gmp_costs(deliveries: Sequence[Delivery], costs: Costs) -> list[GmpCost]:
+def gmp_costs(deliveries: Sequence[GmpReceipt], costs: Costs) -> list[GmpCost]:
     """What each GMP's deliveries cost, by lane and GMP."""
     paid = paid_for(deliveries, costs)
-    known: dict[tuple[Lane, int], list[Delivery]] = defaultdict(list)
+    known: dict[tuple[Lane, int], list[GmpReceipt]] = defaultdict(list)
     for one in deliveries:
         if (one.message_id, one.gmp) in paid:
             known[one.lane, one.gmp].append(one)
@@ -78,7 +78,7 @@ def gmp_costs(deliveries: Sequence[Delivery], costs: Costs) -> list[GmpCost]:
     ]
 
 
-def fees_paid(deliveries: Sequence[Delivery], costs: Costs) -> list[FeePaid]:
+def fees_paid(deliveries: Sequence[GmpReceipt], costs: Costs) -> list[FeePaid]:
     """What senders paid, by lane and set of GMPs that took the message; of a transaction with several, an equal share.
 
     A message that was retried is left out: its later attempts have paid fees of their own.

@@ -29,7 +29,7 @@ from bridge.protocol.status import Status
 from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
-from indexer.store.analytics import Delivery, Lane
+from indexer.store.analytics import GmpReceipt, Lane
 from indexer.store.divergences import CONTRADICTIONS_AMONG, DIVERGENCES, DIVERGENCES_OF_MESSAGE
 from indexer.store.effective_status import EFFECTIVE_STATUS, effective_status
 from indexer.store.engine import reading_engine
@@ -283,7 +283,7 @@ class IndexReader:
         )
         return [row["seconds"] for row in rows]
 
-    def deliveries(self, limit: int) -> list[Delivery]:
+    def deliveries(self, limit: int) -> list[GmpReceipt]:
         """The newest receipts of messages whose source is known, those of one message together."""
         rows = self._rows(
             """
@@ -300,7 +300,7 @@ class IndexReader:
             limit=limit,
         )
         return [
-            Delivery(
+            GmpReceipt(
                 message_id=row["message_id"],
                 lane=(row["source_chain"], row["destination_chain"]),
                 gmp=row["gmp"],

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from bridge.domain.jobs import RetryJob
-from bridge.domain.outbox import Delivered, Delivery
+from bridge.domain.outbox import Delivered, ObservedDelivery
 from bridge.domain.streams import Stream, StreamRecord, value_of
 from bridge.protocol.gmps import Gmp
 from bridge.store import SqlStore
@@ -37,7 +37,7 @@ def happen(history: History, first: int, messages: int) -> None:
         claimed = store.outbox.claim(
             worker="w", destination_chain=BETA, gmps=set(Gmp), limit=messages, now=1_000 + first, lease=30
         )
-        delivery = Delivery(block(5, "beta"), word("tx"))
+        delivery = ObservedDelivery(block(5, "beta"), word("tx"))
         store.outbox.finish([Delivered(one.current_claim, delivery) for one in claimed], 1_001 + first)
         store.retries.copy([retry_request(first, sent[0])], first, now=50)
         assert len(store.jobs.of_message(RetryJob, sent[0].id)) == 1

@@ -14,8 +14,8 @@ from bridge.domain.outbox import (
     STUCK_AFTER,
     Claim,
     Delivered,
-    Delivery,
     LiveTrafficQuota,
+    ObservedDelivery,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -137,7 +137,7 @@ class MemoryOutbox:
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         self._change_delivered(event_ids, lambda entry: replace(entry, confirmed_at=now))
 
-    def repin(self, event_id: str, delivery: Delivery) -> None:
+    def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
         self._change_delivered([event_id], lambda entry: replace(entry, delivery=delivery))
 
     def forget(self, before: float, limit: int) -> int:

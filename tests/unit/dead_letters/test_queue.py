@@ -17,7 +17,7 @@ from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, Re
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Delivered, Delivery, OutboxState, TryAgain, snapshot_of
+from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState, TryAgain, snapshot_of
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -203,7 +203,7 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     await requeue(review, event_id)
     (entry,) = review.claim()
     review.store.outbox.finish(
-        [Delivered(entry.current_claim, Delivery(block(7, "beta"), word("tx")))], review.clock.now()
+        [Delivered(entry.current_claim, ObservedDelivery(block(7, "beta"), word("tx")))], review.clock.now()
     )
     await review.dead_letter_queue.step()
     assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.RETRY_QUEUED]

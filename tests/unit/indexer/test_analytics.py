@@ -22,7 +22,7 @@ from indexer.lake.lake_tables import text_of
 from indexer.model import schemas
 from indexer.model.errors import AttestationsUnknownError
 from indexer.model.tables import SCHEMAS, Noted
-from indexer.store.analytics import Delivery, GmpShare, Stage, alternatives, gmps_in_sets, percentile
+from indexer.store.analytics import GmpReceipt, GmpShare, Stage, alternatives, gmps_in_sets, percentile
 from indexer.store.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
 from indexer.store.ranking import NEWEST, Dispatch, gmp_health
 from indexer.store.reader import IndexReader
@@ -33,7 +33,7 @@ from tests.unit.indexer.world import START, absorbed, apply, executed, new_world
 LANE = (ALPHA, BETA)
 
 
-def delivery(number: int, gmp: int, seconds: int, **changes: Any) -> Delivery:
+def delivery(number: int, gmp: int, seconds: int, **changes: Any) -> GmpReceipt:
     values: dict[str, Any] = {
         "message_id": bytes([number]) * 32,
         "lane": LANE,
@@ -50,7 +50,7 @@ def delivery(number: int, gmp: int, seconds: int, **changes: Any) -> Delivery:
         "source_transaction": bytes([number]) * 32,
         "retried": False,
     }
-    return Delivery(**(values | changes))
+    return GmpReceipt(**(values | changes))
 
 
 THREE = [
@@ -63,7 +63,7 @@ THREE = [
 ]
 
 
-def made_of(deliveries: Sequence[Delivery], name: str, attested: pa.Table | None = None) -> pa.Table:
+def made_of(deliveries: Sequence[GmpReceipt], name: str, attested: pa.Table | None = None) -> pa.Table:
     """One of the tables, of the messages and receipts that these deliveries are of; a late one is of a later block."""
     messages = {
         one.message_id: {
@@ -102,11 +102,11 @@ def made_of(deliveries: Sequence[Delivery], name: str, attested: pa.Table | None
         return connection.sql(typed(text_of(name, connection, noted), SCHEMAS[name])).to_arrow_table()
 
 
-def stages(deliveries: Sequence[Delivery], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
+def stages(deliveries: Sequence[GmpReceipt], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
     return job.stages(made_of(deliveries, "latencies", job.attested_rows(attested)))
 
 
-def gmp_shares(deliveries: Sequence[Delivery]) -> list[GmpShare]:
+def gmp_shares(deliveries: Sequence[GmpReceipt]) -> list[GmpShare]:
     return job.shares(made_of(deliveries, "redundancy"))
 
 

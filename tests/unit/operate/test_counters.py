@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import Counted
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, TryAgain
+from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
@@ -116,7 +116,7 @@ class Day:
             self.happened["retries"] += not dies
             return
         self._use_a_nonce(entry, now)
-        self.store.outbox.finish([Delivered(entry.current_claim, Delivery(block(9), word("delivery")))], now)
+        self.store.outbox.finish([Delivered(entry.current_claim, ObservedDelivery(block(9), word("delivery")))], now)
         self.store.outbox.confirm([entry.event_id], now)
         self.happened["deliveries"] += 1
 

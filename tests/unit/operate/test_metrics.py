@@ -20,7 +20,7 @@ from bridge.domain.figures import Counted
 from bridge.domain.finality_records import FOLLOWED, Heartbeat
 from bridge.domain.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, Delivery, OutboxState, TryAgain
+from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery, OutboxState, TryAgain
 from bridge.domain.ports import Call, Clock, Fees, TransientError
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Blocked, Bound, SpentFor
@@ -133,7 +133,7 @@ def fill(store: Store) -> None:
     failure = Failure(at=now - 37, kind=FailureKind.TRANSIENT, code="NotAttestedError", message="no proof")
     store.outbox.finish(
         [
-            Delivered(claims[0], Delivery(block(9), word("delivery"))),
+            Delivered(claims[0], ObservedDelivery(block(9), word("delivery"))),
             Dead(claims[1], replace(failure, letter=True)),
             TryAgain(claims[2], failure, now + 60),
         ],
@@ -388,7 +388,7 @@ async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
         delivered, _ = store.outbox.claim(
             worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=2, now=now, lease=30
         )
-        store.outbox.finish([Delivered(delivered.current_claim, Delivery(block(9), word("delivery")))], now)
+        store.outbox.finish([Delivered(delivered.current_claim, ObservedDelivery(block(9), word("delivery")))], now)
         found = exposed(await monitor(store, chains, tmp_path, MemoryDeadLetterLog()).exposition())
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
 

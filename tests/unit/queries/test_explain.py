@@ -14,7 +14,7 @@ from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import STUCK_AFTER, Delivery, OutboxEntry
+from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, OutboxEntry
 from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.gmps import Gmp
@@ -225,7 +225,7 @@ def test_each_stage_of_a_delivery_has_a_name_of_its_own() -> None:
     waiting = entry(Gmp.AXELAR)
     claimed = waiting.claimed("worker", NOW, 30)
     failed = failing(Gmp.AXELAR, "gateway is down", until=NOW + 12)
-    made = claimed.delivered(claimed.current_claim, Delivery(BlockRef(9, bytes(32)), bytes(32)), NOW)
+    made = claimed.delivered(claimed.current_claim, ObservedDelivery(BlockRef(9, bytes(32)), bytes(32)), NOW)
     stages = [explained(one).gmps[0].stage for one in (waiting, claimed, failed, made)]
     assert stages == [Stage.ATTESTING, Stage.DELIVERING, Stage.FAILING, Stage.DELIVERED]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Dead, Delivered, Delivery, TryAgain
+from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
 from bridge.protocol.gmps import Gmp
 from bridge.queries.messages import delivery_value
 from tests.builders import BETA, block, message, observed_range, word
@@ -41,7 +41,7 @@ def test_a_delivery_has_one_word_for_each_state_and_is_claimed_rather_than_locke
     delivered, dead = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=2, now=NOW, lease=30.0)
     seen.add(delivery_value(delivered, network)["state"])
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="TerminalError", message="never")
-    there = Delivery(block(7, "beta"), word("tx"))
+    there = ObservedDelivery(block(7, "beta"), word("tx"))
     outbox.finish([Delivered(delivered.current_claim, there), Dead(dead.current_claim, failure)], NOW)
     seen |= {delivery_value(entry, network)["state"] for entry in outbox.listed()}
     assert seen == {"PENDING", "CLAIMED", "DELIVERED", "DEAD"}

@@ -14,7 +14,7 @@ from eth_abi.abi import encode
 from bridge.domain.finality import ObservedFinality
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Delivered as Ended
-from bridge.domain.outbox import Delivery, Outbox, OutboxEntry, OutboxState
+from bridge.domain.outbox import ObservedDelivery, Outbox, OutboxEntry, OutboxState
 from bridge.domain.ports import Call
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
@@ -58,7 +58,7 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     blocks = [await beta.block(number) for number in range(1, 31)]
     places = [BlockRef.of(one) for one in blocks if one is not None]
     store.outbox.finish(
-        [Ended(e.current_claim, Delivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
+        [Ended(e.current_claim, ObservedDelivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
     )
 
     outbox = CountingOutbox(store.outbox)

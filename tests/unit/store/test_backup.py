@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from bridge.domain.errors import StoreBusyError, StoreError
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Dead, Delivered, Delivery
+from bridge.domain.outbox import Dead, Delivered, ObservedDelivery
 from bridge.domain.transactions import SlotRequest, SlotState
 from bridge.evm.account import reconcile_nonces
 from bridge.evm.sender import Sender
@@ -37,7 +37,10 @@ def fill(store: SqlStore) -> None:
     )
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="X", message="never")
     store.outbox.finish(
-        [Delivered(first.current_claim, Delivery(block(5, "beta"), word("tx"))), Dead(second.current_claim, failure)],
+        [
+            Delivered(first.current_claim, ObservedDelivery(block(5, "beta"), word("tx"))),
+            Dead(second.current_claim, failure),
+        ],
         NOW,
     )
     store.transactions.reserve(

@@ -8,13 +8,13 @@ import pytest
 
 from bridge.domain.jobs import FIRST_LOOK, ExecutionJob, ExecutionState
 from bridge.domain.lanes import Lane
-from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
+from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 LANE = Lane(ALPHA, BETA)
-DELIVERY = Delivery(block(7, "beta"), word("delivery"))
+DELIVERY = ObservedDelivery(block(7, "beta"), word("delivery"))
 
 
 def two_gmps(store: Store, *nonces: int) -> list[OutboxEntry]:

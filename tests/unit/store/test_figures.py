@@ -8,7 +8,7 @@ import pytest
 
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
-from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxEntry, OutboxState, TryAgain, event_id_of
+from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import (
@@ -40,7 +40,7 @@ def claimed(store: Store, gmp: Gmp, now: float) -> list[OutboxEntry]:
 
 def deliver(store: Store, gmp: Gmp, *times: float) -> None:
     for entry, at in zip(claimed(store, gmp, min(times)), times, strict=False):
-        delivery = Delivery(block(77, "destination"), word("delivery"))
+        delivery = ObservedDelivery(block(77, "destination"), word("delivery"))
         assert not store.outbox.finish([Delivered(entry.current_claim, delivery)], at)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.domain.errors import CursorMovedError, StoreMismatchError
 from bridge.domain.observations import ANCESTORS_KEPT, ObservedRange
-from bridge.domain.outbox import Delivered, Delivery, OutboxState
+from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
@@ -62,7 +62,7 @@ def test_a_window_one_second_too_small_lets_a_duplicate_in(store: Store, short_b
     sent = message(ttl=ttl, kind=Kind.GOVERNANCE_EXECUTE)
     assert len(store.observations.record(observed_range(sent, now=start))) == 1
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=start, lease=15)
-    store.outbox.finish([Delivered(entry.current_claim, Delivery(block(7, "beta"), word("tx")))], start)
+    store.outbox.finish([Delivered(entry.current_claim, ObservedDelivery(block(7, "beta"), word("tx")))], start)
     store.outbox.confirm([entry.event_id], start)
     now = start + ttl + 2 * skew - 0.5  # the last moment at which some clock still calls it alive
     store.outbox.forget(now - window, 10)
@@ -210,7 +210,7 @@ def _delivered_in_block_20_of_beta(store: Store) -> tuple[str, int]:
     """An entry and a slot, both final in that block."""
     store.observations.record(observed_range(message()))
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=150, lease=10)
-    store.outbox.finish([Delivered(entry.current_claim, Delivery(block(20, "beta"), word("delivery")))], 151)
+    store.outbox.finish([Delivered(entry.current_claim, ObservedDelivery(block(20, "beta"), word("delivery")))], 151)
     store.outbox.confirm([entry.event_id], 152)
     call = Call(to="0x" + "bb" * 20, data=b"", gas=21_000)
     (slot,) = store.transactions.reserve(BETA, "0x" + "aa" * 20, [SlotRequest("p", call)], first_nonce=0, now=1)

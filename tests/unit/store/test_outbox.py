@@ -7,8 +7,8 @@ from bridge.domain.outbox import (
     Claim,
     Dead,
     Delivered,
-    Delivery,
     ForbiddenTransitionError,
+    ObservedDelivery,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -49,8 +49,8 @@ def failure(at: float = NOW, kind: FailureKind = FailureKind.TRANSIENT) -> Failu
     return Failure(at=at, kind=kind, code="TransientError", message="no answer", delivery_snapshot=SLIP)
 
 
-def delivery() -> Delivery:
-    return Delivery(block(77, "destination"), word("delivery"))
+def delivery() -> ObservedDelivery:
+    return ObservedDelivery(block(77, "destination"), word("delivery"))
 
 
 def current(store: Store, entry: OutboxEntry) -> OutboxEntry:
@@ -265,8 +265,8 @@ def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
 
 def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: Store) -> None:
     first, second, _ = claim(store, limit=3)
-    store.outbox.finish([Delivered(first.current_claim, Delivery(block(9), None))], NOW)
-    store.outbox.finish([Delivered(second.current_claim, Delivery(block(7), word("tx")))], NOW)
+    store.outbox.finish([Delivered(first.current_claim, ObservedDelivery(block(9), None))], NOW)
+    store.outbox.finish([Delivered(second.current_claim, ObservedDelivery(block(7), word("tx")))], NOW)
     waiting = [(block(7), [second.event_id]), (block(9), [first.event_id])]
     assert list(store.outbox.unconfirmed(BETA).items()) == waiting
     assert delivery_of(first.event_id) == (first.dispatch.message_id, first.dispatch.gmp)
@@ -275,8 +275,8 @@ def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: St
     assert store.outbox.unconfirmed(BETA) == {block(9): [first.event_id]}
     assert current(store, second).confirmed_at == NOW + 9
 
-    store.outbox.repin(first.event_id, Delivery(block(10, "fork"), None))
-    assert current(store, first).delivery == Delivery(block(10, "fork"), None)
+    store.outbox.repin(first.event_id, ObservedDelivery(block(10, "fork"), None))
+    assert current(store, first).delivery == ObservedDelivery(block(10, "fork"), None)
 
 
 @pytest.mark.requirement("OBX-55", "OBXS-9", "OBXS-12")
@@ -414,7 +414,7 @@ def test_a_message_counts_as_seen_once_until_its_last_delivery_is_forgotten(stor
     assert store.outbox.seen() == before + 1
     claimed = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=10, now=10**10, lease=15)
     for entry, left in zip([one for one in claimed if one.dispatch.message_id == twice.id], (1, 0), strict=True):
-        store.outbox.finish([Delivered(entry.current_claim, Delivery(block(7, "beta"), word("tx")))], 50)
+        store.outbox.finish([Delivered(entry.current_claim, ObservedDelivery(block(7, "beta"), word("tx")))], 50)
         store.outbox.confirm([entry.event_id], 50)
         assert store.outbox.forget(60, 10) == 1
         assert store.outbox.seen() == before + left

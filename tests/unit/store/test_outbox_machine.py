@@ -16,9 +16,9 @@ from bridge.domain.outbox import (
     Claim,
     Dead,
     Delivered,
-    Delivery,
     ForbiddenTransitionError,
     LiveTrafficQuota,
+    ObservedDelivery,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -176,7 +176,7 @@ class OutboxMachine(RuleBasedStateMachine):
         claim = data.draw(st.sampled_from(self.claims))
         failure = Failure(at=self.now, kind=FailureKind.UNKNOWN, code="X", message="x")
         outcomes: dict[str, Outcome] = {
-            "delivered": Delivered(claim, Delivery(block(5, "beta"), word("tx"))),
+            "delivered": Delivered(claim, ObservedDelivery(block(5, "beta"), word("tx"))),
             "retry": TryAgain(claim, failure, self.now + 3),
             "dead": Dead(claim, failure),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.domain.outbox import Delivered, Delivery
+from bridge.domain.outbox import Delivered, ObservedDelivery
 from bridge.domain.store import Store
 from bridge.protocol.addresses import created_adapter
 from bridge.protocol.gmps import Gmp
@@ -29,7 +29,7 @@ def test_deliveries_to_the_former_and_to_the_new_adapter_are_counted_until_they_
     assert shown == {"chain": "beta", "gmp": "axelar", "former": former, "new": NEW, "toFormer": 2, "toNew": 1}
 
     (claimed,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=30)
-    store.outbox.finish([Delivered(claimed.current_claim, Delivery(block(7), word("delivery")))], 201)
+    store.outbox.finish([Delivered(claimed.current_claim, ObservedDelivery(block(7), word("delivery")))], 201)
     (shown,) = replacement_values(DEPLOYMENT, numbers, store)
     assert (shown["toFormer"], shown["toNew"]) == (1, 1)
     assert store.outbox.under_way(ALPHA, Gmp.AXELAR) == store.outbox.under_way(BETA, Gmp.WORMHOLE) == []

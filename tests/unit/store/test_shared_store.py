@@ -14,7 +14,7 @@ import pytest
 
 from bridge.domain.errors import CursorMovedError, StoreBusyError
 from bridge.domain.jobs import RetryJob
-from bridge.domain.outbox import Claim, Delivered, Delivery, OutboxEntry, OutboxState
+from bridge.domain.outbox import Claim, Delivered, ObservedDelivery, OutboxEntry, OutboxState
 from bridge.domain.ports import Call
 from bridge.domain.transactions import SlotRequest
 from bridge.protocol.gmps import Gmp
@@ -58,7 +58,7 @@ def claim(store: SqlStore, worker: str, *, limit: int = 5, now: float = 200, lea
 
 
 def finish(store: SqlStore, entries: list[OutboxEntry], now: float = 201) -> set[Claim]:
-    delivery = Delivery(block(5, "beta"), word("tx"))
+    delivery = ObservedDelivery(block(5, "beta"), word("tx"))
     return store.outbox.finish([Delivered(entry.current_claim, delivery) for entry in entries], now)
 
 

@@ -14,7 +14,7 @@ from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Dead, Delivered, Delivery, TryAgain
+from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
 from bridge.domain.streams import REFUSED, Change, Stream, StreamRecord, original_of
 from bridge.protocol.gmps import Gmp
 from bridge.store import SqlStore
@@ -70,7 +70,7 @@ def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recordi
     outbox.finish([TryAgain(claimed_entry(200), failure(), available_at=210)], 200)
     outbox.finish([Dead(claimed_entry(210), failure(211))], 211)
     entry = outbox.replay(f"0x{sent.id.hex()}/hyperlane/0", "by hand", 220)
-    outbox.finish([Delivered(claimed_entry(220), Delivery(block(5, "beta"), word("tx")))], 221)
+    outbox.finish([Delivered(claimed_entry(220), ObservedDelivery(block(5, "beta"), word("tx")))], 221)
     outbox.confirm([entry.event_id], 230)
     records = claimed(recording)
     assert [one.event for one in records if one.event != "EXECUTE"] == [
