@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Ruling(StrEnum):
+class Judgement(StrEnum):
     """What a receipt is."""
 
     WAIT = "WAIT"  # the source's finality does not cover it yet
@@ -21,7 +21,11 @@ class Ruling(StrEnum):
     @property
     def is_forgery(self) -> bool:
         """Whether the GMP lied."""
-        return self in (Ruling.RECEIPT_WITHOUT_CREATION, Ruling.RECEIPT_OVER_UNUSED_GMP, Ruling.PAYLOAD_DIFFERS)
+        return self in (
+            Judgement.RECEIPT_WITHOUT_CREATION,
+            Judgement.RECEIPT_OVER_UNUSED_GMP,
+            Judgement.PAYLOAD_DIFFERS,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +84,8 @@ def judge(
     final: int,
     *,
     is_covered: bool,
-) -> Ruling:
-    """Rules on a receipt by what is known of its source.
+) -> Judgement:
+    """Judges a receipt by what is known of its source.
 
     Args:
         receipt: whose honesty is in doubt.
@@ -97,11 +101,11 @@ def judge(
         blocks = [one.block_number for one in handed if not one.is_orphaned]
         if receipt.payload_hash not in (None, standing.payload_hash) or standing.destination != receipt.chain_id:
             # No reorg explains it once the source's block is final.
-            return Ruling.PAYLOAD_DIFFERS if standing.block_number <= final else Ruling.WAIT
+            return Judgement.PAYLOAD_DIFFERS if standing.block_number <= final else Judgement.WAIT
         if blocks:
-            return Ruling.HONEST if max(standing.block_number, min(blocks)) <= final else Ruling.WAIT
+            return Judgement.HONEST if max(standing.block_number, min(blocks)) <= final else Judgement.WAIT
     if not is_covered:
-        return Ruling.WAIT
+        return Judgement.WAIT
     if handed or (creations and standing is None):
-        return Ruling.ORPHANED
-    return Ruling.RECEIPT_OVER_UNUSED_GMP if standing is not None else Ruling.RECEIPT_WITHOUT_CREATION
+        return Judgement.ORPHANED
+    return Judgement.RECEIPT_OVER_UNUSED_GMP if standing is not None else Judgement.RECEIPT_WITHOUT_CREATION

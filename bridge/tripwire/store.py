@@ -20,7 +20,7 @@ from bridge.domain.dead_letters import NO_RECORD
 from bridge.domain.errors import StoreError
 from bridge.domain.observations import BlockRef
 from bridge.tripwire.journal import Deed, Record
-from bridge.tripwire.judgement import Creation, HandOver, Ruling, SeenReceipt
+from bridge.tripwire.judgement import Creation, HandOver, Judgement, SeenReceipt
 
 _VERSION: Final = 1
 _KEPT: Final = 512  # blocks below the newest that are remembered one by one; a deeper reorg is read again from there
@@ -40,8 +40,8 @@ create index hand_overs_by_block on hand_overs (chain_id, block);
 create table receipts (
   row integer primary key, chain_id integer, message_id blob, gmp integer, source_chain integer, payload_hash blob,
   block integer, block_hash blob, block_time integer, "transaction" blob, log_index integer, source_height integer,
-  ruling text not null default 'WAIT', unique (chain_id, block_hash, log_index));
-create index receipts_waiting on receipts (row) where ruling = 'WAIT';
+  judgement text not null default 'WAIT', unique (chain_id, block_hash, log_index));
+create index receipts_waiting on receipts (row) where judgement = 'WAIT';
 create index receipts_by_message on receipts (chain_id, message_id);
 create index receipts_by_block on receipts (chain_id, block);
 create table executions (chain_id integer, message_id blob, block integer, primary key (chain_id, message_id));
@@ -230,8 +230,8 @@ class TripwireStore:
         )
 
     def waiting(self) -> list[SeenReceipt]:
-        """Receipts that nobody has ruled on yet."""
-        return [_receipt(row) for row in self._rows("select * from receipts where ruling = 'WAIT' order by row")]
+        """Receipts that are not judged yet."""
+        return [_receipt(row) for row in self._rows("select * from receipts where judgement = 'WAIT' order by row")]
 
     def creations(self, chain_id: int, message_id: bytes) -> list[Creation]:
         """Of one message."""
@@ -318,15 +318,15 @@ class TripwireStore:
         with self._transaction() as connection:
             connection.execute("update receipts set source_height = ? where row = ?", (source_height, receipt.row))
 
-    def rule(self, receipt: SeenReceipt, ruling: Ruling) -> None:
+    def note_judgement(self, receipt: SeenReceipt, judgement: Judgement) -> None:
         """Keeps what a receipt is, where nothing has to be done about it."""
         with self._transaction() as connection:
-            connection.execute("update receipts set ruling = ? where row = ?", (ruling.value, receipt.row))
+            connection.execute("update receipts set judgement = ? where row = ?", (judgement.value, receipt.row))
 
     def accuse(
         self,
         receipt: SeenReceipt,
-        ruling: Ruling,
+        judgement: Judgement,
         evidence: Mapping[str, Any],
         now: float,
         notices: Callable[[str], Iterable[tuple[str, str, Mapping[str, Any]]]],
@@ -335,13 +335,13 @@ class TripwireStore:
 
         Args:
             receipt: the forged one.
-            ruling: in which way.
+            judgement: in which way.
             evidence: what shows it.
             now: Unix seconds.
             notices: what is to be told of the incident: key, channel and notice of each.
         """
         with self._transaction() as connection:
-            connection.execute("update receipts set ruling = ? where row = ?", (ruling.value, receipt.row))
+            connection.execute("update receipts set judgement = ? where row = ?", (judgement.value, receipt.row))
             known = connection.execute(
                 "select id from incidents where chain_id = ? and gmp = ? and (state = 'OPEN' or paused_until > ?)"
                 " order by opened_at desc",
@@ -407,13 +407,13 @@ class TripwireStore:
         *,
         incident: str = "",
         receipt: SeenReceipt | None = None,
-        ruling: Ruling | None = None,
+        judgement: Judgement | None = None,
         notices: Iterable[tuple[str, str, Mapping[str, Any]]] = (),
     ) -> bool:
         """Keeps something that pauses nothing; says whether it was new."""
         with self._transaction() as connection:
-            if receipt is not None and ruling is not None:
-                connection.execute("update receipts set ruling = ? where row = ?", (ruling.value, receipt.row))
+            if receipt is not None and judgement is not None:
+                connection.execute("update receipts set judgement = ? where row = ?", (judgement.value, receipt.row))
             is_new = self._append(connection, key, deed, document, incident=incident, at=now)
             if is_new:
                 _queue(connection, notices)
@@ -487,7 +487,9 @@ def _take_back(connection: sqlite3.Connection, chain_id: int, number: int) -> No
     connection.execute("delete from blocks where chain_id = ? and number > ?", above)
     connection.execute("update creations set orphaned = 1 where chain_id = ? and block > ?", above)
     connection.execute("update hand_overs set orphaned = 1 where chain_id = ? and block > ?", above)
-    connection.execute("delete from receipts where chain_id = ? and block > ? and ruling in ('WAIT', 'HONEST')", above)
+    connection.execute(
+        "delete from receipts where chain_id = ? and block > ? and judgement in ('WAIT', 'HONEST')", above
+    )
     connection.execute("delete from executions where chain_id = ? and block > ?", above)
 
 

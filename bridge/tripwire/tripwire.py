@@ -1,4 +1,4 @@
-"""The tripwire: reads all chains, rules on each receipt, and pauses the GMP that lied."""
+"""The tripwire: reads all chains, judges each receipt, and pauses the GMP that lied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bridge.domain.supervision import Wakeup, run_forever
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label
 from bridge.tripwire.journal import Deed
-from bridge.tripwire.judgement import Ruling, SeenReceipt, judge
+from bridge.tripwire.judgement import Judgement, SeenReceipt, judge
 from bridge.tripwire.pauser import Pauser, RefusedPauseError
 from bridge.tripwire.reader import ChainReader
 from bridge.tripwire.settings import TripwireSettings
@@ -86,8 +86,8 @@ class Tripwire:
         self._to_pause = {chain_id: Wakeup() for chain_id in readers}
         self._in_vain: dict[int, int] = {}
         self._seen_at: dict[SeenReceipt, float] = {}  # by the event loop's clock
-        self._ruled_at: dict[SeenReceipt, int] = {}  # what version of the source receipts were ruled on at
-        self._rulings: dict[SeenReceipt, asyncio.Task[None]] = {}  # under way
+        self._judged_at: dict[SeenReceipt, int] = {}  # what version of the source receipts were judged at
+        self._judging: dict[SeenReceipt, asyncio.Task[None]] = {}  # under way
         self._suspicions: dict[SeenReceipt, _Suspicion] = {}
         self._preparing: dict[tuple[int, int], tuple[float, asyncio.Task[None]]] = {}  # by chain and GMP: since when
         self._answers: dict[str, asyncio.Task[None]] = {}  # by incident
@@ -103,10 +103,10 @@ class Tripwire:
                     to_pause = self._to_pause[chain_id]
                     group.create_task(self._repeat(reading, partial(self.read, chain_id), to_read, chain_id))
                     group.create_task(self._repeat(acting, partial(self.act, chain_id), to_pause))
-                group.create_task(self._repeat("rule on receipts", self.rule, self._has_read))
+                group.create_task(self._repeat("judge receipts", self.judge_receipts, self._has_read))
                 group.create_task(run_forever("tell people", self.tell, every=_TOLD_EVERY))
         finally:
-            tasks = [*self._rulings.values(), *self._answers.values(), *(task for _, task in self._preparing.values())]
+            tasks = [*self._judging.values(), *self._answers.values(), *(task for _, task in self._preparing.values())]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -143,40 +143,40 @@ class Tripwire:
         self._has_read.set()
         return has_more
 
-    # ---- ruling
+    # ---- judgement
 
-    async def rule(self) -> bool:
-        """Rules on every receipt that waits; says whether some are under way.
+    async def judge_receipts(self) -> bool:
+        """Judges every receipt that waits; says whether some are under way.
 
         Raises:
             TransientError: a chain whose word is needed does not answer.
         """
         waiting = self.store.waiting()
-        for kept in (self._seen_at, self._ruled_at, self._suspicions):
+        for kept in (self._seen_at, self._judged_at, self._suspicions):
             for receipt in kept.keys() - set(waiting):
                 kept.pop(receipt)
         for receipt in waiting:
-            if receipt not in self._rulings and not self._is_ruled_on(receipt):
-                self._rulings[receipt] = asyncio.get_running_loop().create_task(self._rule_on(receipt))
-        if self._rulings:  # who waits for an answer holds up no other one
-            await asyncio.wait(self._rulings.values(), timeout=_SOON)
-        done = [receipt for receipt, task in self._rulings.items() if task.done()]
-        problems = [problem for one in done if (problem := self._rulings.pop(one).exception()) is not None]
+            if receipt not in self._judging and not self._is_judged(receipt):
+                self._judging[receipt] = asyncio.get_running_loop().create_task(self._judge(receipt))
+        if self._judging:  # who waits for an answer holds up no other one
+            await asyncio.wait(self._judging.values(), timeout=_SOON)
+        done = [receipt for receipt, task in self._judging.items() if task.done()]
+        problems = [problem for one in done if (problem := self._judging.pop(one).exception()) is not None]
         self._judge_executions()
         for problem in problems:
             if not isinstance(problem, TransientError):
                 raise problem
         if problems:
             raise TransientError("; ".join(dict.fromkeys(map(str, problems))))
-        return bool(self._rulings)
+        return bool(self._judging)
 
-    def _is_ruled_on(self, receipt: SeenReceipt) -> bool:
+    def _is_judged(self, receipt: SeenReceipt) -> bool:
         """Whether nothing has come to be known since it was found that a receipt has to wait."""
         source = self._readers.get(receipt.source_chain)
-        return source is not None and self._ruled_at.get(receipt) == source.version
+        return source is not None and self._judged_at.get(receipt) == source.version
 
-    async def _rule_on(self, receipt: SeenReceipt) -> None:
-        """Rules on one receipt. An accusation follows from what is known, without a question between.
+    async def _judge(self, receipt: SeenReceipt) -> None:
+        """Judges one receipt. An accusation follows from what is known, without a question between.
 
         Raises:
             TransientError: the source does not answer, or the endpoints do not confirm the receipt now.
@@ -184,44 +184,44 @@ class Tripwire:
         source = self._readers.get(receipt.source_chain)
         if source is None:
             text = f"it names chain {receipt.source_chain}, which this network does not have"
-            self._find("UNKNOWN_SOURCE", receipt, text, Ruling.UNKNOWN)
+            self._find("UNKNOWN_SOURCE", receipt, text, Judgement.UNKNOWN)
             return
         version, height = source.version, -1 if source.final is None else source.final.number
         if not source.is_current:
             return  # what was taken back is about to be read again
         creations = self.store.creations(receipt.source_chain, receipt.message_id)
         hand_overs = self.store.hand_overs(receipt.source_chain, receipt.message_id)
-        ruling = judge(receipt, creations, hand_overs, height, is_covered=True)
-        if ruling is Ruling.HONEST:
-            self.store.rule(receipt, ruling)
-        elif ruling is Ruling.WAIT:
-            self._ruled_at[receipt] = version
-        elif ruling is Ruling.PAYLOAD_DIFFERS:
+        judgement = judge(receipt, creations, hand_overs, height, is_covered=True)
+        if judgement is Judgement.HONEST:
+            self.store.note_judgement(receipt, judgement)
+        elif judgement is Judgement.WAIT:
+            self._judged_at[receipt] = version
+        elif judgement is Judgement.PAYLOAD_DIFFERS:
             if known := self._suspicions.get(receipt):
-                self._accuse(receipt, ruling, known)
+                self._accuse(receipt, judgement, known)
             elif source.final is not None:
                 await self._suspect(receipt, source, BlockRef(height, source.final.hash))
         elif (covering := self._covering(receipt, source)) is not None:
-            await self._rule_by(receipt, ruling, source, covering, is_final=covering.number <= height)
+            await self._judge_by(receipt, judgement, source, covering, is_final=covering.number <= height)
         else:
             self._prepare(receipt)
             if receipt.source_height is not None:
-                self._ruled_at[receipt] = version
+                self._judged_at[receipt] = version
 
-    async def _rule_by(
-        self, receipt: SeenReceipt, ruling: Ruling, source: ChainReader, covering: BlockRef, *, is_final: bool
+    async def _judge_by(
+        self, receipt: SeenReceipt, judgement: Judgement, source: ChainReader, covering: BlockRef, *, is_final: bool
     ) -> None:
-        """Rules on a receipt that nothing explains, once the block that covers it is final.
+        """Judges a receipt that nothing explains, once the block that covers it is final.
 
         Raises:
-            TransientError: see `_rule_on`.
+            TransientError: see `_judge`.
         """
         is_early, known = receipt.gmp in self._settings.early_gmps, self._suspicions.get(receipt)
-        if ruling is Ruling.ORPHANED:
-            self._ruled_at[receipt] = source.version
+        if judgement is Judgement.ORPHANED:
+            self._judged_at[receipt] = source.version
             if is_final:
                 text = "its creation, or the attempt over this GMP, is in a block that fell: the GMP delivered before finality"
-                self._find("CREATION_ORPHANED", receipt, text, ruling)
+                self._find("CREATION_ORPHANED", receipt, text, judgement)
         elif known is None or (known.covering, known.routers) != (covering, self._routers_of(receipt)):
             self._suspicions.pop(receipt, None)
             lacking = await source.lacks(receipt.chain_id, self._routers_of(receipt), receipt.message_id)
@@ -233,15 +233,15 @@ class Tripwire:
                     self.store.complete_to(receipt.source_chain, source.final.number)
                 await self._suspect(receipt, source, covering)
         elif not is_final:
-            self._ruled_at[receipt] = source.version
+            self._judged_at[receipt] = source.version
             self._prepare(receipt)
         elif is_early:
             text = (
                 "the GMP may deliver what is not final, so that a block that fell unseen explains it: a person decides"
             )
-            self._find("UNEXPLAINED_RECEIPT", receipt, text, Ruling.UNKNOWN)
+            self._find("UNEXPLAINED_RECEIPT", receipt, text, Judgement.UNKNOWN)
         else:
-            self._accuse(receipt, ruling, known)
+            self._accuse(receipt, judgement, known)
 
     def _covering(self, receipt: SeenReceipt, source: ChainReader) -> BlockRef | None:
         """The block of the source which, once it is final, covers the receipt; None until it was read."""
@@ -306,16 +306,18 @@ class Tripwire:
         _log.warning("the source was not read to the full, reading again", chain=source, lacking=lacking)
         has_tried = self._in_vain[source] >= _FRUITLESS
         if has_tried:
-            self._find("LANE_DIFFERS", receipt, f"the router's count and its events do not fit: {lacking}", Ruling.WAIT)
+            self._find(
+                "LANE_DIFFERS", receipt, f"the router's count and its events do not fit: {lacking}", Judgement.WAIT
+            )
         self._readers[source].read_again(from_start=has_tried)
 
-    def _accuse(self, receipt: SeenReceipt, ruling: Ruling, suspicion: _Suspicion) -> None:
+    def _accuse(self, receipt: SeenReceipt, judgement: Judgement, suspicion: _Suspicion) -> None:
         """Writes the evidence, and has the GMP paused."""
         now, final = self._clock.now(), suspicion.covering
         of_source, of_receipt = suspicion.said
         evidence = {
             **self._described(receipt),
-            "kind": ruling.value,
+            "kind": judgement.value,
             "finalSourceBlock": {"number": final.number, "hash": f"0x{final.hash.hex()}", "saidBy": of_source},
             "receiptSaidBy": of_receipt,
             "sourceRouters": suspicion.routers,
@@ -324,12 +326,10 @@ class Tripwire:
         _log.critical("forged receipt", **evidence)
 
         def notices(incident: str) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
-            summary = (
-                f"{gmp} lied on {chain}: {ruling.value} of message 0x{receipt.message_id.hex()} (incident {incident})"
-            )
+            summary = f"{gmp} lied on {chain}: {judgement.value} of message 0x{receipt.message_id.hex()} (incident {incident})"
             return self._notices(f"tripwire/{incident}/{receipt.row}", Severity.CRITICAL, summary, evidence)
 
-        self.store.accuse(receipt, ruling, evidence, now, notices)
+        self.store.accuse(receipt, judgement, evidence, now, notices)
         self._widen(receipt.gmp, now)
         for wakeup in self._to_pause.values():
             wakeup.set()
@@ -357,11 +357,11 @@ class Tripwire:
             details = {"chain": self._name(chain_id), "messageId": f"0x{message_id.hex()}", "block": block}
             self._report("EXECUTED_WITHOUT_QUORUM", f"{chain_id}/{message_id.hex()}", text, details)
 
-    def _find(self, kind: str, receipt: SeenReceipt, text: str, ruling: Ruling) -> None:
+    def _find(self, kind: str, receipt: SeenReceipt, text: str, judgement: Judgement) -> None:
         """Something that pauses nothing by itself: people are told at once."""
         details = self._described(receipt) | {"why": text}
         key = f"{receipt.chain_id}/{receipt.block_hash.hex()}/{receipt.message_id.hex()}/{receipt.gmp}"
-        self._report(kind, key, text, details, receipt=receipt, ruling=ruling)
+        self._report(kind, key, text, details, receipt=receipt, judgement=judgement)
 
     def _report(
         self,
@@ -371,7 +371,7 @@ class Tripwire:
         details: Mapping[str, Any],
         *,
         receipt: SeenReceipt | None = None,
-        ruling: Ruling | None = None,
+        judgement: Judgement | None = None,
     ) -> None:
         summary = f"{kind}: {text}; nothing is paused"
         notices = list(self._notices(f"tripwire/{kind}/{key}", Severity.CRITICAL, summary, details))
@@ -382,7 +382,7 @@ class Tripwire:
             document,
             self._clock.now(),
             receipt=receipt,
-            ruling=ruling,
+            judgement=judgement,
             notices=notices,
         )
         if is_new:

@@ -25,7 +25,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.rpc.policy import EndpointPolicy
 from bridge.tripwire.journal import Deed
-from bridge.tripwire.judgement import Ruling
+from bridge.tripwire.judgement import Judgement
 from bridge.tripwire.pauser import Pauser
 from bridge.tripwire.reader import ChainReader
 from bridge.tripwire.settings import TripwireSettings
@@ -257,13 +257,13 @@ class TripwireWorld:
         self.chains[destination].submit(lambda state: deliver(state, gmp, message.encode()))
         return message
 
-    async def lie(self, kind: Ruling, source: int, destination: int, gmp: Gmp, nonce: int) -> None:
+    async def lie(self, kind: Judgement, source: int, destination: int, gmp: Gmp, nonce: int) -> None:
         """A GMP lies in one of the ways that name it."""
-        if kind is Ruling.RECEIPT_WITHOUT_CREATION:
+        if kind is Judgement.RECEIPT_WITHOUT_CREATION:
             self.forge(source, destination, gmp, nonce)
             return
         honest = next(one for one in GMPS if one is not gmp)
-        self.send(source, destination, [honest if kind is Ruling.RECEIPT_OVER_UNUSED_GMP else gmp])
+        self.send(source, destination, [honest if kind is Judgement.RECEIPT_OVER_UNUSED_GMP else gmp])
         await self.pass_blocks(1)
         message = self.created[-1]
         said = MessageReceived(
@@ -274,7 +274,7 @@ class TripwireWorld:
             quorum=2,
             payload_hash=keccak(b"all your funds"),
         )
-        if kind is Ruling.PAYLOAD_DIFFERS:
+        if kind is Judgement.PAYLOAD_DIFFERS:
             self._carried[source].add(message.id + bytes([gmp]))
             self.chains[destination].submit(lambda _state: [event_log(said)])
         else:
@@ -399,7 +399,7 @@ async def play_incident(seed: Mapping[str, Any], file: Path) -> Outcome:
         for number, forgery in enumerate(sorted(seed["forgeries"], key=lambda one: one["after"])):
             await world.pass_blocks(max(0, round((began + forgery["after"] - world.clock.now()) / _BLOCK_TIME)))
             source, destination = (world.deployment.chain(forgery[end]).chain_id for end in ("source", "destination"))
-            await world.lie(Ruling(forgery["kind"]), source, destination, Gmp.parse(forgery["gmp"]), 10**9 + number)
+            await world.lie(Judgement(forgery["kind"]), source, destination, Gmp.parse(forgery["gmp"]), 10**9 + number)
         await world.pass_blocks(2 * FINALITY + 20)
         return world.outcome()
     finally:

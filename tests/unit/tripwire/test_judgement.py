@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.tripwire.judgement import Creation, HandOver, Ruling, SeenReceipt, judge
+from bridge.tripwire.judgement import Creation, HandOver, Judgement, SeenReceipt, judge
 
 GMP, OTHER = 2, 3
 RECEIPT = SeenReceipt(
@@ -29,38 +29,38 @@ FALLEN = replace(CREATION, is_orphaned=True)
 
 
 @pytest.mark.parametrize(
-    ("creations", "hand_overs", "final", "is_covered", "ruling"),
+    ("creations", "hand_overs", "final", "is_covered", "judgement"),
     [
-        ([], [], 50, True, Ruling.RECEIPT_WITHOUT_CREATION),
-        ([], [], 50, False, Ruling.WAIT),
-        ([CREATION], [HANDED], 40, False, Ruling.HONEST),
-        ([CREATION], [HANDED], 39, False, Ruling.WAIT),
-        ([CREATION], [UNUSED], 50, True, Ruling.RECEIPT_OVER_UNUSED_GMP),
-        ([CREATION], [UNUSED], 50, False, Ruling.WAIT),
-        ([CREATION], [UNUSED, replace(HANDED, block_number=48)], 50, True, Ruling.HONEST),
-        ([FALLEN], [replace(HANDED, is_orphaned=True)], 50, True, Ruling.ORPHANED),
-        ([FALLEN], [], 50, False, Ruling.WAIT),
-        ([FALLEN, CREATION], [HANDED], 50, True, Ruling.HONEST),
-        ([CREATION], [replace(HANDED, is_orphaned=True)], 50, True, Ruling.ORPHANED),
-        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], 40, False, Ruling.PAYLOAD_DIFFERS),
-        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], 39, True, Ruling.WAIT),
-        ([replace(CREATION, destination=30)], [HANDED], 50, False, Ruling.PAYLOAD_DIFFERS),
+        ([], [], 50, True, Judgement.RECEIPT_WITHOUT_CREATION),
+        ([], [], 50, False, Judgement.WAIT),
+        ([CREATION], [HANDED], 40, False, Judgement.HONEST),
+        ([CREATION], [HANDED], 39, False, Judgement.WAIT),
+        ([CREATION], [UNUSED], 50, True, Judgement.RECEIPT_OVER_UNUSED_GMP),
+        ([CREATION], [UNUSED], 50, False, Judgement.WAIT),
+        ([CREATION], [UNUSED, replace(HANDED, block_number=48)], 50, True, Judgement.HONEST),
+        ([FALLEN], [replace(HANDED, is_orphaned=True)], 50, True, Judgement.ORPHANED),
+        ([FALLEN], [], 50, False, Judgement.WAIT),
+        ([FALLEN, CREATION], [HANDED], 50, True, Judgement.HONEST),
+        ([CREATION], [replace(HANDED, is_orphaned=True)], 50, True, Judgement.ORPHANED),
+        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], 40, False, Judgement.PAYLOAD_DIFFERS),
+        ([replace(CREATION, payload_hash=b"q" * 32)], [HANDED], 39, True, Judgement.WAIT),
+        ([replace(CREATION, destination=30)], [HANDED], 50, False, Judgement.PAYLOAD_DIFFERS),
     ],
 )
 def test_a_receipt_is_what_its_source_says(
-    creations: list[Creation], hand_overs: list[HandOver], final: int, is_covered: bool, ruling: Ruling
+    creations: list[Creation], hand_overs: list[HandOver], final: int, is_covered: bool, judgement: Judgement
 ) -> None:
-    assert judge(RECEIPT, creations, hand_overs, final, is_covered=is_covered) is ruling
+    assert judge(RECEIPT, creations, hand_overs, final, is_covered=is_covered) is judgement
 
 
 def test_a_delivery_that_came_too_late_says_nothing_of_its_payload() -> None:
     late = replace(RECEIPT, payload_hash=None)
-    assert judge(late, [CREATION], [HANDED], 50, is_covered=True) is Ruling.HONEST
+    assert judge(late, [CREATION], [HANDED], 50, is_covered=True) is Judgement.HONEST
 
 
 def test_only_what_a_gmp_alone_can_cause_is_a_forgery() -> None:
-    assert {ruling for ruling in Ruling if ruling.is_forgery} == {
-        Ruling.RECEIPT_WITHOUT_CREATION,
-        Ruling.RECEIPT_OVER_UNUSED_GMP,
-        Ruling.PAYLOAD_DIFFERS,
+    assert {judgement for judgement in Judgement if judgement.is_forgery} == {
+        Judgement.RECEIPT_WITHOUT_CREATION,
+        Judgement.RECEIPT_OVER_UNUSED_GMP,
+        Judgement.PAYLOAD_DIFFERS,
     }

@@ -12,7 +12,7 @@ from bridge.metrics import METRICS
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.service.tripwire_service import tripwire_samples
 from bridge.tripwire.journal import Deed
-from bridge.tripwire.judgement import Ruling
+from bridge.tripwire.judgement import Judgement
 from bridge.tripwire.store import Reading, TripwireStore
 from bridge.tripwire.tripwire import Tripwire
 from tests.unit.tripwire.test_store import HERE, SIGNER, THERE, receipt
@@ -64,7 +64,7 @@ def test_incidents_are_counted_by_chain_and_a_gmp_that_is_not_paused_is_told_apa
         for gmp in (2, 3):
             store.apply(Reading(chain_id=THERE, tips=[BlockRef(5, b"b" * 32)], receipts=[receipt(gmp=gmp)]))
             (seen,) = store.waiting()
-            store.accuse(seen, Ruling.RECEIPT_WITHOUT_CREATION, {}, 1.0, lambda _: [])
+            store.accuse(seen, Judgement.RECEIPT_WITHOUT_CREATION, {}, 1.0, lambda _: [])
         assert shown() == nothing | {("incidents", there): 2, ("unpaused", there): 2}
 
         first, second = store.incidents()

@@ -14,7 +14,7 @@ from eth_account import Account
 from bridge.domain.errors import StoreError
 from bridge.domain.observations import BlockRef
 from bridge.tripwire.journal import Deed, violations
-from bridge.tripwire.judgement import Ruling
+from bridge.tripwire.judgement import Judgement
 from bridge.tripwire.store import Reading, TripwireStore
 
 SIGNER = Account.from_key("0x" + "66" * 32)
@@ -58,7 +58,7 @@ def opened(file: Path) -> closing[TripwireStore]:
 def accuse(store: TripwireStore, gmp: int = 2) -> str:
     store.apply(Reading(chain_id=THERE, tips=[block(5)], receipts=[receipt(gmp=gmp)]))
     (seen,) = store.waiting()
-    return store.accuse(seen, Ruling.RECEIPT_WITHOUT_CREATION, {"kind": "x"}, 1.0, lambda _: [])
+    return store.accuse(seen, Judgement.RECEIPT_WITHOUT_CREATION, {"kind": "x"}, 1.0, lambda _: [])
 
 
 def test_what_is_read_twice_is_kept_once_and_a_ruling_stays(file: Path) -> None:
