@@ -27,7 +27,7 @@ from indexer.model.settings import IndexSettings, StallPolicy
 from indexer.model.spark_types import spark_schema
 from indexer.spark.session import is_here
 from indexer.store import tables
-from indexer.transforms.queries import RULES
+from indexer.transforms.queries import ABOUT_ROUTERS
 
 STATE_STORE: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -56,7 +56,7 @@ _KNOWN: Final = select(tables.events).where(
           select e.message_id from events e join chains c on c.chain_id = e.chain_id
           where e.block_number > c.final_block and e.message_id is not null
         )
-        or {RULES}
+        or {ABOUT_ROUTERS}
         """  # noqa: S608  our own texts
     )
 )
@@ -177,7 +177,7 @@ def in_buckets(rows: DataFrame, buckets: int) -> DataFrame:
     of_message = sql.array(sql.pmod(sql.crc32("message_id"), sql.lit(buckets)).cast("int"))
     every = sql.sequence(sql.lit(0), sql.lit(buckets - 1))
     return (
-        rows.where(f"halted is null and (message_id is not null or range_first is not null or ({RULES}))")
+        rows.where(f"halted is null and (message_id is not null or range_first is not null or ({ABOUT_ROUTERS}))")
         .withColumn("now", sql.unix_timestamp())
         .select(
             sql.explode(sql.when(sql.col("message_id").isNotNull(), of_message).otherwise(every)).alias("bucket"),

@@ -20,7 +20,7 @@ from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import MADE_OF, SCHEMAS, Bronze, Explain, Noted, Tables
 from indexer.transforms import divergences as divergence_rules
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
-from indexer.transforms.queries import RULES, WITH_BIT_OR, paused, query, signed
+from indexer.transforms.queries import ABOUT_ROUTERS, WITH_BIT_OR, paused, query, signed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +191,13 @@ def opened(parts: Mapping[str, Part]) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _findings(connection: duckdb.DuckDBPyConnection) -> str:
     """The query for what receipts contradict; what it reads besides is made on the connection."""
-    connection.execute(f"create temp table rules as select * from events where {RULES}")
+    connection.execute(f"create temp table about_routers as select * from events where {ABOUT_ROUTERS}")
     found = divergence_rules.findings(
         messages="messages",
         receipts="receipts",
         duplicates="duplicates",
-        periods=query("periods", rules="rules"),
-        registrations=query("registrations", rules="rules"),
+        periods=query("periods", about_routers="about_routers"),
+        registrations=query("registrations", about_routers="about_routers"),
         text="varchar",
     )
     return " union all ".join(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from indexer.store.effective_status import PERIODS, RULE_EVENTS
+from indexer.store.effective_status import PERIODS, ROUTER_EVENTS
 from indexer.transforms.divergences import divergences, reports, sent_together, with_ends
 from indexer.transforms.queries import paused, query
 
@@ -21,7 +21,7 @@ def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
         chains="chains",
         limits="stall_limits",
         periods=PERIODS,
-        registrations=query("registrations", rules=RULE_EVENTS),
+        registrations=query("registrations", about_routers=ROUTER_EVENTS),
         lane_paused=paused("lane", "m.attempted_time"),
         pruned="""coalesce((
       select p.messages from pruned_lanes p

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from indexer.transforms.queries import RULES, paused, query
+from indexer.transforms.queries import ABOUT_ROUTERS, paused, query
 
-RULE_EVENTS: Final = f"""(
-      select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events where {RULES}
+ROUTER_EVENTS: Final = f"""(
+      select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events where {ABOUT_ROUTERS}
     )"""
 """The events in which routers tell of GMPs, recipients and lanes."""
 
-PERIODS: Final = query("periods", rules=RULE_EVENTS)
+PERIODS: Final = query("periods", about_routers=ROUTER_EVENTS)
 """What routers were told, and until when each of it held."""
 
 

@@ -15,7 +15,7 @@ from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
 from indexer.transforms import divergences as divergence_rules
 from indexer.transforms import pauses as pause_log
-from indexer.transforms.queries import RULES, query, signed
+from indexer.transforms.queries import ABOUT_ROUTERS, query, signed
 
 
 def duplicates(events: DataFrame) -> DataFrame:
@@ -169,13 +169,15 @@ def findings(messages: DataFrame, receipts: DataFrame, duplicates: DataFrame, ev
         events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
     """
     spark = messages.sparkSession
-    rules = _small(events.where(RULES))
+    about_routers = _small(events.where(ABOUT_ROUTERS))
     frames: dict[str, Any] = {
         "messages": messages,
         "receipts": receipts,
         "duplicates": duplicates,
-        "periods": _small(spark.sql(query("periods", rules="{rules}"), rules=rules)),
-        "registrations": _small(spark.sql(query("registrations", rules="{rules}"), rules=rules)),
+        "periods": _small(spark.sql(query("periods", about_routers="{about_routers}"), about_routers=about_routers)),
+        "registrations": _small(
+            spark.sql(query("registrations", about_routers="{about_routers}"), about_routers=about_routers)
+        ),
     }
     found = divergence_rules.findings(text="string", **{name: f"{{{name}}}" for name in frames})
     return _united([spark.sql(text, **frames) for text in found])

@@ -170,7 +170,7 @@ def signed(name: str, schema: pa.Schema) -> str:
 REGISTRATIONS: Final = ("AdapterAdded", "AdapterReplaced", "AdapterRevoked")
 """Events in which routers tell of the adapters of a GMP."""
 
-RULES: Final = (
+ABOUT_ROUTERS: Final = (
     "message_id is null and error is null and event in "
     "('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked', 'GmpPauseSet', 'LanePauseSet', 'PolicySet', "
     "'FloorSet')"

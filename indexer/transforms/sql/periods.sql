@@ -6,5 +6,5 @@ select
   lead(e.block_number * 1000000 + e.log_index) over (
     partition by e.chain_id, e.event, e.gmp, e.chain, e.recipient order by e.block_number, e.log_index
   ) as ends
-from $rules e
+from $about_routers e
 where e.event in ('AdapterRevoked', 'GmpPauseSet', 'LanePauseSet', 'PolicySet', 'FloorSet')

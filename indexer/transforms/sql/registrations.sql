@@ -6,5 +6,5 @@ select
   lead(a.block_number * 1000000 + a.log_index) over (
     partition by a.chain_id, a.gmp order by a.block_number, a.log_index
   ) as ends
-from $rules a
+from $about_routers a
 where a.event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked')
