@@ -53,8 +53,8 @@ _OLD: Final = 300  # seconds after which a newest block is none, as for the aler
 _LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
 
 
-class Verdict(StrEnum):
-    """The outcome of a check."""
+class CheckResult(StrEnum):
+    """What a check came to."""
 
     OK = "ok"
     WARNING = "warning"  # it works, and may not do so for long
@@ -66,7 +66,7 @@ class Finding:
     """The finding of one check, and what to do about it."""
 
     check: str
-    verdict: Verdict
+    result: CheckResult
     found: str
     advice: str = ""
 
@@ -82,10 +82,10 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
     workspace = Workspace.of(network, config)
     findings = [_versions()]
     settings, wrong = _settings(workspace.settings)
-    findings.append(wrong or Finding("settings", Verdict.OK, "valid"))
+    findings.append(wrong or Finding("settings", CheckResult.OK, "valid"))
     deployment = workspace.deployment()
     findings.append(
-        Finding("deployments", Verdict.OK, f"{len(deployment.chains)} chains in {workspace.deployments_file}")
+        Finding("deployments", CheckResult.OK, f"{len(deployment.chains)} chains in {workspace.deployments_file}")
     )
     findings += _verification(deployment)
     if settings is not None:
@@ -97,7 +97,7 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
         findings += _compared(workspace, deployment, settings)
     value = [asdict(finding) for finding in findings]
     result(value, as_json=as_json, render=lambda console: _draw(console, findings))
-    if any(finding.verdict is Verdict.FAILED for finding in findings):
+    if any(finding.result is CheckResult.FAILED for finding in findings):
         raise SystemExit(ExitCode.FAILED)
 
 
@@ -105,14 +105,14 @@ def _versions() -> Finding:
     installed = [name for name in ("web3", "SQLAlchemy", "pydantic") if is_installed(name.lower())]
     libraries = ", ".join(f"{name} {version(name)}" for name in installed)
     found = f"waybill {version('waybill')}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}"
-    return Finding("versions", Verdict.OK, found)
+    return Finding("versions", CheckResult.OK, found)
 
 
 def _settings(reading: Callable[[], Any]) -> tuple[Any, Finding | None]:
     try:
         return reading(), None
     except SettingsError as error:
-        return None, Finding("settings", Verdict.FAILED, str(error), "waybill config show")
+        return None, Finding("settings", CheckResult.FAILED, str(error), "waybill config show")
 
 
 def _verification(deployment: Deployment) -> Iterable[Finding]:
@@ -124,34 +124,34 @@ def _verification(deployment: Deployment) -> Iterable[Finding]:
             advice = (
                 f"choose it under {section}" if left else f"name two under {section}" if who.endswith(ALONE) else ""
             )
-            yield Finding(f"{gmp} on {chain.name}", Verdict.WARNING if advice else Verdict.OK, who, advice)
+            yield Finding(f"{gmp} on {chain.name}", CheckResult.WARNING if advice else CheckResult.OK, who, advice)
 
 
 def _stores(workspace: Workspace) -> Iterable[Finding]:
     try:
         with open_relayer_store(workspace) as store:
             if store is None:
-                yield Finding("relayer's store", Verdict.WARNING, "there is none yet", "waybill relayer run")
+                yield Finding("relayer's store", CheckResult.WARNING, "there is none yet", "waybill relayer run")
             else:
                 held = store.lanes.held()
-                yield Finding("relayer's store", Verdict.OK, "readable")
+                yield Finding("relayer's store", CheckResult.OK, "readable")
                 if held:
-                    yield Finding("lanes", Verdict.WARNING, f"{len(held)} held", "waybill lane list")
+                    yield Finding("lanes", CheckResult.WARNING, f"{len(held)} held", "waybill lane list")
     except (StoreError, TransientError) as error:
-        yield Finding("relayer's store", Verdict.FAILED, str(error))
+        yield Finding("relayer's store", CheckResult.FAILED, str(error))
     named = {one.chain_id: one.name for one in workspace.deployment().chains}
     with index_if_any(workspace) as index:
         if index is None:
-            yield Finding("index", Verdict.WARNING, "there is none yet", "waybill index run")
+            yield Finding("index", CheckResult.WARNING, "there is none yet", "waybill index run")
             return
         for chain in index.chains():
             name = f"index of {named.get(chain.chain_id, chain.chain_id)}"
             if chain.halted:
-                yield Finding(name, Verdict.FAILED, f"halted: {chain.halted}", "waybill report")
+                yield Finding(name, CheckResult.FAILED, f"halted: {chain.halted}", "waybill report")
             elif chain.lag_seconds > 300:
-                yield Finding(name, Verdict.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
+                yield Finding(name, CheckResult.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
             else:
-                yield Finding(name, Verdict.OK, f"block {chain.block}")
+                yield Finding(name, CheckResult.OK, f"block {chain.block}")
 
 
 def _dead_letters(settings: Settings) -> Finding:
@@ -160,14 +160,14 @@ def _dead_letters(settings: Settings) -> Finding:
     try:
         with open_letters(settings) as log:
             if log is None:
-                return Finding(check, Verdict.WARNING, "there are none yet", "waybill relayer run")
+                return Finding(check, CheckResult.WARNING, "there are none yet", "waybill relayer run")
             waiting = log.counts().get(LetterStatus.PENDING_REVIEW, 0)
     except (StoreError, TransientError) as error:
         advice = "correct url in [dlq]: lanes halt while letters can't be written"
-        return Finding(check, Verdict.FAILED, str(error), advice)
+        return Finding(check, CheckResult.FAILED, str(error), advice)
     if waiting:
-        return Finding(check, Verdict.WARNING, f"{waiting} wait for a decision", "waybill dlq list")
-    return Finding(check, Verdict.OK, "none waits for a decision")
+        return Finding(check, CheckResult.WARNING, f"{waiting} wait for a decision", "waybill dlq list")
+    return Finding(check, CheckResult.OK, "none waits for a decision")
 
 
 async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
@@ -196,13 +196,13 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
 def _relayer_accounts(deployment: Deployment, settings: Settings) -> tuple[list[Finding], dict[int, list[str]]]:
     """Who seals dead letters, and by chain who pays. Without a key, that is said of each chain."""
     try:
-        seal = Finding("seal of dead letters", Verdict.OK, open_sealer(settings).address)
+        seal = Finding("seal of dead letters", CheckResult.OK, open_sealer(settings).address)
         signers = paying_signers(settings, deployment)
     except (SettingsError, InvalidKeyError) as error:
-        failed = Finding("signers", Verdict.FAILED, str(error), "waybill config check")
+        failed = Finding("signers", CheckResult.FAILED, str(error), "waybill config check")
         unknown = "not checked: no key pays for deliveries there"
         advice = "set WAYBILL_RELAYER_KEY, or name a signer under [[signers]], if a relayer is to run here"
-        rows = [Finding(f"account on {one.name}", Verdict.WARNING, unknown, advice) for one in deployment.chains]
+        rows = [Finding(f"account on {one.name}", CheckResult.WARNING, unknown, advice) for one in deployment.chains]
         return [failed, *rows], {}
     return [seal], {chain_id: sorted({one.address for one in named}) for chain_id, named in signers.items()}
 
@@ -215,7 +215,7 @@ def _pauser(settings: Settings) -> tuple[str | None, Finding | None]:
     try:
         return tripwire_signer(settings).address, None
     except (SettingsError, InvalidKeyError) as error:
-        return None, Finding("tripwire's signer", Verdict.FAILED, str(error), "correct key or signer in [tripwire]")
+        return None, Finding("tripwire's signer", CheckResult.FAILED, str(error), "correct key or signer in [tripwire]")
 
 
 def _watched(deployment: Deployment, settings: Settings) -> tuple[dict[int, tuple[str, ...]], Finding | None]:
@@ -225,11 +225,11 @@ def _watched(deployment: Deployment, settings: Settings) -> tuple[dict[int, tupl
         if not (table.key or table.signer) or table.agreement == 1:
             return {}, None
         text = "not checked: [tripwire.endpoints] names none"
-        return {}, Finding("tripwire's endpoints", Verdict.WARNING, text, "waybill tripwire run needs them here")
+        return {}, Finding("tripwire's endpoints", CheckResult.WARNING, text, "waybill tripwire run needs them here")
     try:
         return tripwire_urls(settings, deployment), None
     except SettingsError as error:
-        wrong = Finding("tripwire's endpoints", Verdict.FAILED, str(error), "name more under [tripwire.endpoints]")
+        wrong = Finding("tripwire's endpoints", CheckResult.FAILED, str(error), "name more under [tripwire.endpoints]")
         named = {one.chain_id: table.endpoints.get(one.name, ()) for one in deployment.chains}
         return named, wrong
 
@@ -243,10 +243,10 @@ async def _attestations(deployment: Deployment, settings: Settings) -> list[Find
         web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
         attesters = create_attesters(deployment, {}, chosen, settings.gmps, web)
     except AttestationError as error:
-        return [Finding("attestations of GMPs", Verdict.FAILED, str(error), "without it no relayer starts")]
+        return [Finding("attestations of GMPs", CheckResult.FAILED, str(error), "without it no relayer starts")]
     asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in attesters}
     hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
-    return [Finding("attestations of GMPs", Verdict.OK, "; ".join(hosts) or "on the chains themselves")]
+    return [Finding("attestations of GMPs", CheckResult.OK, "; ".join(hosts) or "on the chains themselves")]
 
 
 async def _endpoint(
@@ -267,18 +267,18 @@ async def _endpoint(
             head, began = await chain.head(), time.time()
     except (TransientError, TerminalError, WrongChainError) as error:
         advice = f"correct {origin}" if of else "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml"
-        return [Finding(name, Verdict.FAILED, str(error), advice)]
+        return [Finding(name, CheckResult.FAILED, str(error), advice)]
     ahead = head.timestamp - began
     if ahead > most_skew:
         clock = f"its newest block is {ahead:.0f} s in this machine's future"
-        return [Finding(name, Verdict.FAILED, f"{shown}: {clock}", "set this machine's clock (NTP)")]
+        return [Finding(name, CheckResult.FAILED, f"{shown}: {clock}", "set this machine's clock (NTP)")]
     text = f"{shown}: chain {deployed.chain_id}, block {head.number}, {-ahead:.0f} s old"
     if ahead < -_OLD:
         advice = (
             "does the node still follow its chain, and is this machine's clock right (NTP)? compare with an explorer"
         )
-        return [Finding(name, Verdict.WARNING, text, advice)]
-    return [Finding(name, Verdict.OK, text)]
+        return [Finding(name, CheckResult.WARNING, text, advice)]
+    return [Finding(name, CheckResult.OK, text)]
 
 
 async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: Iterable[str]) -> list[Finding]:
@@ -293,9 +293,9 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
             if missing:
                 text = f"no contract at the address of {', '.join(missing)}"
                 advice = "is the deployments file of this network?"
-                findings.append(Finding(f"contracts on {deployed.name}", Verdict.FAILED, text, advice))
+                findings.append(Finding(f"contracts on {deployed.name}", CheckResult.FAILED, text, advice))
             else:
-                findings.append(Finding(f"contracts on {deployed.name}", Verdict.OK, f"{len(places)} are there"))
+                findings.append(Finding(f"contracts on {deployed.name}", CheckResult.OK, f"{len(places)} are there"))
             balances = [(account, await chain.balance(account)) for account in accounts]
             findings += (_balance(deployed.name, account, wei) for account, wei in balances)
     except (TransientError, TerminalError, WrongChainError):
@@ -313,9 +313,9 @@ async def _paused(deployed: ChainDeployment, urls: Iterable[str]) -> list[Findin
     except (TransientError, TerminalError, WrongChainError, CallRevertedError):
         return []  # the findings about its endpoints and contracts say so
     if not paused:
-        return [Finding(f"GMPs on {deployed.name}", Verdict.OK, "none is paused")]
+        return [Finding(f"GMPs on {deployed.name}", CheckResult.OK, "none is paused")]
     advice = f"waybill gmp resume {paused[0].gmp.label} --chains {deployed.name} ends it, if the GMP is sound"
-    return [Finding(f"GMPs on {deployed.name}", Verdict.WARNING, "\n".join(one.text for one in paused), advice)]
+    return [Finding(f"GMPs on {deployed.name}", CheckResult.WARNING, "\n".join(one.text for one in paused), advice)]
 
 
 async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str | None) -> list[Finding]:
@@ -331,17 +331,17 @@ async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str 
         return []  # its endpoints' own findings say so
     except CallRevertedError:
         return [
-            Finding(name, Verdict.FAILED, "the router does not name one", "is it a Waybill router of this version?")
+            Finding(name, CheckResult.FAILED, "the router does not name one", "is it a Waybill router of this version?")
         ]
     if int(named, 16) == 0:
         advice = "the owner calls setTripwire: without it nothing pauses a GMP that lies"
-        return [Finding(name, Verdict.WARNING, "the router names none", advice)]
+        return [Finding(name, CheckResult.WARNING, "the router names none", advice)]
     if pauser is not None and pauser.lower() != named.lower():
         advice = "the owner calls setTripwire, or correct key or signer in [tripwire]"
-        return [Finding(name, Verdict.FAILED, f"the router names {named}, the settings {pauser}", advice)]
-    verdict = Verdict.FAILED if balance == 0 else Verdict.WARNING if balance < _LITTLE else Verdict.OK
-    advice = "" if verdict is Verdict.OK else "send it some: without it no pause can be sent"
-    return [Finding(name, verdict, f"{named} holds {balance / 10**18:.4f} ether", advice)]
+        return [Finding(name, CheckResult.FAILED, f"the router names {named}, the settings {pauser}", advice)]
+    result = CheckResult.FAILED if balance == 0 else CheckResult.WARNING if balance < _LITTLE else CheckResult.OK
+    advice = "" if result is CheckResult.OK else "send it some: without it no pause can be sent"
+    return [Finding(name, result, f"{named} holds {balance / 10**18:.4f} ether", advice)]
 
 
 def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
@@ -352,7 +352,9 @@ def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) 
     try:
         noted, plan = TrustPlan.read(file, workspace.network), NetworkPlan.read(file) if decides_chains(file) else None
     except (TrustPlanError, PlanError) as error:
-        return [Finding("network file", Verdict.WARNING, str(error), "without it nothing is compared with the plan")]
+        return [
+            Finding("network file", CheckResult.WARNING, str(error), "without it nothing is compared with the plan")
+        ]
 
     async def read() -> list[Finding]:
         async with connected(deployment, settings) as chains:
@@ -369,7 +371,7 @@ def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) 
     try:
         return asyncio.run(read())
     except (TransientError, TerminalError, WrongChainError) as error:
-        return [Finding("network file", Verdict.WARNING, str(error), "nothing was compared with the plan")]
+        return [Finding("network file", CheckResult.WARNING, str(error), "nothing was compared with the plan")]
 
 
 async def _trusted(
@@ -385,18 +387,18 @@ async def _trusted(
     """
     if not noted.lanes:
         advice = f"waybill trust show LANE --write-plan {file} notes it, and any change is found from then on"
-        return [Finding("trust of lanes", Verdict.WARNING, f"{file} notes no lane's", advice)]
+        return [Finding("trust of lanes", CheckResult.WARNING, f"{file} notes no lane's", advice)]
     try:
         drift = await drift_of(deployment, chains, noted, sorted(noted.lanes))
     except (NotReadableError, DeploymentError) as error:
-        return [Finding("trust of lanes", Verdict.FAILED, str(error), "is the deployments file of this network?")]
+        return [Finding("trust of lanes", CheckResult.FAILED, str(error), "is the deployments file of this network?")]
     advice = "who changed it? if it is agreed to, note it: waybill trust show LANE --write-plan"
     findings = []
     for lane, found in drift.items():
         lines = [str(one) for one in found if not _is_said(one, as_planned)]
-        verdict = Verdict.FAILED if found else Verdict.OK
+        result = CheckResult.FAILED if found else CheckResult.OK
         text = "\n".join(lines) or ("differs where the plan does: see below" if found else f"as {file} notes it")
-        findings.append(Finding(f"trust of {lane}", verdict, text, advice if found else ""))
+        findings.append(Finding(f"trust of {lane}", result, text, advice if found else ""))
     return findings
 
 
@@ -415,14 +417,14 @@ async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, he
     try:
         drift = await find_drift(plan, planned, chain, here.gmps)
     except DeployError as error:
-        return Finding(name, Verdict.WARNING, str(error), "then nothing is compared with the plan")
+        return Finding(name, CheckResult.WARNING, str(error), "then nothing is compared with the plan")
     if not drift:
-        return Finding(name, Verdict.OK, "addresses, floors, verifiers, roles and prices are as planned")
+        return Finding(name, CheckResult.OK, "addresses, floors, verifiers, roles and prices are as planned")
     advice = (
         f"correct the file if the chain is right; else waybill role set and transfer change roles, and"
         f" waybill deploy --network {plan.network} --dry-run shows what the rest takes"
     )
-    return Finding(name, Verdict.FAILED, "\n".join(drift), advice)
+    return Finding(name, CheckResult.FAILED, "\n".join(drift), advice)
 
 
 async def _fees(deployment: Deployment, chains: Mapping[int, EvmChain]) -> list[Finding]:
@@ -437,18 +439,18 @@ async def _fees(deployment: Deployment, chains: Mapping[int, EvmChain]) -> list[
             try:
                 asked = (await client.quote_route(here.chain_id, request))[gmp]
             except RefusedError as error:
-                found.append(Finding(name, Verdict.FAILED, str(error), "nothing can be sent over it: ask the GMP"))
+                found.append(Finding(name, CheckResult.FAILED, str(error), "nothing can be sent over it: ask the GMP"))
             else:
-                found.append(Finding(name, Verdict.OK, f"{ether(asked)} for a small message"))
+                found.append(Finding(name, CheckResult.OK, f"{ether(asked)} for a small message"))
     return found
 
 
 def _balance(chain: str, account: str, wei: int) -> Finding:
-    verdict = Verdict.FAILED if wei == 0 else Verdict.WARNING if wei < _LITTLE else Verdict.OK
-    advice = "" if verdict is Verdict.OK else "send it some: without it deliveries wait"
-    return Finding(f"account on {chain}", verdict, f"{account} holds {wei / 10**18:.4f} ether", advice)
+    result = CheckResult.FAILED if wei == 0 else CheckResult.WARNING if wei < _LITTLE else CheckResult.OK
+    advice = "" if result is CheckResult.OK else "send it some: without it deliveries wait"
+    return Finding(f"account on {chain}", result, f"{account} holds {wei / 10**18:.4f} ether", advice)
 
 
 def _draw(console: Console, findings: list[Finding]) -> None:
-    rows = [[finding.check, finding.verdict.value, finding.found, with_network(finding.advice)] for finding in findings]
-    console.print(table(None, ["check", "verdict", "found", "what to do"], rows))
+    rows = [[finding.check, finding.result.value, finding.found, with_network(finding.advice)] for finding in findings]
+    console.print(table(None, ["check", "result", "found", "what to do"], rows))

@@ -15,7 +15,7 @@ from bridge.client import Client, Created, UnknownMessageError
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, IdempotencyStrategy, ttl_violation
 from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain
-from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
+from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -254,7 +254,7 @@ async def _ask(router: RouterReader, chain: EvmChain, message: Message) -> _Aske
     return _Asked(
         progress=progress,
         needed=needed,
-        refusal=trial.why if trial.verdict in (Verdict.REFUSED, Verdict.REJECTED) else None,
+        refusal=trial.why if trial.result in (TrialResult.REFUSED, TrialResult.REJECTED) else None,
         has_recipient=bool(await chain.code(from_bytes32(message.recipient))),
         is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
         paused_until=await router.paused_until(PausedThing.LANE, message.source_chain),

@@ -64,7 +64,7 @@ class Progress:
     outcome: Status | None = None  # EXECUTED, EXPIRED or CANCELLED once it has ended
 
 
-class Verdict(StrEnum):
+class TrialResult(StrEnum):
     """What a call of `execute` would come to."""
 
     READY = "READY"  # it would succeed
@@ -78,7 +78,7 @@ class Verdict(StrEnum):
 class Trial:
     """`execute`, called without a transaction."""
 
-    verdict: Verdict
+    result: TrialResult
     why: str = ""  # the router's words where it would revert
     missing: int | None = None  # receipts that it still needs; None if it does not say
 
@@ -186,12 +186,18 @@ class RouterReader:
             await self._chain.call(self.execute_call(message), block=block)
         except CallRevertedError as error:
             name, arguments = ROUTER.error(error.data) or ("", {})
-            verdict = Verdict.SETTLED if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
+            result = (
+                TrialResult.SETTLED
+                if name in _OVER
+                else TrialResult.REFUSED
+                if name in _REFUSED
+                else TrialResult.WAITING
+            )
             why, known = await self._refusal(error, message), classify_revert(error.data)
-            if known is not None and verdict is Verdict.REFUSED:
-                verdict, why = Verdict.REJECTED, f"{known.code}: {why}"
-            return Trial(verdict, why, _missing(name, arguments))
-        return Trial(Verdict.READY, missing=0)
+            if known is not None and result is TrialResult.REFUSED:
+                result, why = TrialResult.REJECTED, f"{known.code}: {why}"
+            return Trial(result, why, _missing(name, arguments))
+        return Trial(TrialResult.READY, missing=0)
 
     async def _refusal(self, error: CallRevertedError, message: Message) -> str:
         """Why an execution would revert; of a recipient that gives no reason, whether it can have one."""

@@ -29,13 +29,13 @@ from bridge.rpc.policy import (
     Endpoint,
     EndpointPolicy,
     EndpointPool,
+    ErrorScope,
     Race,
     Read,
     Steps,
-    Verdict,
     Wait,
     require_endpoints,
-    verdict_on,
+    scope_of,
     votes_of,
     without_secrets,
 )
@@ -307,7 +307,7 @@ class Endpoints:
                 waiting -= done
                 for task in (task for task in list(asked) if task in done):
                     answer, endpoint = task.result(), asked[task]
-                    if not (isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT):
+                    if not (isinstance(answer, RpcError) and scope_of(answer, request) is ErrorScope.AT_FAULT):
                         answers[endpoint] = answer
                         continue
                     failures.append(answer)
@@ -395,7 +395,7 @@ class Endpoints:
                 try:
                     return await answer, []
                 except RpcError as error:
-                    if verdict_on(error, race.request) is Verdict.SPEAKS_FOR_ALL:
+                    if scope_of(error, race.request) is ErrorScope.SPEAKS_FOR_ALL:
                         raise
                     errors.append(error)
         finally:

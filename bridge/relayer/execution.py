@@ -14,7 +14,7 @@ from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, Transient
 from bridge.domain.spending import EXECUTION, Refusal, SpendBlockedError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
-from bridge.evm.routers import RouterReader, Trial, Verdict, readers_of
+from bridge.evm.routers import RouterReader, Trial, TrialResult, readers_of
 from bridge.evm.sender import Sending
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import explain_revert
@@ -110,14 +110,14 @@ class Execution:
             return
         message = observed.message
         trial = await router.try_execution(message)
-        match trial.verdict:
-            case Verdict.SETTLED | Verdict.REJECTED:
+        match trial.result:
+            case TrialResult.SETTLED | TrialResult.REJECTED:
                 await self._over(context, message, router, trial)
-            case Verdict.READY:
+            case TrialResult.READY:
                 await self._ready(context, message, router)
-            case Verdict.REFUSED:
+            case TrialResult.REFUSED:
                 self._not_ready(context, ExecutionState.REFUSED, trial.why)
-            case Verdict.WAITING:
+            case TrialResult.WAITING:
                 self._not_ready(context, ExecutionState.WAITING, trial.why)
 
     def failed(self, context: JobContext[ExecutionJob], error: Exception) -> None:
@@ -134,12 +134,12 @@ class Execution:
         chain, now = self._chains[job.lane.destination_chain], self._clock.now()
 
         async def is_over(block: int) -> bool:
-            return (await router.try_execution(message, block=block)).verdict is trial.verdict
+            return (await router.try_execution(message, block=block)).result is trial.result
 
         height = self._store.observations.final_height(chain.chain_id)
         soon, later = now + _POLL_INTERVAL, self._later(job, job.state, why)
         if await is_final(context, chain, height, is_over, soon=soon, later=later):
-            if trial.verdict is Verdict.REJECTED:
+            if trial.result is TrialResult.REJECTED:
                 _log.warning("message rejected by its recipient", message=f"0x{message.id.hex()}", reason=why)
                 context.save(job.settled(ExecutionState.REJECTED, why, now))
                 return

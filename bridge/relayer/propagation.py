@@ -19,7 +19,7 @@ from bridge.domain.spending import SpendBlockedError
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
-from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
+from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
 from bridge.evm.sender import Sending
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.backoff import backoff
@@ -233,7 +233,7 @@ class Propagation:
         if progress.ended or seen is None or expires_at is None or expires_at > self._clock.now():
             return progress
         trial = await router.try_execution(seen.message, block=block)
-        return replace(progress, ended=trial.verdict is Verdict.SETTLED)
+        return replace(progress, ended=trial.result is TrialResult.SETTLED)
 
     def _recorded_again(self, job: SyncJob, now: float) -> SyncJob:
         """With the record of where it is now, if its source took back what was final and it is in another block."""

@@ -199,15 +199,15 @@ Read = Callable[[Any], Any]
 """Makes a value of a result, or raises `UndecodableError`."""
 
 
-class Verdict(Enum):
-    """What an endpoint's error says about the endpoint."""
+class ErrorScope(Enum):
+    """Of whom an endpoint's error speaks: of itself, or of all endpoints."""
 
     AT_FAULT = auto()  # it rests, and another one is asked
     LACKS_IT = auto()  # it is sound, and another one may have what is asked for
     SPEAKS_FOR_ALL = auto()  # every other one would say the same
 
 
-def verdict_on(error: RpcError, request: Request) -> Verdict:
+def scope_of(error: RpcError, request: Request) -> ErrorScope:
     """What an error says about the endpoint that gave it.
 
     What Waybill reads is well-formed: a node that does not understand it is at fault. But it may send what no node takes, and
@@ -215,12 +215,16 @@ def verdict_on(error: RpcError, request: Request) -> Verdict:
     """
     if isinstance(error, RefusedError):
         if request.is_of_tag and error.meaning in (Meaning.NOT_UNDERSTOOD, Meaning.MALFORMED):
-            return Verdict.LACKS_IT
+            return ErrorScope.LACKS_IT
         if error.meaning is Meaning.NOT_UNDERSTOOD and request.method not in CHANGING:
-            return Verdict.AT_FAULT
+            return ErrorScope.AT_FAULT
     if isinstance(error, TransientRpcError | NoAccessError | WrongChainError):
-        return Verdict.AT_FAULT
-    return Verdict.LACKS_IT if isinstance(error, UnknownBlockError | StateUnavailableError) else Verdict.SPEAKS_FOR_ALL
+        return ErrorScope.AT_FAULT
+    return (
+        ErrorScope.LACKS_IT
+        if isinstance(error, UnknownBlockError | StateUnavailableError)
+        else ErrorScope.SPEAKS_FOR_ALL
+    )
 
 
 def _as_it_is(result: Any) -> Any:
@@ -335,7 +339,7 @@ class EndpointPool:
         waiting = deque(self.in_order())
         while waiting:
             endpoint = waiting.popleft()
-            if self.rests(endpoint) and any(verdict_on(error, request) is Verdict.LACKS_IT for error in errors):
+            if self.rests(endpoint) and any(scope_of(error, request) is ErrorScope.LACKS_IT for error in errors):
                 break  # one that answers has said that it does not have what we ask for
             try:
                 first = self._ask(endpoint, request, read)
@@ -347,7 +351,7 @@ class EndpointPool:
                     return answer
                 errors += failures
             except RpcError as error:
-                if verdict_on(error, request) is Verdict.SPEAKS_FOR_ALL:
+                if scope_of(error, request) is ErrorScope.SPEAKS_FOR_ALL:
                     raise
                 errors.append(error)
         raise self.nobody(errors)
@@ -376,7 +380,7 @@ class EndpointPool:
                 yield from self.verify(endpoint)
             return read((yield from self._ask_and_count(endpoint, request, is_probe=is_probe)))
         except RpcError as error:
-            if verdict_on(error, request) is Verdict.AT_FAULT:
+            if scope_of(error, request) is ErrorScope.AT_FAULT:
                 self.put_aside(endpoint, error)
             raise
 

@@ -108,7 +108,7 @@ class Index:
     def _catch_up(self) -> None:
         """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
         if recomputed := self._store.recompute_if_outdated(_Progress()):
-            log.info("all verdicts are by the rules of this Waybill", messages=recomputed)
+            log.info("all statuses are by the queries of this Waybill", messages=recomputed)
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
@@ -141,7 +141,7 @@ class Index:
 
 
 class _Progress:
-    """Says now and then how far the recomputation of verdicts is."""
+    """Says now and then how far the recomputation of statuses is."""
 
     def __init__(self) -> None:
         self._said_at = float("-inf")
@@ -150,7 +150,7 @@ class _Progress:
         """So many messages are done, of so many."""
         now = time.monotonic()
         if now - self._said_at >= _SAY_EVERY:
-            log.info("another Waybill wrote the store: recomputing its verdicts", messages=done, of=of)
+            log.info("another Waybill wrote the store: recomputing its statuses", messages=done, of=of)
             self._said_at = now
 
 

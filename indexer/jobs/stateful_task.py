@@ -22,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from indexer.model import schemas
 from indexer.model.settings import StallPolicy
-from indexer.store.judge import Judge, Verdict
+from indexer.store.judge import Judge, JudgedMessage
 
 ENDED: Final = ("EXECUTED", "EXPIRED", "CANCELLED")
 LOOK_AGAIN: Final = 60
@@ -147,23 +147,23 @@ class _Kept:
         for message_id, (chain, due) in self.timers.all().items():
             self._note(message_id, chain, due)
 
-    def follow(self, verdict: Verdict) -> None:
+    def follow(self, judged: JudgedMessage) -> None:
         """Sets a message's timer, or forgets the message if it has ended for good."""
-        chain, due, clocks = verdict.destination_chain, verdict.deadline, self.shared.clocks
-        if verdict.status in ENDED:
-            events = self.events.get(verdict.message_id)
+        chain, due, clocks = judged.destination_chain, judged.deadline, self.shared.clocks
+        if judged.status in ENDED:
+            events = self.events.get(judged.message_id)
             if all(event["block_number"] <= clocks[event["chain_id"]].final for event in events):
-                self._forget(verdict.message_id)
+                self._forget(judged.message_id)
                 return
             due = clocks[chain].time + LOOK_AGAIN if chain is not None and chain in clocks else None
-        elif not verdict.retriable or verdict.effective_status == "EXPIRED":
+        elif not judged.retriable or judged.effective_status == "EXPIRED":
             due = None
-        self.shared.passed.discard(verdict.message_id)
+        self.shared.passed.discard(judged.message_id)
         if chain is None or due is None:
-            self.timers.remove(verdict.message_id)
+            self.timers.remove(judged.message_id)
         else:
-            self.timers.put(verdict.message_id, (chain, due))
-            self._note(verdict.message_id, chain, due)
+            self.timers.put(judged.message_id, (chain, due))
+            self._note(judged.message_id, chain, due)
 
     def _note(self, message_id: bytes, chain: int, due: int) -> None:
         shared = self.shared
@@ -228,16 +228,16 @@ class Overdue(StatefulProcessor):
             return
         clocks = {chain: clock.time for chain, clock in kept.shared.clocks.items()}
         rows = [event for message_id in sorted(chosen) for event in kept.events.get(message_id, [])]
-        for verdict in _judge().verdicts(self._policy, rows + kept.shared.about_routers, clocks, now):
-            kept.follow(verdict)
-            if verdict.is_overdue:
-                assert verdict.attempts is not None
+        for judged in _judge().judge(self._policy, rows + kept.shared.about_routers, clocks, now):
+            kept.follow(judged)
+            if judged.is_overdue:
+                assert judged.attempts is not None
                 yield Row(
-                    message_id=verdict.message_id,
-                    source_chain=verdict.source_chain,
-                    destination_chain=verdict.destination_chain,
-                    attempt=verdict.attempts + 1,
-                    overdue_since=verdict.deadline,
+                    message_id=judged.message_id,
+                    source_chain=judged.source_chain,
+                    destination_chain=judged.destination_chain,
+                    attempt=judged.attempts + 1,
+                    overdue_since=judged.deadline,
                 )
 
     def _shared(self) -> Shared:

@@ -26,7 +26,7 @@ _JUDGED: Final = text(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class JudgedMessage:
     """What the store would say of a message if it had its events.
 
     Attributes:
@@ -55,13 +55,13 @@ class Judge:
         """Makes the tables."""
         self._engine = writing_engine("sqlite://")
 
-    def verdicts(
+    def judge(
         self,
         policy: StallPolicy,
         events: Sequence[Mapping[str, Any]],
         clocks: Mapping[int, int],
         now: int,
-    ) -> list[Verdict]:
+    ) -> list[JudgedMessage]:
         """What to say of the messages that events are about.
 
         Args:
@@ -82,12 +82,12 @@ class Judge:
             write_limits(connection, replace(policy, learn=False))
             found = connection.execute(_JUDGED, arguments_of(policy, now)).mappings().all()
             transaction.rollback()
-        return [_verdict(row) for row in found]
+        return [_judged(row) for row in found]
 
 
-def _verdict(row: RowMapping) -> Verdict:
+def _judged(row: RowMapping) -> JudgedMessage:
     flags = {"retriable": bool(row["retriable"]), "is_overdue": bool(row["is_overdue"])}
-    return Verdict(**{**row, **flags})
+    return JudgedMessage(**{**row, **flags})
 
 
 def _chain(chain: int, block_time: int) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
     assert status["gmpPauses"] == [{"gmp": "axelar", "chain": "beta", "until": until}]
     assert "GMP paused" in told
     (row,) = [one for one in doctor if one["check"] == "GMPs on beta"]
-    assert row["verdict"] == "warning"
+    assert row["result"] == "warning"
     assert row["found"].startswith("axelar is paused until ")
     assert explained["gmpPauses"] == [{"gmp": "axelar", "chain": beta.chain_id, "until": until}]
     assert "on its destination, where its receipts do not count" in explained["reason"]

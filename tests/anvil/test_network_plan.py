@@ -212,7 +212,7 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
     assert findings["layerzero on sepolia"]["found"] == "2 DVNs, after 7 blocks"
     assert findings["axelar on sepolia"]["found"].startswith("default: Axelar's own validators")
-    assert findings["contracts on base-sepolia"]["verdict"] == "ok"
+    assert findings["contracts on base-sepolia"]["result"] == "ok"
 
     def hosts(*settings: str) -> str:
         (tmp_path / "waybill.toml").write_text("\n".join(["[attestations]", *settings]))
@@ -259,9 +259,9 @@ def test_a_single_dvn_is_deployed_only_if_that_is_accepted(waybill: Command, pla
     assert played.heads() == heads
     assert waybill("deploy", "--network", "testnet", "--accept-single-verifier", "--json").code == 0
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
-    assert findings["hyperlane on sepolia"]["verdict"] == "warning"
+    assert findings["hyperlane on sepolia"]["result"] == "warning"
     assert findings["hyperlane on sepolia"]["found"] == "default: the Mailbox's default ISM, which Hyperlane may change"
-    assert findings["layerzero on sepolia"]["verdict"] == "warning"
+    assert findings["layerzero on sepolia"]["result"] == "warning"
     assert findings["layerzero on sepolia"]["found"] == "1 DVN, after 7 blocks; one verifier alone"
 
 
@@ -303,7 +303,7 @@ def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_t
     first["onRamp"] = sepolia["onRampV2"]
     file.write_text(json.dumps(document))
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
-    assert findings["plan of base-sepolia"]["verdict"] == "ok"
+    assert findings["plan of base-sepolia"]["result"] == "ok"
     assert findings["plan of sepolia"]["found"] == lines[0].removeprefix("chain 'sepolia': ")
 
 
@@ -356,12 +356,12 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         return {row["check"]: row for row in json.loads(ended.out)}
 
     findings = doctor()
-    assert findings["trust of lanes"]["verdict"] == "warning", "nothing is noted yet"
-    assert {findings[f"plan of {name}"]["verdict"] for name in NAMES} == {"ok"}
+    assert findings["trust of lanes"]["result"] == "warning", "nothing is noted yet"
+    assert {findings[f"plan of {name}"]["result"] for name in NAMES} == {"ok"}
     assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith(" for a small message")
     # The second DVN is none: it gives no price.
     no_fee = findings["fee of layerzero from sepolia to base-sepolia"]
-    assert no_fee["verdict"] == "failed"
+    assert no_fee["result"] == "failed"
     adapter = (
         Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "")
         .chains[0]
@@ -374,7 +374,7 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     )
     noted = waybill("trust", "show", ":".join(NAMES), "--network", "testnet", "--write-plan", str(file), "--json")
     assert noted.code == 0, noted.err
-    assert doctor()["trust of sepolia:base-sepolia"]["verdict"] == "ok"
+    assert doctor()["trust of sepolia:base-sepolia"]["result"] == "ok"
     gmps = json.loads(file.read_text())["trust"]["lanes"]["sepolia:base-sepolia"]["base-sepolia → sepolia"]["gmps"]
     assert gmps["layerzero"]["receiveLibraryVersion"] == [3, 0, 2]
     assert gmps["hyperlane"]["version"]
@@ -414,9 +414,9 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         f"vault's oracle: the plan names {PAYMENTS['ORACLE']}, the vault {stranger.lower()}",
         f"price limits for base-sepolia: the plan says {planned}, the vault {limits}",
     ]
-    assert findings["plan of base-sepolia"]["verdict"] == "ok"
+    assert findings["plan of base-sepolia"]["result"] == "ok"
     changed = findings["trust of sepolia:base-sepolia"]
-    assert changed["verdict"] == "failed"
+    assert changed["result"] == "failed"
     direction = "base-sepolia → sepolia"
     assert f"{direction} / gmps / layerzero / uln / confirmations: expected 8, found 1" in changed["found"]
     assert f"{direction} / gmps / hyperlane / ism / default: expected false, found true" in changed["found"]

@@ -206,7 +206,7 @@ def test_doctor_says_beforehand_that_no_relayer_would_start(
     ended = Command(monkeypatch, capsys)("doctor", "--network", "testnet", "--json")
     assert ended.code == 1
     found = {row["check"]: row for row in json.loads(ended.out)}["attestations of GMPs"]
-    assert found["verdict"] == "failed"
+    assert found["result"] == "failed"
     assert "validators of alpha, beta can't be found" in found["found"]
 
 

@@ -29,7 +29,7 @@ SWAPPED = (
 
 
 def failed(out: str) -> dict[str, str]:
-    return {row["check"]: row["found"] for row in json.loads(out) if row["verdict"] == "failed"}
+    return {row["check"]: row["found"] for row in json.loads(out) if row["result"] == "failed"}
 
 
 def test_a_healthy_network_has_no_failure(waybill: Command, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_found_and_ends_with_failure(
 
 
 @pytest.mark.parametrize(
-    ("named", "balance", "verdict", "found"),
+    ("named", "balance", "result", "found"),
     [
         (account(TRIPWIRE_KEY).address, 10**18, "ok", "holds 1.0000 ether"),
         (account(TRIPWIRE_KEY).address, 10**15, "warning", "holds 0.0010 ether"),
@@ -71,14 +71,14 @@ def test_what_is_wrong_is_found_and_ends_with_failure(
     ],
 )
 def test_the_tripwires_account_is_the_one_that_the_router_names_and_can_pay(
-    waybill: Command, tmp_path: Path, *, named: str, balance: int, verdict: str, found: str
+    waybill: Command, tmp_path: Path, *, named: str, balance: int, result: str, found: str
 ) -> None:
     beta = node(said="0x" + named[2:].lower().rjust(64, "0"), balance=balance)
     with nodes((ALPHA, node()), (BETA, beta)) as urls:
         write_network(tmp_path, *urls)
         ended = waybill("doctor", "--json")
     (row,) = [row for row in json.loads(ended.out) if row["check"] == "tripwire on beta"]
-    assert row["verdict"] == verdict
+    assert row["result"] == result
     assert found in row["found"]
 
 
@@ -89,7 +89,7 @@ def test_clocks_may_differ_as_far_as_the_settings_say_and_no_newest_block_is_old
     with nodes((ALPHA, node(ahead=15)), (BETA, node(ahead=-400))) as urls:
         write_network(tmp_path, *urls)
         ended = waybill("doctor", "--json")
-    verdicts = {row["check"]: row["verdict"] for row in json.loads(ended.out)}
+    verdicts = {row["check"]: row["result"] for row in json.loads(ended.out)}
     assert (ended.code, verdicts["endpoint of alpha"], verdicts["endpoint of beta"]) == (0, "ok", "warning")
 
 
@@ -173,10 +173,10 @@ def test_without_a_relayers_key_all_else_is_checked_and_accounts_are_said_not_to
         (tmp_path / "deployments" / "testnet.json").write_text(deployment.to_json())
         ended = waybill("doctor", "--network", "testnet", "--json")
     rows = {row["check"]: row for row in json.loads(ended.out)}
-    assert (ended.code, rows["signers"]["verdict"]) == (1, "failed")
+    assert (ended.code, rows["signers"]["result"]) == (1, "failed")
     for name in ("alpha", "beta"):
         assert rows[f"account on {name}"]["found"] == "not checked: no key pays for deliveries there"
-        assert rows[f"endpoint of {name}"]["verdict"] == rows[f"contracts on {name}"]["verdict"] == "ok"
+        assert rows[f"endpoint of {name}"]["result"] == rows[f"contracts on {name}"]["result"] == "ok"
 
 
 def test_the_tripwires_own_endpoints_are_checked_and_too_few_of_them_are_a_finding(
@@ -201,12 +201,12 @@ def test_the_tripwires_own_endpoints_are_checked_and_too_few_of_them_are_a_findi
         few = rows()
         monkeypatch.setenv("WAYBILL_TRIPWIRE", json.dumps({"key": TRIPWIRE_KEY, "agreement": 2, "endpoints": {}}))
         none = rows()
-    assert [row["verdict"] for row in found["tripwire's endpoint of alpha"]] == ["ok", "failed"]
+    assert [row["result"] for row in found["tripwire's endpoint of alpha"]] == ["ok", "failed"]
     (refused, sound) = found["tripwire's endpoint of beta"]
-    assert sound["verdict"] == "ok"
+    assert sound["result"] == "ok"
     assert "serves chain 1" in refused["found"]
     assert refused["advice"].startswith("correct beta in [tripwire.endpoints]")
     (row,) = few["tripwire's endpoints"]
-    assert row["verdict"] == "failed"
+    assert row["result"] == "failed"
     assert "tripwire.endpoints.alpha: 2 independent endpoints have to agree, and 1 are named" in row["found"]
     assert none["tripwire's endpoints"][0]["found"].startswith("not checked: ")

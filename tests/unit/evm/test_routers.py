@@ -10,7 +10,7 @@ from eth_utils import function_signature_to_4byte_selector
 
 from bridge.domain.guarantee import IdempotencyStrategy
 from bridge.domain.ports import Call, CallRevertedError, Chain, Log
-from bridge.evm.routers import RouterReader, Verdict, created_messages
+from bridge.evm.routers import RouterReader, TrialResult, created_messages
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.deployment import ChainDeployment
@@ -51,7 +51,7 @@ class Refusing:
 async def test_a_refusal_without_a_reason_says_what_it_can_mean(reason: bytes, has_code: bool, said: str) -> None:
     reader = RouterReader(cast(Chain, Refusing(reason, has_code=has_code)), ROUTER)
     trial = await reader.try_execution(message(recipient=to_bytes32(RECIPIENT)))
-    assert trial.verdict is Verdict.REFUSED
+    assert trial.result is TrialResult.REFUSED
     assert said in trial.why
     assert "fix the recipient" not in trial.why
 

@@ -520,7 +520,7 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 @pytest.mark.finding("I2")
-def test_a_start_makes_the_verdicts_of_another_waybill_again_and_says_how_far_it_is(runner: Runner) -> None:
+def test_a_start_makes_the_statuses_of_another_waybill_again_and_says_how_far_it_is(runner: Runner) -> None:
     runner.run()
     store = runner.opened()
     with store.engine.begin() as connection:
@@ -530,7 +530,7 @@ def test_a_start_makes_the_verdicts_of_another_waybill_again_and_says_how_far_it
     with capture_logs() as logs:
         runner.run()
         runner.run()
-    told = [line for line in logs if "verdicts" in line["event"]]
+    told = [line for line in logs if "statuses" in line["event"]]
     assert [(line.get("messages"), line.get("of")) for line in told] == [(6, 6), (6, None)], "once, with its progress"
     expect_the_chains_and_nothing_else(runner)
     store = runner.opened()

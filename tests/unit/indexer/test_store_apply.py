@@ -339,7 +339,7 @@ def test_pieces_of_a_range_join_to_the_whole_and_are_small_unless_one_block_is_l
 
 
 @pytest.mark.finding("I2")
-def test_verdicts_by_other_rules_are_made_again_once_and_nothing_else_changes(store: Store) -> None:
+def test_statuses_by_other_queries_are_made_again_once_and_nothing_else_changes(store: Store) -> None:
     alpha, beta = new_world()
     sent = [sent_message(nonce, quorum=1) for nonce in range(1, 4)]
     alpha.mine(*[routed(one) for one in sent], cancellation_requested(sent[0]), retried(sent[0], 1))
