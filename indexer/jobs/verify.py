@@ -20,7 +20,7 @@ from indexer.model import schemas
 from indexer.sources.chain import ChainReader
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, Lane, LaneIds, LaneTotal, lanes_of
+from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, LaneEnd, LaneIds, LaneTotal, lanes_of
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +86,7 @@ def verify(
     readers: Sequence[ChainReader],
     history: History,
     *,
-    since: Mapping[tuple[int, Lane], Checked] | None = None,
+    since: Mapping[tuple[int, LaneEnd], Checked] | None = None,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> list[LaneCheck]:
     """Compares every lane of every chain, at each chain's last block that the index has read and knows as final.
@@ -118,7 +118,7 @@ class _ChainCheck:
         reader: ChainReader,
         history: History,
         chains: Iterable[int],
-        since: Mapping[tuple[int, Lane], Checked],
+        since: Mapping[tuple[int, LaneEnd], Checked],
         progress: Callable[[str], None],
     ) -> None:
         self._reader = reader
@@ -147,18 +147,18 @@ class _ChainCheck:
             for lane, router in zip(lanes, routers, strict=True)
         ]
 
-    def _still_there(self, final_block: int) -> dict[Lane, Checked]:
+    def _still_there(self, final_block: int) -> dict[LaneEnd, Checked]:
         """The earlier comparisons at blocks that the index has read as final, and the chain has not taken back."""
         blocks = {(checked.block, checked.block_hash) for checked in self._since.values()}
         there = {block for block, block_hash in blocks if block <= final_block and self._reader.has(block, block_hash)}
         return {lane: checked for lane, checked in self._since.items() if checked.block in there}
 
-    def _lanes(self, found: Iterable[Lane]) -> list[Lane]:
+    def _lanes(self, found: Iterable[LaneEnd]) -> list[LaneEnd]:
         others = self._others | {other for _, other in found}
         return [(direction, other) for other in sorted(others) for direction in Direction]
 
     def _unverified(
-        self, lane: Lane, reason: str, block: int | None = None, block_hash: bytes | None = None
+        self, lane: LaneEnd, reason: str, block: int | None = None, block_hash: bytes | None = None
     ) -> LaneCheck:
         return LaneCheck(
             chain_id=self._chain,
@@ -172,7 +172,7 @@ class _ChainCheck:
             reason=reason,
         )
 
-    def _routers(self, lanes: Sequence[Lane], block_hash: bytes) -> list[LaneTotal]:
+    def _routers(self, lanes: Sequence[LaneEnd], block_hash: bytes) -> list[LaneTotal]:
         calls = [ROUTER.encode(_GETTERS[direction], other) for direction, other in lanes]
         answers = self._reader.call_at(block_hash, calls)
         return [
@@ -180,7 +180,7 @@ class _ChainCheck:
             for (direction, _), answer in zip(lanes, answers, strict=True)
         ]
 
-    def _compared(self, lane: Lane, ids: LaneIds, router: LaneTotal, first: int, at: tuple[int, bytes]) -> LaneCheck:
+    def _compared(self, lane: LaneEnd, ids: LaneIds, router: LaneTotal, first: int, at: tuple[int, bytes]) -> LaneCheck:
         block, block_hash = at
         base = self._since.get(lane, Checked(block=first - 1, block_hash=b"", total=LaneTotal()))
         indexed = (base.total + ids.total(base.block + 1, block)).kept(lane[0])
@@ -208,7 +208,7 @@ class _ChainCheck:
         )
 
     def _narrowed(
-        self, lane: Lane, ids: LaneIds, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
+        self, lane: LaneEnd, ids: LaneIds, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
     ) -> Iterator[WrongRange]:
         """The ranges in (begin, end] in which index and router count differently, read again."""
         (low, low_total), (high, high_total) = begin, end
@@ -231,7 +231,7 @@ class _ChainCheck:
             self._check_read(lane, found, high_total - low_total)
             yield found
 
-    def _check_read(self, lane: Lane, found: WrongRange, router: LaneTotal) -> None:
+    def _check_read(self, lane: LaneEnd, found: WrongRange, router: LaneTotal) -> None:
         """Rejects logs that contradict the router's count: the endpoint that gave them hides some."""
         read = lanes_of(found.events).get(lane, NOTHING).total(found.first, found.last)
         if read.kept(lane[0]) != router.kept(lane[0]):
@@ -293,7 +293,7 @@ def _row(check: LaneCheck, now: float) -> dict[str, object]:
     }
 
 
-def last_equal(engine: Engine) -> dict[tuple[int, Lane], Checked]:
+def last_equal(engine: Engine) -> dict[tuple[int, LaneEnd], Checked]:
     """Where each lane was last found equal."""
     with engine.connect() as connection:
         chosen = select(tables.lane_checks).where(tables.lane_checks.c.verdict == Verdict.EQUAL.value)

@@ -24,8 +24,8 @@ class Direction(StrEnum):
     EXECUTED = "executed"
 
 
-Lane = tuple[Direction, int]
-"""As one router sees it: what is counted, and the lane's other chain."""
+LaneEnd = tuple[Direction, int]
+"""A lane as one router sees it: what is counted, and the lane's other chain."""
 
 
 SUM_BITS: Final = {Direction.SENT: 32, Direction.EXECUTED: 192}
@@ -82,7 +82,7 @@ class LaneIds:
 NOTHING: Final = LaneIds(np.zeros(0, np.int64), np.zeros((0, 32), np.uint8))
 
 
-def lanes_of(events: pa.Table) -> dict[Lane, LaneIds]:
+def lanes_of(events: pa.Table) -> dict[LaneEnd, LaneIds]:
     """The messages that one chain's events say were created and executed, by lane.
 
     A message counts as sent with its `MessageIdCreated`, to the destination that the `MessageRouted` or `MessageUnfunded` of
@@ -107,8 +107,8 @@ def lanes_of(events: pa.Table) -> dict[Lane, LaneIds]:
     return found | _by_chain(executed.rename_columns(["message_id", "block_number", "other"]), Direction.EXECUTED)
 
 
-def _by_chain(messages: pa.Table, direction: Direction) -> dict[Lane, LaneIds]:
-    found: dict[Lane, LaneIds] = {}
+def _by_chain(messages: pa.Table, direction: Direction) -> dict[LaneEnd, LaneIds]:
+    found: dict[LaneEnd, LaneIds] = {}
     for other in pc.unique(messages["other"]).to_pylist():
         chosen = messages.filter(pc.equal(messages["other"], other))
         found[direction, other] = LaneIds(chosen["block_number"].to_numpy(), _words(chosen["message_id"]))
