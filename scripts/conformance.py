@@ -19,10 +19,13 @@ from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
+KIT_TESTS = ROOT / "dapp" / "test"
 _SOLIDITY_NAMED = re.compile(
     r"@custom:requirement ((?:[A-Z]+-\d+,?(?: |\n\s*/// (?=[A-Z]+-\d))?)+)\s*\n\s*(?:///[^\n]*\n\s*)*function (\w+)"
 )
 """The rows and the function: a list that ends with a comma goes on in the next line."""
+
+_TYPESCRIPT_NAMED = re.compile(r'^// @requirement ([A-Z0-9, -]+)\ntest\("([^"]+)"', re.MULTILINE)
 
 
 REASONS: Final = ("optional", "another layer", "not applicable")
@@ -96,16 +99,21 @@ def proofs() -> dict[str, list[str]]:
 
 
 def named_tests() -> Iterator[tuple[str, str]]:
-    """Every (requirement, test) that a marker in Python or a tag in Solidity states."""
+    """Every (requirement, test) that a marker in Python, or a tag in Solidity or TypeScript, states."""
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 for requirement in _marked(node):
                     yield requirement, f"{path.relative_to(ROOT)}::{node.name}"
-    for path in sorted(TESTS.rglob("*.t.sol")):
-        for names, function in _SOLIDITY_NAMED.findall(path.read_text()):
+    yield from _tagged(TESTS, "*.t.sol", _SOLIDITY_NAMED)
+    yield from _tagged(KIT_TESTS, "*.test.ts", _TYPESCRIPT_NAMED)
+
+
+def _tagged(folder: Path, files: str, tag: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob(files)):
+        for names, test in tag.findall(path.read_text()):
             for requirement in re.findall(r"[A-Z]+-\d+", names):
-                yield requirement, f"{path.relative_to(ROOT)}::{function}"
+                yield requirement, f"{path.relative_to(ROOT)}::{test}"
 
 
 def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[str]:

@@ -340,6 +340,7 @@ test("E12: what is no hex is named, with the way to make it hex, before anything
   await assert.rejects(waybill.route(request({ replaces: "0x12" })), /^WaybillError: replaces "0x12" is not 0x and 64 hex digits$/);
 });
 
+// @requirement OIP-34, OIP-35, OIP-36, OIP-37, OIP-38, OIP-39, OIP-40, OIP-41, OIP-42, OIP-43
 test("a message of each kind is routed without a ttl, and lives as long as its kind should", async () => {
   for (const kind of Object.values(Kind).filter((one) => one < Kind.CANCELLATION)) {
     const sent = await waybill.route(request({ kind, gmps: ["hyperlane"] }));

@@ -24,6 +24,12 @@ def test_a_solidity_test_may_name_its_rows_over_several_lines() -> None:
     assert {"OIP-8", "OBX-11", "OBX-27", "X-3"} <= {row for row, tests in proofs().items() if test in tests}
 
 
+def test_a_typescript_test_names_its_rows_in_the_line_above_it() -> None:
+    (test,) = (test for test in proofs()["OIP-38"] if test.startswith("dapp/test/sending.test.ts::"))
+    assert test.endswith("::a message of each kind is routed without a ttl, and lives as long as its kind should")
+    assert {row for row, tests in proofs().items() if test in tests} == {f"OIP-{number}" for number in range(34, 44)}
+
+
 def test_a_reason_is_one_of_three_with_its_sentence() -> None:
     excused = {name: row for name, row in requirements().items() if row.reason or row.why}
     assert [name for name, row in excused.items() if row.reason not in REASONS or not row.why.endswith(".")] == []
