@@ -15,8 +15,9 @@ from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.domain.guarantee import LEAST_TTL
 from bridge.evm.chain import EvmChain
+from bridge.evm.routers import RouterReader, SentMessage
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
+from bridge.protocol.message import Kind, Message
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.test_dead_letters import routed
@@ -44,6 +45,12 @@ async def shown(devnet: Devnet, waybill: Waybill, *arguments: str) -> dict[str, 
     lane = f"{devnet.deployment.chain('alpha').chain_id}>{devnet.deployment.chain('beta').chain_id}"
     found = await asyncio.to_thread(waybill.json, "sync", "heartbeats", *arguments)
     return next((one for one in found if one["lane"] == lane), None)
+
+
+async def kept_for_retries(devnet: Devnet, chains: dict[int, EvmChain], sent: Message) -> SentMessage | None:
+    """What the source remembers of a message, so that it could be sent again."""
+    router = devnet.deployment.chain(sent.source_chain).router
+    return await RouterReader(chains[sent.source_chain], router).sent_message(sent.id)
 
 
 async def shows(devnet: Devnet, waybill: Waybill, missing: int) -> dict[str, Any]:
@@ -84,6 +91,7 @@ async def test_the_destination_sees_lag_and_loss_after_the_relayer_and_its_store
             beats = [one for one in await routed(devnet, chains) if one.kind is Kind.HEARTBEAT]
             assert {one.source_chain for one in beats} == {chain.chain_id for chain in devnet.deployment.chains}
             assert {one.ttl for one in beats} == {LEAST_TTL}
+            assert {await kept_for_retries(devnet, chains, one) for one in beats} == {None}
             assert relayer.terminate() == 0
         shutil.rmtree(home / ".waybill")
         after = await shown(devnet, waybill)

@@ -8,6 +8,7 @@ import pytest
 
 from bridge.client import Client, RouteRequest, TtlTooShortError
 from bridge.client.client import USUAL_GMP_SECONDS, refuse_short_ttl
+from bridge.domain.guarantee import LEAST_TTL
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -47,16 +48,21 @@ async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refus
         await asked(least - 1, finality=finality)
 
 
-@pytest.mark.requirement("OIP-34")
-@pytest.mark.parametrize(("confirmations", "ttl"), [(CONFIRMATIONS, 300), (30, 30 * BLOCK_TIME + 10)])
+@pytest.mark.requirement("OIP-34", "OIP-40")
+@pytest.mark.parametrize(
+    ("confirmations", "kind", "ttl"),
+    [
+        (CONFIRMATIONS, Kind.STATE_SYNC, 300),
+        (30, Kind.STATE_SYNC, 30 * BLOCK_TIME + 10),
+        (30, Kind.HEARTBEAT, LEAST_TTL),  # the next one replaces it
+    ],
+)
 @in_virtual_time
-async def test_the_ttl_of_a_kind_is_longer_where_its_source_takes_longer_to_be_final(
-    confirmations: int, ttl: int
+async def test_the_ttl_of_a_kind_is_longer_where_its_source_takes_longer_to_be_final_but_for_heartbeats(
+    confirmations: int, kind: Kind, ttl: int
 ) -> None:
     source = World().deployment.chain(ALPHA).model_copy(update={"confirmations": confirmations, "finality": None})
-    request = RouteRequest(
-        destination="beta", recipient="0x", payload=b"", gmps=(Gmp.AXELAR,), ttl=None, kind=Kind.STATE_SYNC
-    )
+    request = RouteRequest(destination="beta", recipient="0x", payload=b"", gmps=(Gmp.AXELAR,), ttl=None, kind=kind)
     assert await Client(World().deployment, {ALPHA: mined()})._ttl(source, request) == ttl
 
 

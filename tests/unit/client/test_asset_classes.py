@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from bridge.client import Client, RouteRequest
+from bridge.client import BlockingClient, Client, RouteRequest
 from bridge.domain.guarantee import LEAST_TTL, RECOMMENDED_TTL, AssetClass, default_ttl
 from bridge.domain.ports import Chain
 from bridge.protocol.addresses import to_bytes32
@@ -22,22 +23,25 @@ from tests.unit.dead_letters.test_review import SENDER, RoutingChain, deployed
 RECIPIENT = "0x" + "0a" * 20
 
 
-@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-45", "OIP-46")
+@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
 @pytest.mark.parametrize(
     ("asked", "member", "routed"), [(30, True, 600), (700, True, 700), (0, True, 0), (30, False, 30)]
 )
-async def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(asked: int, member: bool, routed: int) -> None:
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(
+    asked: int, member: bool, routed: int, blocking: bool
+) -> None:
     chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
     document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     members = frozenset({(BETA, to_bytes32(RECIPIENT))}) if member else frozenset({(ALPHA, to_bytes32(RECIPIENT))})
-    client = Client(
-        Deployment.model_validate(document),
-        {chain_id: cast(Chain, chain) for chain_id, chain in chains.items()},
-        SENDER,
-        [AssetClass(name="regulatory", min_ttl=600, members=members)],
-    )
+    network, classes = Deployment.model_validate(document), [AssetClass(name="asset", min_ttl=600, members=members)]
+    connected = {chain_id: cast(Chain, chain) for chain_id, chain in chains.items()}
     request = RouteRequest(destination=BETA, recipient=RECIPIENT, payload=b"freeze", gmps=(Gmp.HYPERLANE,), ttl=asked)
-    sent = await client.route(ALPHA, request)
+    if blocking:
+        with BlockingClient(network, connected, SENDER, classes) as client:
+            sent = client.route(ALPHA, request)
+    else:
+        sent = asyncio.run(Client(network, connected, SENDER, classes).route(ALPHA, request))
     assert (sent.message.ttl, [one.ttl for one in chains[ALPHA].sent]) == (routed, [routed])
 
 
