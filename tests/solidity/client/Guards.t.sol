@@ -220,7 +220,7 @@ contract GuardsTest is Test {
         }
     }
 
-    /// @custom:requirement X-2
+    /// @custom:requirement OIP-87, X-2
     function test_TheHolderRenewsUnderANewFence() external {
         guard.takeLock("asset", address(1), LEAST);
         vm.warp(block.timestamp + 100);

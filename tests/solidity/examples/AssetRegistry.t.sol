@@ -144,6 +144,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(_make(Action.SYNC, bob, 1)));
     }
 
+    /// @custom:requirement OIP-88
     function test_ALockedAssetMovesUnderItsFenceOnly() external {
         assertTrue(_apply(_makeLock(Action.LOCK, bob, 1)));
         Instruction memory made = _make(Action.SYNC, bob, 1);
@@ -361,6 +362,21 @@ contract AssetRegistryTest is AssetRegistryFixture {
         made.stateHash = beta.currentStateHash(HOUSE);
         _apply(made);
         return _ownerOf();
+    }
+
+    /// @custom:requirement OIP-12, OIP-16, OIP-155
+    function testFuzz_AnAttestationAndARollbackAreForOneState(bytes32 stateHash, bool attests) external {
+        Instruction memory made = _make(attests ? Action.ATTEST : Action.BEGIN_ROLLBACK, eve, 1);
+        (made.ledger, made.transactionId) = ("canton", "canton transaction");
+        bytes32 actual = made.stateHash;
+        vm.assume(stateHash != actual);
+        made.stateHash = stateHash;
+        _assertRefused(
+            made, abi.encodeWithSelector(StateHashGuard.StateHashMismatch.selector, HOUSE, stateHash, actual)
+        );
+        assertEq(_ownerOf(), ann);
+        made.stateHash = actual;
+        assertTrue(_apply(made), "nothing of it has counted yet");
     }
 
     function test_RefusesAnAttestationWithoutATransaction() external {

@@ -137,6 +137,7 @@ contract FundTest is GatewayFixture {
         source.retryRoute(usualRetry(message, WORMHOLE));
     }
 
+    /// @custom:requirement OIP-28
     function test_Revert_When_TheUnfundedMessageExpiredOrWasCancelled() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
         vm.warp(START + message.ttl + 1);

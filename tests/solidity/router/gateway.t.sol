@@ -146,6 +146,7 @@ contract GatewayTest is GatewayFixture {
         assertEq(sender, alice);
     }
 
+    /// @custom:requirement OIP-26
     function testFuzz_AttributesSayHowThisMessageTravels(uint64 gasLimit, uint32 ttl, uint8 kind) public {
         Profile memory profile = usualProfile();
         profile.gmps = GmpSet.wrap(6);
