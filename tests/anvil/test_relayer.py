@@ -158,6 +158,7 @@ def clean_home(devnet: Devnet) -> Iterator[Path]:
     forget()
 
 
+@pytest.mark.requirement("OIP-7")
 async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
     devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
         rpc(beta.rpc_urls[0], "evm_setAutomine", True)
 
 
+@pytest.mark.requirement("OIP-1", "OIP-7")
 @pytest.mark.parametrize("depth", [1, 3, 8])
 async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, depth: int

@@ -68,7 +68,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     write_network(tmp_path)
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "250")
-    url, sent = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db", message(payload=b"\x00\xff{not text}")
+    url, sent = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db", message(payload=b"\x00\xff{not text}" * 2_000)
 
     async def dies(service: DeadLetterService) -> str:
         service.observe(sent)

@@ -37,7 +37,7 @@ from tests.virtual_time import crash, in_virtual_time, running, until
 )  # fmt: skip
 async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     review = DeadLetterService()
-    sent = message(payload=b"\x00\xff{not text}\x00")
+    sent = message(payload=b"\x00\xff{not text}\x00" * 2_000)
     review.observe(sent, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
     (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
     for number in (1, 2):
@@ -302,7 +302,7 @@ async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_
 
 
 @pytest.mark.requirement(
-    "OIP-90", "OIP-92", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151", "OIP-161",
+    "OIP-3", "OIP-90", "OIP-92", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151", "OIP-161",
     "SF-4", "SF-54", "SF-78", "SF-82", "SF-87",
 )  # fmt: skip
 @in_virtual_time

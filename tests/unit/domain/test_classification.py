@@ -80,7 +80,7 @@ def test_every_error_of_streamforge_has_a_row() -> None:
     assert [name for name, row in theirs.items() if not row.handling] == []
 
 
-@pytest.mark.requirement("OBX-44")
+@pytest.mark.requirement("OBX-44", "OIP-98")
 @pytest.mark.parametrize(
     ("error", "code", "kind", "disposition"),
     [

@@ -168,7 +168,7 @@ def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
         reliable(Reliability(ttls=ttls, dedup_window=609))
 
 
-@pytest.mark.requirement("OIP-53", "OIP-54")
+@pytest.mark.requirement("OIP-49", "OIP-53", "OIP-54")
 @pytest.mark.parametrize(("changed", "least"), [({}, 610), ({"max_clock_skew": 50}, 700)])
 def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
     changed: dict[str, Any], least: int
@@ -211,6 +211,8 @@ def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -
     unbounded = {**DEFAULT_POLICIES, Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=None)}
     with pytest.raises(PolicyError, match="tried without end, and a lock"):
         reliable(Reliability(policies=unbounded))
+    with pytest.raises(SettingsError, match=r"at least 1080 s: TTL of GOVERNANCE_EXECUTE 600 s \+ retry window 480 s"):
+        Settings.load(policies={"governance_execute": {"max_retries": 8}})
     assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
 
 

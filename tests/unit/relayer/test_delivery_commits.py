@@ -253,8 +253,8 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
 
 
 @pytest.mark.requirement(
-    "X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32", "OBX-3", "OBX-2"
-)
+    "X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32", "OBX-3", "OBX-2", "OIP-7",
+)  # fmt: skip
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
     assert Settings.load().relay().ordering is Ordering.SKIP

@@ -185,6 +185,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     "SF-90",
     "SF-116",
     "OBX-6",
+    "OIP-1",
 )
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")
