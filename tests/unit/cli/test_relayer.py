@@ -9,16 +9,16 @@ import pytest
 
 from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.protocol.message import Kind
-from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.service.relayer_service import RelayerService
+from bridge.streams.publisher import Publisher
 from tests.builders import ALPHA, BETA
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
 
-Start = Callable[..., Deliveries]
+Start = Callable[..., RelayerService]
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     async def begin(relayer: RelayerService) -> None:
         begun.append(relayer)
 
-    def run(text: str, *flags: str) -> Deliveries:
+    def run(text: str, *flags: str) -> RelayerService:
         (tmp_path / "waybill.toml").write_text(text)
         ended = Command(monkeypatch, capsys)("relayer", "run", *flags)
         assert ended.code == 0, ended.err
         (relayer,) = begun
-        return relayer.relayer.deliveries[BETA]
+        return relayer
 
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setattr(RelayerService, "run", begin)
@@ -50,14 +50,28 @@ def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     start: Start, strategy: CommitStrategy | None
 ) -> None:
     flags = () if strategy is None else ("--commit", strategy.value, "--unsafe")
-    commits = start("", *flags)._commits._settings
+    commits = start("", *flags).relayer.deliveries[BETA]._commits._settings
     assert commits.strategy is (strategy or CommitStrategy.BATCH)
 
 
-@pytest.mark.requirement("SF-39", "SF-42", "SF-52", "OBXS-11")
-def test_what_the_file_says_of_retries_and_of_the_order_reaches_the_deliveries(start: Start) -> None:
+@pytest.mark.requirement("SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11")
+def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
-    deliveries = start(f'ordering = "block"\n[policies.plain]\n{row}')
+    text = f'ordering = "block"\nlease = 20\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
+    deliveries = start(text).relayer.deliveries[BETA]
     assert deliveries._policies[Kind.PLAIN] == DeliveryPolicy(7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3)
     assert len({deliveries._random() for _ in range(5)}) == 5, "each wait has a jitter of its own"
     assert deliveries._settings.ordering is Ordering.BLOCK
+    assert deliveries._settings.lease == 20
+    assert deliveries._dead_letters._settings.tries == 4
+
+
+@pytest.mark.requirement("SF-66")
+@pytest.mark.parametrize("enabled", [None, True, False])
+def test_a_relayer_with_kafka_puts_the_dead_into_their_topic_unless_that_is_switched_off(
+    start: Start, *, enabled: bool | None
+) -> None:
+    queue = "" if enabled is None else f"[kafka.dead_letter_queue]\nenabled = {str(enabled).lower()}\n"
+    work = start(f'[kafka]\nbootstrap_servers = "127.0.0.1:1"\n{queue}')._streams
+    (publisher,) = (owner for one in work if isinstance(owner := getattr(one, "__self__", None), Publisher))
+    assert publisher._topic._settings.enabled is (enabled is not False)

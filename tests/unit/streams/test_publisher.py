@@ -95,7 +95,7 @@ def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: SqlSt
     assert store.streams.status().waiting == 0
 
 
-@pytest.mark.requirement("SF-117", "SF-9")
+@pytest.mark.requirement("SF-117", "SF-9", "SF-66", "SF-92")
 def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_messages(
     store: SqlStore, brokers: Brokers
 ) -> None:
