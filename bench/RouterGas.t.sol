@@ -15,4 +15,13 @@ contract RouterGas is RouterGasHarness {
         vm.writeJson(vm.serializeUint(RESULT, "receive_3of3", gas.receive3of3), "build/bench/gas.json");
         vm.writeJson(vm.serializeUint("caps", "largest_send", _largestSend()), "build/bench/caps.json");
     }
+
+    function test_MeasureFloor() public {
+        string memory result = "floor";
+        (Gas memory gas, uint256[] memory batch) = _measureFloor();
+        vm.serializeUint(result, "send_retriable", gas.sendRetriable);
+        vm.serializeUint(result, "send", gas.send);
+        vm.serializeUint(result, "batch_of_ten", batch);
+        vm.writeJson(vm.serializeUint(result, "resend", gas.resend), "build/bench/floor.json");
+    }
 }

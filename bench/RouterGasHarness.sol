@@ -7,6 +7,12 @@ import {Addresses} from "../contracts/libraries/Addresses.sol";
 import {Gmp} from "../contracts/types/Gmp.sol";
 import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "../contracts/types/Message.sol";
 import {ExecutionGas} from "./ExecutionGas.sol";
+import {SendFloor} from "./SendFloor.sol";
+
+/// @dev What {SendFloor} takes besides a router's calls.
+interface ISendFloor {
+    function routeBatch(uint256 count, Route calldata request) external payable;
+}
 
 /// @dev What a router asks of every adapter before it takes it; of these, any router may.
 abstract contract MeasuredAdapter {
@@ -60,6 +66,8 @@ abstract contract RouterGasHarness is ExecutionGas {
     IRouter private _destination;
     address private _recipient;
     address[16] private _inbound;
+    /// @dev Messages that the source created.
+    uint64 private _sent;
 
     function setUp() public {
         vm.warp(1_700_000_000);
@@ -75,7 +83,7 @@ abstract contract RouterGasHarness is ExecutionGas {
         vm.chainId(THERE);
         _destination.setPeer(HERE, address(_source).toBytes32(), 1);
         vm.chainId(HERE);
-        _source.route(_request(1, true));
+        _route(1, true);
         _receive(1, _message(1, 1000));
         vm.chainId(HERE);
     }
@@ -92,12 +100,8 @@ abstract contract RouterGasHarness is ExecutionGas {
     }
 
     function _measure() internal returns (Gas memory gas) {
-        gas = Gas(new uint256[](3), new uint256[](3), new uint256[](3), new uint256[](3));
-        for (uint8 gmps = 1; gmps <= 3; ++gmps) {
-            gas.sendRetriable[gmps - 1] = _route(gmps, true);
-            gas.send[gmps - 1] = _route(gmps, false);
-            gas.resend[gmps - 1] = _resend(gmps);
-        }
+        gas = _measureSending();
+        gas.receive3of3 = new uint256[](3);
         Message memory message = _message(3, 5);
         for (uint8 number = 1; number <= 3; ++number) {
             gas.receive3of3[number - 1] = _receive(number, message);
@@ -105,16 +109,44 @@ abstract contract RouterGasHarness is ExecutionGas {
         vm.chainId(HERE);
     }
 
+    function _measureSending() private returns (Gas memory gas) {
+        (gas.sendRetriable, gas.send, gas.resend) = (new uint256[](3), new uint256[](3), new uint256[](3));
+        for (uint8 gmps = 1; gmps <= 3; ++gmps) {
+            gas.sendRetriable[gmps - 1] = _route(gmps, true);
+            gas.send[gmps - 1] = _route(gmps, false);
+            gas.resend[gmps - 1] = _resend(gmps);
+        }
+    }
+
+    /// @dev The same with {SendFloor} in the router's place.
+    /// @return gas Of sending alone.
+    /// @return batch Of ten messages at once over 1, 2 and 3 GMPs: not retriable, and then retriable.
+    function _measureFloor() internal returns (Gas memory gas, uint256[] memory batch) {
+        vm.etch(address(_source), address(new SendFloor()).code);
+        gas = _measureSending();
+        batch = new uint256[](6);
+        for (uint8 gmps = 1; gmps <= 3; ++gmps) {
+            batch[gmps - 1] = _routeBatch(gmps, false);
+            batch[gmps + 2] = _routeBatch(gmps, true);
+        }
+    }
+
+    function _routeBatch(uint8 gmps, bool retriable) private returns (uint256) {
+        Route memory request = _request(gmps, retriable);
+        ISendFloor(address(_source)).routeBatch(10, request);
+        return _executionGas(abi.encodeCall(ISendFloor.routeBatch, (10, request)));
+    }
+
     function _route(uint8 gmps, bool retriable) private returns (uint256) {
         Route memory request = _request(gmps, retriable);
         _source.route(request);
+        ++_sent;
         return _executionGas(abi.encodeCall(_source.route, (request)));
     }
 
     function _resend(uint8 gmps) private returns (uint256) {
         Message memory message = _message(gmps, 0);
-        (uint64 count,) = _source.sentTo(THERE);
-        message.nonce = count + 1;
+        message.nonce = ++_sent;
         message.sender = address(this).toBytes32();
         Route memory request = _request(gmps, true);
         bytes32 messageId = _source.route(request);

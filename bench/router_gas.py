@@ -1,7 +1,8 @@
 """Measures the router's gas beside its peers' and writes `build/bench/gas.json`.
 
 The rules are the same for all: a 32-byte payload, GMPs and recipient that do nothing, no fees, each call a transaction of
-its own; counted is the execution, less 21,000 and calldata. `bench/RouterGasHarness.sol` is the harness. `--snapshot` makes
+its own; counted is the execution, less 21,000 and calldata. `bench/RouterGasHarness.sol` is the harness. The floor is
+`bench/SendFloor.sol`, which sends what the router sends for as little as can be. `--snapshot` makes
 the figures those that tests/solidity/gas compares with. `--peers FOLDER` measures peers in the same run: the folder has a subfolder for each, a Foundry
 project that compiles there with its own settings and its own compiler. Without it their figures are those of an earlier run.
 """
@@ -24,6 +25,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 FORGE: Final = ROOT / "build" / "tools" / "bin" / "forge"
 RESULT: Final = ROOT / "build" / "bench" / "gas.json"
 CAPS: Final = ROOT / "build" / "bench" / "caps.json"
+FLOOR: Final = ROOT / "build" / "bench" / "floor.json"
 SNAPSHOT: Final = ROOT / "snapshots" / "gas.json"
 
 PEER_RESULTS: Final = RESULT.parent / "peers"
@@ -105,6 +107,8 @@ def measure(peers: Path | None) -> None:
 def router_table() -> str:
     """The router's figures above its peers', in thousands of gas."""
     rows = _rows("Waybill", RESULT)
+    if FLOOR.exists():
+        rows |= _rows("floor", FLOOR)
     for name, (result, _) in HARNESSED_PEERS.items():
         if (measured := PEER_RESULTS / f"{result}.json").exists():
             rows |= _rows(name, measured)
@@ -116,17 +120,29 @@ def router_table() -> str:
 
 def _rows(name: str, result: Path) -> dict[str, tuple[str, str, str]]:
     gas: dict[str, list[int]] = json.loads(result.read_text())
-    receive = gas["receive_3of3"]
-    received = f"{' + '.join(map(_thousands, receive))} = {_thousands(sum(receive))}"
+    receive = gas.get("receive_3of3")
+    received = f"{' + '.join(map(_thousands, receive))} = {_thousands(sum(receive))}" if receive else "-"
     return {
         f"{name}, retriable": (_slashed(gas["send_retriable"]), _slashed(gas["resend"]), received),
-        f"{name}, not retriable": (_slashed(gas["send"]), "-", "the same"),
+        f"{name}, not retriable": (_slashed(gas["send"]), "-", "the same" if receive else "-"),
     }
 
 
 def _line(row: tuple[str, tuple[str, str, str]]) -> str:
     name, (send, again, received) = row
     return f"{name:24}  {send:22}  {again:20}  {received}"
+
+
+def batch_table() -> str:
+    """What each of ten messages would cost if one call sent them all, at the least, beside the router's single send."""
+    single: dict[str, list[int]] = json.loads(RESULT.read_text())
+    batch: list[int] = json.loads(FLOOR.read_text())["batch_of_ten"]
+    lines = ["floor of a batch of ten over 1/2/3 GMPs, for each message"]
+    for key, gas in (("send_retriable", batch[3:]), ("send", batch[:3])):
+        each = [total // 10 for total in gas]
+        shares = " / ".join(f"{one / whole:.2f}" for one, whole in zip(each, single[key], strict=True))
+        lines.append(f"  {key.replace('_', ', '):22}  {_slashed(each)}, of a single send {shares}")
+    return "\n".join(lines)
 
 
 def adapter_table() -> str:
@@ -161,7 +177,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     largest = json.loads(CAPS.read_text())["largest_send"]
-    print(f"{router_table()}\n\n{adapter_table()}\n\n32 KB over sixteen GMPs that log it: {largest:,} gas in all")
+    print(
+        f"{router_table()}\n\n{batch_table()}\n\n{adapter_table()}\n\n32 KB over sixteen GMPs that log it: {largest:,} gas in all"
+    )
     print(f"\nwritten: {RESULT.relative_to(ROOT)}", file=sys.stderr)
     if arguments.snapshot:
         SNAPSHOT.parent.mkdir(exist_ok=True)
