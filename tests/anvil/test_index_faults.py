@@ -37,7 +37,7 @@ NOTICED = (
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(tail, "_RETRY_AFTER", 0.05)
+    monkeypatch.setattr(tail, "_LOOK_AGAIN_AFTER", 0.05)
     with anvil_chain(31337) as alpha, anvil_chain(31338) as beta:
         yield World(alpha, beta, tmp_path / "index")
 
