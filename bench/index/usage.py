@@ -71,4 +71,4 @@ def _processor_seconds(used: Usage) -> dict[int, float]:
 def _is_forked_java(process: psutil.Process) -> bool:
     """Whether Java has just forked it to start a program: until then it has the same memory as Java, which counts once."""
     parent = process.parent()
-    return process.name() == "java" and parent is not None and parent.name() == "java"
+    return parent is not None and process.exe() == parent.exe() and process.exe().endswith("/java")
