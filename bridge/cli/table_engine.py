@@ -21,8 +21,8 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         envvar="WAYBILL_INDEX_ENGINE",
-        help="What computes it. spark: this machine's cores or a cluster; starting it takes some seconds. "
-        "duckdb: this process, for a quick look. Both give the same rows.",
+        help="What computes the tables. spark: this machine's cores or a cluster; starting it takes some seconds. "
+        "duckdb: one process, for a quick look. Both give the same rows.",
     ),
 ]
 

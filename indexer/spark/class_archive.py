@@ -48,7 +48,7 @@ def jars() -> Path:
 
 
 def write_class_archive(archive: Path) -> None:
-    """Writes the file by some 30 seconds of processor time; what was there stays until the new one is whole.
+    """Writes the file in some 30 seconds of processor time; what was there stays until the new one is whole.
 
     Args:
         archive: the file, about 170 MB.
@@ -65,7 +65,7 @@ def write_class_archive(archive: Path) -> None:
         java = [str(java_home() / "bin" / "java"), "-XX:+UseSerialGC", "-cp", f"{jars()}/*", "-Xlog:disable"]
         _run([*java, "-Xshare:dump", f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={fresh}"], {})
         with fresh.open("rb") as whole:
-            os.fsync(whole.fileno())  # Java fails of a file that was cut off
+            os.fsync(whole.fileno())  # Java crashes on a file that was cut off
         fresh.replace(archive)
 
 

@@ -86,10 +86,10 @@ _WHOLE_TABLES_HERE = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 
-# Java's second compiler takes cores from the queries themselves. Without it 20,000 messages took 19 s instead of 28. From two million
-# events on what it compiles is worth that: two million messages took 108 s instead of 166 (docs/benchmarks/indexing.md).
-_WITHOUT_SECOND_COMPILER = " -XX:TieredStopAtLevel=1"
-_WORTH_IT = 2_000_000  # events
+# Java's second compiler takes cores from the queries. It makes a short history slower, 28 s instead of 19 for 20,000 messages,
+# and a long one faster, 108 s instead of 166 for two million (docs/benchmarks/indexing.md).
+_FIRST_COMPILER_ALONE = " -XX:TieredStopAtLevel=1"
+_LONG_HISTORY = 2_000_000  # events
 
 _LOCAL, _ALL_CORES = "local[2]", "local[*]"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -135,8 +135,8 @@ def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[Spa
         yield session
         return
     here = {**_ON_THIS_MACHINE, **_WHOLE_TABLES_HERE, "spark.master": _ALL_CORES}
-    if events < _WORTH_IT:
-        here["spark.driver.extraJavaOptions"] += _WITHOUT_SECOND_COMPILER
+    if events < _LONG_HISTORY:
+        here["spark.driver.extraJavaOptions"] += _FIRST_COMPILER_ALONE
     with _started(master, _COMMON | _WHOLE_TABLES, here, None) as session:
         yield session
 
@@ -177,8 +177,8 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
         os.environ["PYTHON_OF_SPARK_WORKERS"] = sys.executable
         here = _with_class_archive(here)
-    else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    elif os.environ.get("PYSPARK_PYTHON") in (None, str(_WORKER_PYTHON)):  # of an earlier session on this machine
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("waybill-index")
     if master is not None:
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)

@@ -1,11 +1,11 @@
-"""Which logs an adapter takes for Waybill's: made by hand, one thing wrong at a time."""
+"""Which logs an adapter takes for Waybill's, made by hand with one thing wrong at a time, and what it then still has to send."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from eth_abi.abi import encode
@@ -14,7 +14,7 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Dispatch, Log
+from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Log
 from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.ccip.adapter import CcipContracts, CcipMessage
@@ -24,6 +24,7 @@ from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.addresses import created_adapter, to_bytes32
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
@@ -385,3 +386,23 @@ def test_a_ccip_dispatch_holds_all_of_its_message_even_through_json() -> None:
     assert message is not None
     assert CcipMessage.of_dispatch(stored) == message
     assert (message.sequence, message.gas_limit, message.source_selector) == (7, 500_000, 10**19 + 1)
+
+
+class Delivered:
+    """A destination whose router has the receipt, and whose GMP refuses all that was delivered before."""
+
+    chain_id = BETA
+
+    async def call(self, call: Call, **_: object) -> bytes:
+        if call.to == DESTINATION.router and call.data[:4] == ROUTER.selector("hasReceived"):
+            return encode(["bool"], [True])
+        raise CallRevertedError(b"")
+
+
+@pytest.mark.requirement("OBX-11", "OBX-26")
+@every_gmp
+async def test_what_was_delivered_before_is_done_and_needs_no_call(gmp: Gmp) -> None:
+    (dispatch,) = dispatches(gmp, Sent(envelope=own_message().encode()))
+    chain = cast(Chain, Delivered())
+    adapter = adapter_class(gmp)(DEPLOYMENT, {ALPHA: chain, BETA: chain}, NoAttester())
+    assert await adapter.next_call(dispatch, b"") is None
