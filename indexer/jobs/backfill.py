@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -144,7 +144,13 @@ def _cores(spark: SparkSession) -> int:
 
 
 def fill_store(
-    chains: Sequence[ChainConfig], settings: IndexSettings, store: Store, lake: Lake, ended_before: int
+    chains: Sequence[ChainConfig],
+    settings: IndexSettings,
+    store: Store,
+    lake: Lake,
+    ended_before: int,
+    *,
+    make_tables: Callable[[], object],
 ) -> None:
     """Brings the store up to where the lake is; messages that had ended long before stay in the lake alone.
 
@@ -157,6 +163,7 @@ def fill_store(
         store: to be filled.
         lake: where from.
         ended_before: Unix seconds of block time; see `let_go_of_ended`.
+        make_tables: makes the lake's tables, and returns once they are made.
 
     Raises:
         FinalityViolatedError: a chain does not have the lake's last block, though it has the store's last final one.
@@ -183,7 +190,7 @@ def fill_store(
                 parent = range_.block_hash[:HASH_PREFIX]
                 log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
             store.note_lake({chain.chain_id: last})
-        let_go_of_ended(store, lake, ended_before)
+        let_go_of_ended(store, lake, ended_before, make_tables)
 
 
 def _has_final(reader: ChainReader, position: ChainPosition) -> bool:

@@ -18,6 +18,7 @@ from indexer.jobs.backfill import backfill, fill_store
 from indexer.jobs.restore import restore
 from indexer.jobs.stateful import check_stateful
 from indexer.jobs.stream import Stream
+from indexer.jobs.table_builder import TablesAside
 from indexer.lake.files import mend_last_commit
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import lost, promote
@@ -115,7 +116,8 @@ class Index:
         backfill(self._spark, self._chains, self._settings, self._lake)
         self._restore()
         ended_before = int(self._clock()) - self._settings.keep_ended
-        fill_store(self._chains, self._settings, self._store, self._lake, ended_before)
+        with closing(TablesAside(self._settings.folder, self._settings.table_engine)) as tables:
+            fill_store(self._chains, self._settings, self._store, self._lake, ended_before, make_tables=tables.make)
         self._follow_adapters()
 
     def _restore(self) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import duckdb
 import structlog
 
 from indexer.jobs.pruning import TABLES
-from indexer.jobs.tables import write_tables
 from indexer.lake.derived import reach_of_table
 from indexer.lake.lake import Lake
 from indexer.model.errors import IndexerError
@@ -45,7 +43,7 @@ def maintain(
     now: float,
     *,
     least_files: int = _LOOSE_FILES,
-    make_tables: Callable[[], object] | None = None,
+    make_tables: Callable[[], object],
 ) -> Maintained:
     """One round. May be cut off anywhere, and repeated.
 
@@ -67,7 +65,7 @@ def maintain(
     return done
 
 
-def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable[[], object] | None = None) -> int:
+def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable[[], object]) -> int:
     """Lets the store go of messages that ended, and to which nothing has happened since.
 
     The tables are rebuilt only if they lack one of these messages: those of today have what will be pruned for as long
@@ -77,7 +75,7 @@ def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable
         store: open for writing.
         lake: the lake.
         before: Unix seconds of block time.
-        make_tables: makes the lake's tables, or sees to it that somebody does; by default it is done here, and waited for.
+        make_tables: makes the lake's tables, or sees to it that somebody does.
 
     Returns:
         How many messages went. Without tables that have them none do.
@@ -86,7 +84,7 @@ def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable
     gone = prune(store.engine, before, covered(lake, final))
     if _lacking(store, lake, final, before):
         try:
-            (make_tables or partial(write_tables, store.engine, lake))()
+            make_tables()
         except (IndexerError, duckdb.Error) as error:
             log.warning("the lake's tables can't be made now; the store keeps what they lack", reason=str(error))
         gone += prune(store.engine, before, covered(lake, final))

@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -32,6 +33,7 @@ from indexer.store.engine import reading_engine
 log = structlog.get_logger(__name__)
 
 _PATIENCE: Final = 5.0  # seconds for a process that was told to end
+_LOOK_EVERY: Final = 0.1  # seconds
 
 
 class TablesAside:
@@ -59,6 +61,12 @@ class TablesAside:
         assert self._process.stdin is not None
         with self._process.stdin as stdin:
             stdin.write(self._told)
+
+    def make(self) -> None:
+        """Makes them, and waits for it."""
+        self.start()
+        while self.is_running():
+            time.sleep(_LOOK_EVERY)
 
     def is_running(self) -> bool:
         """Whether they are being made; says why, if that has just failed."""

@@ -233,6 +233,24 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     assert world.contents() == before
 
 
+def written_by_spark(world: World) -> bool:
+    """Whether Spark wrote the table of messages, which the lake must have."""
+    files = sorted((world.settings().folder.path / "lake" / "messages").glob("*.parquet"))
+    return {pq.read_metadata(file).created_by.split()[0] for file in files} == {"parquet-mr"}
+
+
+def test_a_start_that_fills_the_store_has_spark_make_the_tables_of_what_it_prunes(
+    spark: SparkSession, world: World
+) -> None:
+    world.tell_a_story()
+    for chain in (world.alpha, world.beta):
+        chain.mine(100)
+    world.index_once(spark, backfill_blocks=10, keep_ended=-1_000)  # the chains' clocks are ahead of ours
+    assert written_by_spark(world)
+    with world.reader() as reader:
+        assert reader.pruned() == ENDED
+
+
 def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_the_store_once_tables_have_it(
     spark: SparkSession, world: World
 ) -> None:
@@ -248,8 +266,7 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
         )
         world.until(lambda: reader.pruned() == ENDED, "the store has pruned what ended")
         assert make_report(reader, gone=pruned(reader, lake.place)).messages == len(sent)
-        files = sorted((world.settings().folder.path / "lake" / "messages").glob("*.parquet"))
-        assert {pq.read_metadata(file).created_by.split()[0] for file in files} == {"parquet-mr"}, "Spark wrote them"
+        assert written_by_spark(world)
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 

@@ -15,11 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from indexer.jobs.maintain import maintain
 from indexer.jobs.pruning import pruned
 from indexer.jobs.report import make_report
+from indexer.jobs.tables import write_tables
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
@@ -68,7 +70,14 @@ def work(folder: Path, place: StorageLocation, keep_ended: int = FORGETS) -> Non
                 apply(store, chain, first, head, final=head - 2)
         promote(store, lake, {ALPHA: 0, BETA: 0})
         # What it prunes it makes the lake's tables for first, which takes longer than everything else here: once is enough.
-        maintain(store, lake, settings, START + 7 if head == 9 else START, least_files=2)
+        maintain(
+            store,
+            lake,
+            settings,
+            START + 7 if head == 9 else START,
+            least_files=2,
+            make_tables=partial(write_tables, store.engine, lake),
+        )
     store.close()
 
 

@@ -98,7 +98,9 @@ def test_no_figure_of_the_report_changes_when_the_store_lets_go_of_what_ended(wo
     settings = IndexSettings(folder=IndexFolder(path=world.folder), keep_ended=0)
     gone = []
     for now in (START + 2, START + 5, LATE):
-        gone.append(maintain(world.store, world.lake, settings, now, least_files=2).pruned)
+        gone.append(
+            maintain(world.store, world.lake, settings, now, least_files=2, make_tables=world.make_tables).pruned
+        )
         assert world.report() == before
     assert gone == [2, 3, 3]
     assert before.not_counted == 0
@@ -106,7 +108,7 @@ def test_no_figure_of_the_report_changes_when_the_store_lets_go_of_what_ended(wo
     world.index()  # which brings one back
     later = world.report()
     assert (later.messages, later.late_receipts) == (before.messages, before.late_receipts + 1)
-    assert maintain(world.store, world.lake, settings, LATE + 1).pruned == 1
+    assert maintain(world.store, world.lake, settings, LATE + 1, make_tables=world.make_tables).pruned == 1
     assert world.report() == later
 
 
@@ -116,7 +118,7 @@ def test_histories_are_of_the_messages_that_the_store_has(world: World) -> None:
 
     settings = IndexSettings(folder=IndexFolder(path=world.folder), keep_ended=0)
     every = tallied()
-    assert maintain(world.store, world.lake, settings, LATE, least_files=2).pruned
+    assert maintain(world.store, world.lake, settings, LATE, least_files=2, make_tables=world.make_tables).pruned
     kept = tallied()
     world.beta.mine(received(SENT[2], 2), time=LATE)
     world.index()  # which brings one back

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -138,7 +139,14 @@ def test_history_is_whole_after_retention_compaction_and_vacuum(world: World) ->
     before = {chain: History(world.store.engine, world.lake).events(chain, 0, 999) for chain in (ALPHA, BETA)}
     settings = IndexSettings(folder=IndexFolder(path=world.folder), keep_ended=0, keep_versions=0)
     files = len(world.lake.files())
-    done = maintain(world.store, world.lake, settings, START + 10_000, least_files=2)
+    done = maintain(
+        world.store,
+        world.lake,
+        settings,
+        START + 10_000,
+        least_files=2,
+        make_tables=partial(write_tables, world.store.engine, world.lake),
+    )
     assert (done.pruned, done.compacted, done.vacuumed >= files) == (OLD, files, True)
     assert {chain: History(world.store.engine, world.lake).events(chain, 0, 999) for chain in before} == before
     assert world.lake.events_of([SENT[2].id])["event"].to_pylist() == [
@@ -146,7 +154,17 @@ def test_history_is_whole_after_retention_compaction_and_vacuum(world: World) ->
         "MessageReceived",
         "MessageExecuted",
     ]
-    assert maintain(world.store, world.lake, settings, START + 10_000, least_files=2).compacted == 0
+    assert (
+        maintain(
+            world.store,
+            world.lake,
+            settings,
+            START + 10_000,
+            least_files=2,
+            make_tables=partial(write_tables, world.store.engine, world.lake),
+        ).compacted
+        == 0
+    )
     late = sent_message(9)
     world.alpha.mine(routed(late))
     world.index()

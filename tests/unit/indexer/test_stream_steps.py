@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from indexer.jobs.pruning import pruned
 from indexer.jobs.report import make_report
 from indexer.jobs.restore import restore
 from indexer.jobs.stream import forget
+from indexer.jobs.tables import write_tables
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
@@ -61,14 +63,21 @@ def run(folder: Path, head: int, keep_ended: int) -> None:
         promote(store, lake, STARTS)
         restore(readers, store, lake)
         settings = IndexSettings(folder=IndexFolder(path=folder))
-        fill_store([reader.config for reader in readers], settings, store, lake, ended_before)
+        fill_store(
+            [reader.config for reader in readers],
+            settings,
+            store,
+            lake,
+            ended_before,
+            make_tables=partial(write_tables, store.engine, lake),
+        )
         for chain in CHAINS.values():
             position = store.positions().get(chain.chain_id)
             first = 0 if position is None else position.block + 1
             if first <= head:
                 apply(store, chain, first, head, final=head - DEPTH)
         promote(store, lake, STARTS)
-        let_go_of_ended(store, lake, ended_before)
+        let_go_of_ended(store, lake, ended_before, partial(write_tables, store.engine, lake))
     finally:
         for reader in readers:
             reader.close()
