@@ -73,7 +73,7 @@ abstract contract Gateway is IGateway, Quotes {
         message.ttl = profile.ttl;
         message.kind = profile.kind;
         message.quorum = profile.quorum;
-        messageId = _register(message, _setDestination(message, _gmps));
+        messageId = _register(message, msg.sender, _setDestination(message, _gmps));
     }
 
     /// @dev Sends an unfunded message over all the GMPs that its sender chose, each at the fee that it asks for now. The payer

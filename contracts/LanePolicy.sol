@@ -5,6 +5,7 @@ import {RouterState} from "./RouterState.sol";
 import {ILanePolicy} from "./interfaces/ILanePolicy.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {Gmp, GmpSet, GmpTable, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {Message} from "./types/Message.sol";
 import {LaneWord} from "./types/MessageRecords.sol";
 
 /// @dev Whether a lane and its GMPs are open: who is on the other side, what is paused, and whether a message's time is over.
@@ -25,9 +26,10 @@ abstract contract LanePolicy is RouterState {
 
     /// @dev Up to the last day of any lane's pause, a lane's own costs a look.
     function _requireNotPaused(GmpTable table, uint64 chain, LaneState storage lane) internal view {
-        if (!table.mayLanesBeClosedAt(block.timestamp)) return;
-        uint48 pausedUntil = lane.pausedUntil;
-        if (block.timestamp < pausedUntil) revert ILanePolicy.LanePaused(chain, pausedUntil);
+        if (table.mayLanesBeClosedAt(block.timestamp)) {
+            uint48 pausedUntil = lane.pausedUntil;
+            if (block.timestamp < pausedUntil) revert ILanePolicy.LanePaused(chain, pausedUntil);
+        }
     }
 
     function _requireNotPaused(Gmp gmp, uint48 pausedUntil) internal view {
@@ -46,6 +48,20 @@ abstract contract LanePolicy is RouterState {
 
     function _isPeer(uint64 chain, bytes32 router) internal view returns (bool) {
         return uint256(router) >> 160 == 0 && _knownPeers[chain][router.toAddress()];
+    }
+
+    /// @dev Whether the time of a message from or for this chain has run out.
+    function _hasExpired(Message memory message) internal view returns (bool expired) {
+        uint256 deadline;
+        // Of 65 bits at most.
+        unchecked {
+            deadline = uint256(message.sentAt) + message.ttl;
+        }
+        // Saves 100 gas of a retry or delivery in time.
+        if (block.timestamp > deadline) {
+            uint64 chain = message.sourceChain == block.chainid ? message.destinationChain : message.sourceChain;
+            expired = _hasExpired(chain, message.sentAt, message.ttl);
+        }
     }
 
     /// @dev Whether the time of a message over the lane to or from `chain` has run out. Pauses stop the clock.

@@ -28,7 +28,8 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
     function receiveMessage(uint64 originChain, bytes calldata envelope) external nonReentrantReceive {
         GmpTable table = _tables[msg.sender];
         if (table.gmp() == NO_GMP) revert NotAdapter(msg.sender);
-        (bytes32 messageId, Message memory message) = MessageEncoding.decode(envelope);
+        Message memory message = MessageEncoding.allocate()[0];
+        bytes32 messageId = MessageEncoding.read(envelope, message);
         bytes32 payloadHash = keccak256(message.payload);
         _requireAuthentic(message, messageId, message.idOf(payloadHash), originChain);
         (Receipts receipts, uint8 count, uint8 quorum) = _record(table, messageId, message);
@@ -45,7 +46,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         _requireDeliverable(table, message);
         Receipts receipts = _receipts[messageId];
         _requireNotEnded(messageId, receipts);
-        if (_isExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
+        if (_hasExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
         (uint8 count, uint8 quorum) = _countReceipts(table, message, receipts.valid(table.epochs(), _activeGmps(table)));
         // `>=`, so that a message can't be stranded by a quorum that was lowered after more had delivered.
         if (count < quorum) revert QuorumNotReached(messageId, count, quorum);
@@ -66,7 +67,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         _requireLane(table, message.sourceChain, message.sourceRouter);
         Receipts receipts = _receipts[messageId];
         _requireNotEnded(messageId, receipts);
-        if (!_isExpired(message)) revert NotExpired(messageId, message.sentAt, message.ttl);
+        if (!_hasExpired(message)) revert NotExpired(messageId, message.sentAt, message.ttl);
         _markExpired(messageId, message, receipts);
     }
 
@@ -158,10 +159,6 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (least == 0) return (floor, ALL_GMPS);
     }
 
-    function _isExpired(Message memory message) private view returns (bool) {
-        return _hasExpired(message.sourceChain, message.sentAt, message.ttl);
-    }
-
     /// @dev What follows a receipt. Every path writes the receipts exactly once before anybody else is called.
     function _processReceipt(
         bytes32 messageId,
@@ -175,7 +172,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (state != Execution.NONE) {
             _receipts[messageId] = receipts;
             if (state != Execution.EXECUTED) emit LateReceipt(messageId, message.sourceChain, gmp, state);
-        } else if (_isExpired(message)) {
+        } else if (_hasExpired(message)) {
             _markExpired(messageId, message, receipts);
         } else if (reached) {
             _executeOnArrival(messageId, payloadHash, message, receipts);

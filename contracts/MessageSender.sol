@@ -13,7 +13,8 @@ abstract contract MessageSender is IMessageSender, SenderBase {
     function route(Route calldata request) external payable nonReentrantSend returns (bytes32 messageId) {
         GmpFee[] calldata gmps = request.gmps;
         Attempt memory attempt = _newAttempt(request.minDispatched, request.refundTo, gmps);
-        (Message memory message, LaneWord lane) = _compose(request, attempt.table);
+        Message memory message = MessageEncoding.allocate()[0];
+        LaneWord lane = _compose(message, request, attempt.table);
         uint8 quorum = message.quorum;
         if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
         bool retriable = request.retriable;
@@ -27,14 +28,16 @@ abstract contract MessageSender is IMessageSender, SenderBase {
     /// @inheritdoc IMessageSender
     function retryRoute(Retry calldata request) external payable nonReentrantSend returns (uint32 attempt) {
         bytes32 messageId = request.messageId;
-        Message memory message = MessageEncoding.load(request.message);
+        Message memory message = MessageEncoding.allocate()[0];
+        MessageEncoding.copy(request.message, message);
         SentMessage sent = _loadSent(message, messageId);
         if (!sent.isRetriable()) revert NotRetriable(messageId);
         if (sent.isUnfunded()) revert StillUnfunded(messageId);
         address sender = sent.sender();
-        // A report says what everybody can see, so anyone who pays may send it again.
-        if (msg.sender != sender && msg.sender != _retriers[sender] && message.kind != Kind.REPORT) {
-            revert NotSenderOrRetrier(messageId, msg.sender, sender);
+        if (msg.sender != sender) {
+            // A report says what everybody can see, so anyone who pays may send it again.
+            bool mayRetry = msg.sender == _retriers[sender] || message.kind == Kind.REPORT;
+            if (!mayRetry) revert NotSenderOrRetrier(messageId, msg.sender, sender);
         }
         GmpFee[] calldata gmps = request.gmps;
         Attempt memory retry = _newAttempt(request.minDispatched, request.refundTo, gmps);

@@ -15,7 +15,8 @@ abstract contract Quotes is IQuotes, SenderBase {
     /// @inheritdoc IQuotes
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees) {
         fees = request.gmps;
-        (Message memory message, LaneWord lane) = _compose(request, _gmps);
+        Message memory message = MessageEncoding.allocate()[0];
+        LaneWord lane = _compose(message, request, _gmps);
         message.nonce = lane.sent().nextNonce();
         total = _quote(fees, message, request.minDispatched == 0 ? fees.length : request.minDispatched);
     }
@@ -59,7 +60,8 @@ abstract contract Quotes is IQuotes, SenderBase {
         address adapter = _activeAdapter(_quickTable(_gmps), gmp);
         if (adapter == address(0)) return (false, 0, _inactiveReason(gmp));
         uint256 gas = _requireAdapterGas(gmp, data.length);
-        (told, answer) = BoundedCall.tryView(adapter, gas, data, MAX_REASON);
+        told = BoundedCall.tryView(adapter, gas, data);
+        answer = BoundedCall.answer(MAX_REASON);
         told = told && answer.length == 32;
         if (told) fee = uint256(bytes32(answer));
     }

@@ -49,7 +49,8 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         unchecked {
             if ((available - FRAME_GAS) * 63 / 64 < gasLimit) return false;
         }
-        (bool success, bytes memory answer) = BoundedCall.tryCall(recipient, 0, available - FRAME_GAS, data, MAX_REASON);
+        bool success = BoundedCall.tryCall(recipient, 0, available - FRAME_GAS, data);
+        bytes memory answer = BoundedCall.answer(MAX_REASON);
         if (!success) BoundedCall.bubble(answer);
         if (answer.length < 32 || bytes32(answer) != bytes32(IERC7786Recipient.receiveMessage.selector)) {
             revert WrongReturnValue(recipient);
@@ -76,8 +77,8 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         _executingKind = uint256(message.kind);
         _executingNonce = message.nonce;
         _executingReplaces = message.replaces;
-        (bool success, bytes memory answer) =
-            BoundedCall.tryCall(address(this), 0, available - BOOKKEEPING_GAS, frame, MAX_REASON);
+        bool success = BoundedCall.tryCall(address(this), 0, available - BOOKKEEPING_GAS, frame);
+        bytes memory answer = BoundedCall.answer(MAX_REASON);
         if (!success) return (Outcome.REFUSED, answer);
         return (abi.decode(answer, (bool)) ? Outcome.ACCEPTED : Outcome.TOO_LITTLE_GAS, "");
     }

@@ -23,7 +23,7 @@ abstract contract RouterViews is IRouterViews, LanePolicy {
         if (to == address(0)) revert IGmpRegistry.ZeroAddress();
         delete _credits[msg.sender];
         emit Withdrawn(msg.sender, to, amount);
-        (bool success,) = BoundedCall.tryCall(to, amount, gasleft(), "", 0);
+        bool success = BoundedCall.tryCall(to, amount, gasleft(), "");
         if (!success) revert TransferFailed(to, amount);
     }
 

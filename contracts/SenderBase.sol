@@ -57,11 +57,12 @@ abstract contract SenderBase is LanePolicy {
 
     // ---- creating a message
 
-    /// @dev The message that a request of the caller asks for, but for its nonce.
-    function _compose(Route calldata request, GmpTable table)
+    /// @dev Makes a message the one that a request of the caller asks for. Its nonce it gets when it is registered.
+    /// @return lane The lane's word, for {_register}.
+    function _compose(Message memory message, Route calldata request, GmpTable table)
         internal
         view
-        returns (Message memory message, LaneWord lane)
+        returns (LaneWord lane)
     {
         _setOrigin(message, msg.sender.toBytes32(), request.destinationChain);
         message.recipient = request.recipient;
@@ -70,11 +71,11 @@ abstract contract SenderBase is LanePolicy {
         message.kind = request.kind;
         message.quorum = request.quorum;
         message.replaces = request.replaces;
-        message.payload = request.payload;
+        message.payload = MessageEncoding.toMemory(request.payload);
         lane = _setDestination(message, table);
     }
 
-    /// @dev Makes an empty message one from here and now. Its nonce it gets when it is registered.
+    /// @dev Makes a message one from here and now.
     function _setOrigin(Message memory message, bytes32 sender, uint64 chain) internal view {
         message.sourceChain = uint64(block.chainid);
         message.sourceRouter = address(this).toBytes32();
@@ -90,15 +91,14 @@ abstract contract SenderBase is LanePolicy {
         if (message.recipient == 0) revert IMessageSender.ZeroRecipient();
         // Every peer is an EVM router, so a recipient that is no EVM address could never be called.
         message.recipient.toAddress();
-        if (message.kind >= Kind.CANCELLATION) revert IMessageSender.ReservedKind(message.kind);
+        Kind kind = message.kind;
+        if (kind >= Kind.CANCELLATION) revert IMessageSender.ReservedKind(kind);
         uint32 ttl = message.ttl;
         if (ttl == 0) {
-            bool mayLiveForEver = message.kind == Kind.PLAIN || message.kind == Kind.REGULATORY_ACTION_CRITICAL;
-            if (!mayLiveForEver) revert IMessageSender.TtlRequired(message.kind);
+            bool mayLiveForEver = kind == Kind.PLAIN || kind == Kind.REGULATORY_ACTION_CRITICAL;
+            if (!mayLiveForEver) revert IMessageSender.TtlRequired(kind);
         } else {
-            if (message.kind == Kind.REGULATORY_ACTION_CRITICAL) {
-                revert IMessageSender.TtlNotAllowed(message.kind, ttl);
-            }
+            if (kind == Kind.REGULATORY_ACTION_CRITICAL) revert IMessageSender.TtlNotAllowed(kind, ttl);
             if (ttl < MIN_TTL) revert IMessageSender.TtlTooShort(ttl, MIN_TTL);
         }
         if (message.gasLimit > MAX_GAS_LIMIT) revert IMessageSender.GasLimitTooHigh(message.gasLimit, MAX_GAS_LIMIT);
@@ -121,20 +121,22 @@ abstract contract SenderBase is LanePolicy {
         GmpFee[] calldata gmps,
         bool retriable
     ) internal returns (bytes32 messageId) {
-        messageId = _register(message, lane);
+        address sender = message.sender.toAddress();
+        messageId = _register(message, sender, lane);
         attempt.messageId = messageId;
-        if (retriable) _sent[messageId] = SentMessageLibrary.retriableBy(message.sender.toAddress());
+        if (retriable) _sent[messageId] = SentMessageLibrary.retriableBy(sender);
         _emitAndDispatch(message, attempt, gmps, retriable);
     }
 
     /// @dev Gives a composed message the lane's next nonce, and with it its id.
+    /// @param sender The message's, as an address.
     /// @param lane The word of the lane that it goes over, as it is now.
-    function _register(Message memory message, LaneWord lane) internal returns (bytes32 messageId) {
+    function _register(Message memory message, address sender, LaneWord lane) internal returns (bytes32 messageId) {
         SentTotal total = lane.sent();
         message.nonce = total.nextNonce();
         messageId = message.id();
         _lanes[message.destinationChain].word = lane.withSent(total.plus(messageId));
-        emit IMessageSender.MessageIdCreated(messageId, message.sender.toAddress(), message.nonce);
+        emit IMessageSender.MessageIdCreated(messageId, sender, message.nonce);
     }
 
     // ---- a message that was sent before
@@ -153,11 +155,10 @@ abstract contract SenderBase is LanePolicy {
             revert IMessageSender.WrongSource(message.sourceChain, message.sourceRouter);
         }
         if (sent.isCancelled()) revert IMessageSender.AlreadyCancelled(messageId);
-        if (_hasExpired(message.destinationChain, message.sentAt, message.ttl)) {
-            revert IMessageSender.Expired(messageId, message.sentAt, message.ttl);
+        if (_hasExpired(message)) revert IMessageSender.Expired(messageId, message.sentAt, message.ttl);
+        if (table.mayLanesBeClosedAt(block.timestamp)) {
+            _requireLane(table, message.destinationChain, message.destinationRouter);
         }
-        if (!table.mayLanesBeClosedAt(block.timestamp)) return;
-        _requireLane(table, message.destinationChain, message.destinationRouter);
     }
 
     // ---- dispatching
@@ -230,9 +231,10 @@ abstract contract SenderBase is LanePolicy {
         }
         // Looked at last, since a wrong sum undoes all of the above.
         if (fees != msg.value) revert IMessageSender.FeesDifferFromValue(fees, msg.value);
-        if (took == named) return took;
-        _requireEnough(took.count(), attempt.required, attempt.failures);
-        if (refund != 0) _refund(attempt.refundTo, refund);
+        if (took != named) {
+            _requireEnough(took.count(), attempt.required, attempt.failures);
+            if (refund != 0) _refund(attempt.refundTo, refund);
+        }
     }
 
     /// @return took Whether the GMP has the message now. It gets a fixed amount of gas, or the whole call fails.
@@ -241,13 +243,15 @@ abstract contract SenderBase is LanePolicy {
         returns (bool took)
     {
         address adapter = _activeAdapter(table, gmp);
-        bytes memory reason;
-        if (adapter != address(0)) {
-            (took, reason) = BoundedCall.tryCall(adapter, fee, _requireAdapterGas(gmp, data.length), data, MAX_REASON);
-            if (took) return true;
+        if (adapter == address(0)) {
+            _noteFailure(attempt, gmp, _inactiveReason(gmp));
         } else {
-            reason = _inactiveReason(gmp);
+            took = BoundedCall.tryCall(adapter, fee, _requireAdapterGas(gmp, data.length), data);
+            if (!took) _noteFailure(attempt, gmp, BoundedCall.answer(MAX_REASON));
         }
+    }
+
+    function _noteFailure(Attempt memory attempt, Gmp gmp, bytes memory reason) private {
         attempt.failures = _withFailure(attempt.failures, gmp, reason);
         emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
     }
@@ -260,11 +264,14 @@ abstract contract SenderBase is LanePolicy {
     /// @dev Who speaks for a GMP now, or zero. The address of an adapter that the router created follows from its number, without a
     ///      look at its slot: that saves 1,850 gas for each GMP of a send.
     /// @param table What {_quickTable} makes of the router's.
-    function _activeAdapter(GmpTable table, Gmp gmp) internal view returns (address) {
+    function _activeAdapter(GmpTable table, Gmp gmp) internal view returns (address adapter) {
         uint8 number = table.createdAs(gmp);
-        if (number != 0) return _createdAddress(gmp, number);
-        AdapterSlot storage slot = _adapterSlots[gmp];
-        return block.timestamp < slot.pausedUntil ? address(0) : slot.adapter;
+        if (number != 0) {
+            adapter = _createdAddress(gmp, number);
+        } else {
+            AdapterSlot storage slot = _adapterSlots[gmp];
+            if (block.timestamp >= slot.pausedUntil) adapter = slot.adapter;
+        }
     }
 
     /// @dev Why a GMP is not sent over now.
@@ -305,7 +312,7 @@ abstract contract SenderBase is LanePolicy {
 
     /// @dev A refundee that can't be paid must not be able to stop the message: its money waits for {withdraw}.
     function _refund(address account, uint256 amount) internal {
-        (bool success,) = BoundedCall.tryCall(account, amount, gasleft(), "", 0);
+        bool success = BoundedCall.tryCall(account, amount, gasleft(), "");
         if (success) return;
         _credits[account] += amount;
         emit IMessageSender.Credited(account, amount);

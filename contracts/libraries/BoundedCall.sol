@@ -3,38 +3,34 @@ pragma solidity ^0.8.28;
 
 /// @notice Calls that Solidity can't express: answers of bounded length, reasons passed on, calls handed over.
 library BoundedCall {
-    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies at most `maxReturn` bytes of the answer: a
-    ///      callee that returns a megabyte would otherwise make its caller pay for it.
+    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies nothing of the answer: {answer} does.
     /// @param gasLimit Cut by the EVM at 63/64 of what is left.
-    function tryCall(address target, uint256 value, uint256 gasLimit, bytes memory data, uint256 maxReturn)
+    function tryCall(address target, uint256 value, uint256 gasLimit, bytes memory data)
         internal
-        returns (bool success, bytes memory answer)
+        returns (bool success)
     {
         assembly ("memory-safe") {
             success := call(gasLimit, target, value, add(data, 0x20), mload(data), 0, 0)
-            let size := returndatasize()
-            if gt(size, maxReturn) { size := maxReturn }
-            answer := mload(0x40)
-            mstore(answer, size)
-            returndatacopy(add(answer, 0x20), 0, size)
-            mstore(0x40, and(add(add(answer, size), 0x3f), not(0x1f)))
         }
     }
 
     /// @dev The same for a call that changes nothing.
-    function tryView(address target, uint256 gasLimit, bytes memory data, uint256 maxReturn)
-        internal
-        view
-        returns (bool success, bytes memory answer)
-    {
+    function tryView(address target, uint256 gasLimit, bytes memory data) internal view returns (bool success) {
         assembly ("memory-safe") {
             success := staticcall(gasLimit, target, add(data, 0x20), mload(data), 0, 0)
-            let size := returndatasize()
-            if gt(size, maxReturn) { size := maxReturn }
-            answer := mload(0x40)
-            mstore(answer, size)
-            returndatacopy(add(answer, 0x20), 0, size)
-            mstore(0x40, and(add(add(answer, size), 0x3f), not(0x1f)))
+        }
+    }
+
+    /// @dev What the last call answered, cut at `maxLength` bytes: a callee that returns a megabyte would otherwise make its
+    ///      caller pay for it.
+    function answer(uint256 maxLength) internal pure returns (bytes memory data) {
+        assembly ("memory-safe") {
+            let length := returndatasize()
+            if gt(length, maxLength) { length := maxLength }
+            data := mload(0x40)
+            mstore(data, length)
+            returndatacopy(add(data, 0x20), 0, length)
+            mstore(0x40, and(add(add(data, length), 0x3f), not(0x1f)))
         }
     }
 

@@ -32,6 +32,6 @@ contract BoundedMulticall is IBoundedMulticall {
                 revert InsufficientCallGas(index, available, call.gasLimit);
             }
         }
-        (success,) = BoundedCall.tryCall(call.target, 0, call.gasLimit, data, 0);
+        success = BoundedCall.tryCall(call.target, 0, call.gasLimit, data);
     }
 }

@@ -56,11 +56,11 @@ function differentSets(GmpSet a, GmpSet b) pure returns (bool) {
 
 /// @dev The set that holds only `gmp`; reverts unless 1 ≤ gmp ≤ 16, so no other function has to check it.
 function toSet(Gmp gmp) pure returns (GmpSet) {
-    // Zero becomes the greatest number there is.
+    // Zero becomes the greatest number there is, and sixteen bits have no room for what is above sixteen.
     unchecked {
-        uint256 bit = uint256(Gmp.unwrap(gmp)) - 1;
-        if (bit >= Gmp.unwrap(HIGHEST_GMP)) revert InvalidGmp(gmp);
-        return GmpSet.wrap(uint16(1 << bit));
+        uint16 member = uint16(1 << (uint256(Gmp.unwrap(gmp)) - 1));
+        if (member == 0) revert InvalidGmp(gmp);
+        return GmpSet.wrap(member);
     }
 }
 

@@ -80,7 +80,10 @@ library SentMessageLibrary {
     }
 
     function withOneMoreAttempt(SentMessage sent) internal pure returns (SentMessage) {
-        return SentMessage.wrap(SentMessage.unwrap(sent) + (1 << ATTEMPTS_SHIFT));
+        // The highest bits are not used.
+        unchecked {
+            return SentMessage.wrap(SentMessage.unwrap(sent) + (1 << ATTEMPTS_SHIFT));
+        }
     }
 
     function cancelled(SentMessage sent) internal pure returns (SentMessage) {

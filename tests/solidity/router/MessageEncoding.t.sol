@@ -6,7 +6,7 @@ import {stdError} from "forge-std/StdError.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {AnyMessage} from "./AnyMessage.sol";
-import {CompilersCopies, CompilersWay, ICopies, RouterCopies} from "./doubles/CompilersWay.sol";
+import {CompilersCopies, CompilersWay, ICopies, RouterCopies, soilFreeMemory} from "./doubles/CompilersWay.sol";
 
 /// @dev Assembly beside what the compiler makes of the same.
 contract MessageEncodingTest is AnyMessage {
@@ -31,7 +31,7 @@ contract MessageEncodingTest is AnyMessage {
         uint8 room
     ) public pure {
         Message memory message = _cooked(raw);
-        soilFreeMemory();
+        soilFreeMemory(0x1000);
         bytes memory envelope = MessageEncoding.packEnvelope(version, messageId, message, room);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
         assertEq(envelope, CompilersWay.pack(version, messageId, message));
@@ -49,6 +49,41 @@ contract MessageEncodingTest is AnyMessage {
         bytes memory envelope = MessageEncoding.encode(message, messageId);
         assertEq(MessageEncoding.statedSourceRouter(envelope), message.sourceRouter);
         assertEq(MessageEncoding.statedSourceRouter(envelope), CompilersWay.statedSourceRouter(envelope));
+    }
+
+    /// @dev External, because it reads calldata.
+    function readIntoUsedMemory(bytes calldata envelope)
+        external
+        pure
+        returns (bytes32 stated, Message memory message)
+    {
+        soilFreeMemory(0x1000);
+        message = MessageEncoding.allocate()[0];
+        stated = MessageEncoding.read(envelope, message);
+    }
+
+    function testFuzz_AnEnvelopeIsReadIntoUsedMemory(RawMessage memory raw, bytes32 messageId) public view {
+        Message memory message = _cooked(raw);
+        (bytes32 stated, Message memory read) = this.readIntoUsedMemory(MessageEncoding.encode(message, messageId));
+        assertEq(stated, messageId);
+        assertEq(abi.encode(read), abi.encode(message));
+    }
+
+    /// @dev External, because it copies calldata.
+    function copyToUsedMemory(bytes calldata data)
+        external
+        pure
+        returns (bytes memory copied, bytes32[2] memory neighbour)
+    {
+        soilFreeMemory(0x1000);
+        copied = MessageEncoding.toMemory(data);
+        neighbour = [bytes32(0), 0];
+    }
+
+    function testFuzz_BytesAreCopiedAndSpoilNoMemory(bytes memory data) public view {
+        (bytes memory copied, bytes32[2] memory neighbour) = this.copyToUsedMemory(data);
+        assertEq(copied, data);
+        assertEq(neighbour[0] | neighbour[1], 0);
     }
 
     /// @dev Payloads of every length within two words, so that a call's padding ends anywhere beside a word of memory.
@@ -130,7 +165,7 @@ contract MessageEncodingTest is AnyMessage {
         assembly ("memory-safe") {
             dirty := refundTo
         }
-        soilFreeMemory();
+        soilFreeMemory(0x1000);
         (bytes memory data, bytes memory envelope) =
             MessageEncoding.packDispatch(IAdapter.dispatch.selector, version, messageId, message, dirty);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
@@ -154,14 +189,6 @@ contract MessageEncodingTest is AnyMessage {
     function wordOf(bytes memory data, uint256 word) private pure returns (uint256 value) {
         assembly ("memory-safe") {
             value := mload(add(add(data, 0x44), mul(0x20, word)))
-        }
-    }
-
-    /// @dev Memory that was used and given up is not zeros.
-    function soilFreeMemory() private pure {
-        assembly ("memory-safe") {
-            let free := mload(0x40)
-            for { let at := free } lt(at, add(free, 0x1000)) { at := add(at, 0x20) } { mstore(at, not(0)) }
         }
     }
 

@@ -72,8 +72,9 @@ contract CallProofs is Symbolic {
         }
     }
 
-    function _bounded(address target, bytes memory data) private returns (bool, bytes memory) {
-        return BoundedCall.tryCall(target, 0, gasleft(), data, BOUND);
+    function _bounded(address target, bytes memory data) private returns (bool success, bytes memory answer) {
+        success = BoundedCall.tryCall(target, 0, gasleft(), data);
+        answer = BoundedCall.answer(BOUND);
     }
 
     function _unbounded(address target, bytes memory data) private returns (bool, bytes memory) {

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
-import {CompilersCopies, CompilersWay, ICopies, RouterCopies} from "../router/doubles/CompilersWay.sol";
+import {CompilersCopies, CompilersWay, ICopies, RouterCopies, soilFreeMemory} from "../router/doubles/CompilersWay.sol";
 import {Symbolic} from "./Symbolic.sol";
 
 /// @dev Copies words without looking at them.
@@ -71,7 +71,8 @@ contract PackingProofs is Symbolic {
         Message memory message,
         bytes32 messageId
     ) private pure {
-        _soilFreeMemory();
+        // As long as an adapter's call with a deep proof's payload.
+        soilFreeMemory(0x800);
         bytes memory envelope = pack(message, messageId);
         // What is allocated next must lie behind it.
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
@@ -85,7 +86,8 @@ contract PackingProofs is Symbolic {
         bytes32 messageId,
         address refundTo
     ) private pure {
-        _soilFreeMemory();
+        // As long as an adapter's call with a deep proof's payload.
+        soilFreeMemory(0x800);
         (bytes memory data, bytes memory envelope) = packCall(message, messageId, refundTo);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
         _assertSame(data, CompilersWay.packCall(MessageEncoding.VERSION, messageId, message, refundTo));
@@ -107,14 +109,6 @@ contract PackingProofs is Symbolic {
         (bool success, bytes memory answer) = address(target).staticcall(data);
         assert(success == expected);
         _assertSame(answer, expectedAnswer);
-    }
-
-    /// @dev Memory that was used and given up is not zeros. As long as an adapter's call with a deep proof's payload.
-    function _soilFreeMemory() private pure {
-        assembly ("memory-safe") {
-            let free := mload(0x40)
-            for { let at := free } lt(at, add(free, 0x800)) { at := add(at, 0x20) } { mstore(at, not(0)) }
-        }
     }
 
     /// @dev Word by word, which a solver finds easier than hashes.

@@ -4,15 +4,25 @@ pragma solidity ^0.8.28;
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
 import {Message, MessageEncoding} from "../../../../contracts/types/Message.sol";
 
+/// @dev Memory that was used and given up is not zeros.
+function soilFreeMemory(uint256 length) pure {
+    assembly ("memory-safe") {
+        let free := mload(0x40)
+        for { let at := free } lt(at, add(free, length)) { at := add(at, 0x20) } { mstore(at, not(0)) }
+    }
+}
+
 /// @dev Copies out of calldata, so behind a call.
 interface ICopies {
     function load(Message calldata source) external pure returns (Message memory);
 }
 
-/// @dev As the router does it.
+/// @dev As the router does it, in memory that holds something else.
 contract RouterCopies is ICopies {
-    function load(Message calldata source) external pure returns (Message memory) {
-        return MessageEncoding.load(source);
+    function load(Message calldata source) external pure returns (Message memory message) {
+        soilFreeMemory(0x400);
+        message = MessageEncoding.allocate()[0];
+        MessageEncoding.copy(source, message);
     }
 }
 
