@@ -1,8 +1,10 @@
 """Traces the files that one message passes: a route over a GMP that is silent, a retry that the index asks for, an execution.
 
-python -m scripts.journey writes build/journey.json. It lists the files of bridge/ and indexer/ whose functions any process calls
-between the route and the execution. It also lists the files of contracts/ whose code runs in a transaction of that time.
-Background work of relayer and index counts too, so two runs may differ by a file. A file with nothing but constants does not count.
+python -m scripts.journey writes build/journey.json. It lists the files of bridge/ and indexer/ with a function that any process
+calls between the route and the execution, and that no process called in half a minute before, without a message. A file whose
+loop turns anyway counts if docs/architecture.md has it as a step; the others of that kind are printed. It also lists the files of
+contracts/ whose code runs in a transaction of that time. A loop that turns seldom may add a file to a run. A file with nothing but
+constants does not count.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from scripts.solidity_trace import Artifact, SolidityTrace, compile_contracts
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULT: Final = ROOT / "build" / "journey.json"
 WORK: Final = ROOT / "build" / "journey"
+PAGE: Final = ROOT / "docs" / "architecture.md"
 TRACER: Final = ROOT / "scripts" / "call_tracer"
 
 SILENT, RESCUE = Gmp.AXELAR, Gmp.HYPERLANE
@@ -40,15 +43,40 @@ SETTINGS: Final = {"WAYBILL_INDEX": '{"lake_interval": 3600}'}
 _FIRST_PORT: Final = 28_545
 _PATIENCE: Final = 180.0  # seconds
 _COMMIT: Final = 6.0  # seconds in which the relayer commits that it has delivered
+_IDLE: Final = 30.0  # seconds without a message
+IDLE, MESSAGE = 1, 2
+"""What the switch of the tracers says."""
 
 
-def called_files(calls: Iterable[Path], root: Path = ROOT) -> list[str]:
-    """The files of bridge/ and indexer/ that tracers noted."""
-    noted = {Path(line) for path in calls for line in path.read_text().splitlines()}
-    ours = (root / "bridge", root / "indexer")
-    return sorted(
-        str(file.relative_to(root)) for file in noted if any(file.is_relative_to(package) for package in ours)
-    )
+def called_files(calls: Iterable[Path], steps: str, root: Path = ROOT) -> tuple[list[str], list[str]]:
+    """The files of bridge/ and indexer/ that are on the message's way, by what tracers noted.
+
+    Args:
+        calls: what each process noted.
+        steps: text that names the files of the way's steps.
+        root: the folder of bridge/ and indexer/.
+
+    Returns:
+        files with a function that was called with a message alone, or that are a step; and other files that were called
+    """
+    functions: dict[int, set[tuple[str, Path]]] = {IDLE: set(), MESSAGE: set()}
+    for line in (line for path in calls for line in path.read_text().splitlines()):
+        phase, first, file = line.split(" ", 2)
+        if any(Path(file).is_relative_to(root / package) for package in ("bridge", "indexer")):
+            functions[int(phase)].add((first, Path(file)))
+    called = _relative((file for _, file in functions[MESSAGE]), root)
+    messages_own = _relative((file for _, file in functions[MESSAGE] - functions[IDLE]), root)
+    way = {file for file in called if file in messages_own or f"`{file}`" in steps}
+    return sorted(way), sorted(called - way)
+
+
+def _relative(files: Iterable[Path], root: Path) -> set[str]:
+    return {str(file.relative_to(root)) for file in files}
+
+
+def steps_of_the_way() -> str:
+    """The section of docs/architecture.md that has a file for each step."""
+    return PAGE.read_text().partition("## The way of a message\n")[2].partition("\n## ")[0]
 
 
 async def trace(
@@ -69,7 +97,9 @@ async def trace(
             gmps=(SILENT,),
             quorum=1,
         )
-        switch[0] = 1
+        switch[0] = IDLE
+        await asyncio.sleep(_IDLE)
+        switch[0] = MESSAGE
         sent = await client.route(source.name, request)
         progress = await client.wait(sent.message, timeout=_PATIENCE)
         await asyncio.sleep(_COMMIT)
@@ -120,9 +150,10 @@ def main() -> None:
             solidity = asyncio.run(trace(network, artifacts, services, calls))
     finally:
         devnet.down(home=home)
-    python = called_files(calls.glob("*.calls"))
+    python, background = called_files(calls.glob("*.calls"), steps_of_the_way())
     RESULT.write_text(json.dumps({"Python": python, "Solidity": solidity}, indent=2) + "\n")
     print(f"{len(python)} files of Python and {len(solidity)} of Solidity, in {RESULT.relative_to(ROOT)}")
+    print(f"{len(background)} files of Python that run without a message, too: {', '.join(background)}")
 
 
 if __name__ == "__main__":

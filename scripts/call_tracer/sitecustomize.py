@@ -1,7 +1,8 @@
-"""Notes the files whose functions are called, in each Python process that has this folder on PYTHONPATH.
+"""Notes the functions that are called, in each Python process that has this folder on PYTHONPATH.
 
-WAYBILL_CALL_TRACE names a folder. While the first byte of its file `switch` is 1, each process adds to a file of its own there the
-source file of each function that is called for the first time. Python imports this module by itself, because of its name.
+WAYBILL_CALL_TRACE names a folder. While the first byte of its file `switch` is not 0, each process adds a line to a file of its own
+there for each function that is called for the first time with this byte: the byte, the function's first line and its source file.
+Python imports this module by itself, because of its name.
 
 A process is traced from its start on: a thread that runs already can't be traced. Until the switch is on, a call costs one look
 at a byte that all processes share.
@@ -30,16 +31,17 @@ def open_switch(folder: Path) -> mmap.mmap:
 def trace_calls(folder: Path) -> None:
     """Trace this process, and the threads that it starts from now on."""
     switch = open_switch(folder)
-    seen: set[CodeType] = set()
+    seen: set[tuple[int, CodeType]] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if not switch[0] or event != "call" or frame.f_code in seen:
+        phase = switch[0]
+        if not phase or event != "call" or (phase, frame.f_code) in seen:
             return
-        seen.add(frame.f_code)
+        seen.add((phase, frame.f_code))
         # The body of a module or class is no function. What dataclasses generate has no file, but its module's globals.
         if frame.f_code.co_flags & inspect.CO_OPTIMIZED and (file := frame.f_globals.get("__file__")):
             with (folder / f"{os.getpid()}.calls").open("a") as calls:
-                calls.write(f"{file}\n")
+                calls.write(f"{phase} {frame.f_code.co_firstlineno} {file}\n")
 
     threading.setprofile(note)
     sys.setprofile(note)

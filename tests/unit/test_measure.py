@@ -12,7 +12,7 @@ import pytest
 from scripts import prose, structure
 from scripts.call_tracer.sitecustomize import SWITCH, VARIABLE
 from scripts.import_graph import cycles, read_imports, read_names, unreached
-from scripts.journey import TRACER, called_files
+from scripts.journey import TRACER, called_files, steps_of_the_way
 from scripts.measure import count_layers, count_statements
 from scripts.names import TERMS, Occurrence, Term, find_names, read_terms
 from scripts.prose import Word, find_in_markdown, find_words, judge, read_words
@@ -246,7 +246,7 @@ def test_layers_of_a_package_count_once_however_many_parts_they_have() -> None:
     assert count_layers("dapp", project) is None
 
 
-def test_the_tracer_notes_the_files_of_functions_called_while_it_is_on(tmp_path: Path) -> None:
+def test_the_way_has_files_with_a_function_that_is_called_with_a_message_alone(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     write(
         tmp_path,
@@ -258,14 +258,23 @@ def test_the_tracer_notes_the_files_of_functions_called_while_it_is_on(tmp_path:
             "bridge/called.py": "from threading import Thread\ndef called():\n    Thread(target=by_thread).start()\n"
             "def by_thread():\n    import bridge.record, bridge.body\n    bridge.record.Record(1)\n",
             "bridge/record.py": "from dataclasses import dataclass\n@dataclass\nclass Record:\n    x: int\n",
-            "main.py": "import sys, bridge.called, bridge.early\nbridge.early.early()\n"
-            "open(sys.argv[1], 'r+b').write(b'\\1')\nbridge.called.called()\n",
+            "bridge/loop.py": "def turn(work=lambda: None): work()",
+            "main.py": "import sys, bridge.called, bridge.early, bridge.loop\nbridge.early.early()\n"
+            "switch = open(sys.argv[1], 'r+b', buffering=0)\nswitch.write(b'\\1')\nbridge.loop.turn()\n"
+            "switch.seek(0)\nswitch.write(b'\\2')\nbridge.loop.turn(bridge.called.called)\n",
         },
     )
     environment = os.environ | {VARIABLE: str(calls), "PYTHONPATH": f"{TRACER}:{tmp_path}"}
     command = [sys.executable, str(tmp_path / "main.py"), str(calls / SWITCH)]
     subprocess.run(command, env=environment, check=True, timeout=30)
-    assert called_files(calls.glob("*.calls"), tmp_path) == ["bridge/called.py", "bridge/record.py"]
+    noted = list(calls.glob("*.calls"))
+    assert called_files(noted, "", tmp_path) == (["bridge/called.py", "bridge/record.py"], ["bridge/loop.py"])
+    assert called_files(noted, "| `bridge/loop.py` |", tmp_path)[1] == []
+
+
+def test_the_page_of_the_architecture_has_the_steps_of_the_way() -> None:
+    assert "`bridge/relayer/observer.py`" in steps_of_the_way()
+    assert "When a delivery fails" not in steps_of_the_way()
 
 
 def test_a_source_map_gives_each_instruction_its_file() -> None:
