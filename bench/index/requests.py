@@ -33,7 +33,7 @@ def request_latency(spark: SparkSession, folder: Path, events: int) -> dict[str,
     taken = []
     with anvil_chain(31337) as alpha, anvil_chain(31338) as beta:
         world = World(alpha, beta, folder)
-        with world.indexing(spark, stall=policy, limits=SourceLimits(poll_interval=0.1)):
+        with world.indexing(spark, stall=policy, limits=SourceLimits(poll_interval=0.05)):
             for position in range(_WARM_UP + events):
                 seconds = one_request(world)
                 if position >= _WARM_UP:

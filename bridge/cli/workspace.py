@@ -28,7 +28,7 @@ DEVNET = "devnet"
 _DEVNET_SETTINGS = {
     "relayer_key": RELAYER_KEY,
     "poll_interval": 0.25,
-    "index": {"poll_interval": 0.1},
+    "index": {"poll_interval": 0.05},
     "retry_for": [ANY],
     "actions": {"advance": True, "poll_interval": 0.5},
     "tripwire": {"key": TRIPWIRE_KEY, "agreement": 1, "max_clock_skew": 1},

@@ -76,7 +76,7 @@ def workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Workspace:
 def test_without_anything_set_the_index_runs_by_its_own_defaults(workspace: Workspace) -> None:
     settings = index_settings(workspace)
     assert settings.stall == StallPolicy(retries_by_kind=RETRIES)
-    assert settings.limits == SourceLimits(poll_interval=0.1)  # a devnet's
+    assert settings.limits == SourceLimits(poll_interval=0.05)  # a devnet's
     assert set(settings.endpoints.values()) == {INDEX_POLICY}
     usual = IndexSettings(folder=settings.folder)
     for name in IndexSettings.__dataclass_fields__.keys() - {"endpoints", "stall", "limits"}:
