@@ -11,7 +11,7 @@ import typer
 from typer._click.core import Command, Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 
-from bridge.api import create_app
+from bridge.api.app import create_app
 from bridge.api.backend import Backend
 from bridge.cli.app import app
 from bridge.cli.output import ExitCode

@@ -3,7 +3,7 @@
 The relayer opens the port and starts the process, again if it ends. The process reads stores and chains itself. It asks
 the relayer for two things: figures that only that process knows, and another attempt of a message. It has no key.
 
-python -m bridge.cli.api_process LISTENER LINK     file descriptors; started by `served_apart`
+`bridge.cli.api_server` is that process. This one imports no HTTP server: that would take 10 MB of the relayer's memory.
 """
 
 from __future__ import annotations
@@ -15,25 +15,19 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
 
-from bridge.api import BackendError, ErrorCode
+from bridge.api.backend import BackendError, ErrorCode
 from bridge.api.link import LONGEST, Link
-from bridge.cli.logs import configure_logging
-from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import Workspace
 from bridge.domain.ports import TransientError
-from bridge.http.listening import AddressTakenError, listening_at, url_of
-from bridge.http.server import CONNECTIONS, serving
-from bridge.metrics import RelayerFigures
+from bridge.http.listening import CONNECTIONS, AddressTakenError, listening_at, url_of
 from bridge.protocol.backoff import backoff
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.retries import RetryFailedError
-from bridge.rpc.policy import EndpointState
 from bridge.service.relayer_service import RelayerService
 from bridge.settings import Settings
 
@@ -43,7 +37,6 @@ _KEYS: Final = frozenset({"WAYBILL_RELAYER_KEY", "WAYBILL_RETRY_KEYS", "WAYBILL_
 _OWN: Final = frozenset({"relayer_key", "retry_keys", "http"})
 """Settings that are the relayer's alone."""
 
-_NICENESS: Final = 10  # the relayer goes first where both want the same core
 _LONGEST_PAUSE: Final = 30.0  # seconds between two starts
 _WELL: Final = 60.0  # seconds after which a process counts as one that had started well
 _TO_END: Final = 5.0  # seconds
@@ -170,7 +163,7 @@ async def _run(listener: socket.socket, relayer: _Relayer) -> int:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # what is in the present folder is not imported
-            *("-m", "bridge.cli.api_process", *map(str, files)),
+            *("-m", "bridge.cli.api_server", *map(str, files)),
             pass_fds=files,
             env={name: value for name, value in os.environ.items() if name not in _KEYS},
             stdin=asyncio.subprocess.DEVNULL,
@@ -189,44 +182,3 @@ async def _run(listener: socket.socket, relayer: _Relayer) -> int:
         except TimeoutError:
             process.kill()
             await process.wait()
-
-
-async def _serve(listener: socket.socket, line: socket.socket) -> None:
-    reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST)
-    link = Link(reader, writer)
-    relayer_ends = asyncio.create_task(link.run())
-    start = await link.ask("start")
-    configure_logging(as_json=start["asJson"])
-    config = Path(start["config"]) if start["config"] else None
-    workspace = Workspace(start["network"], Path(start["root"]), config, start["arguments"])
-
-    async def figures() -> RelayerFigures:
-        found = await link.ask("figures")
-        return RelayerFigures(
-            endpoints={
-                int(chain): [EndpointState(name, is_up, requests={}) for name, is_up in states]
-                for chain, states in found["endpoints"].items()
-            },
-            drift=found["drift"],
-        )
-
-    async def retry(message_id: bytes, gmps: tuple[Gmp, ...] | None) -> dict[str, Any]:
-        chosen = None if gmps is None else [int(gmp) for gmp in gmps]
-        answer: dict[str, Any] = await link.ask("retry", message_id=message_id.hex(), gmps=chosen)
-        return answer
-
-    opened = opened_backend(workspace, accounts=start["accounts"], relayer=figures, retry=retry)
-    async with opened as backend, serving(api_of(backend, workspace.settings()), listener):
-        await relayer_ends
-
-
-def main() -> None:
-    """Serves until the relayer's process is gone."""
-    listener, line = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
-    os.nice(_NICENESS)
-    with suppress(BackendError):  # the relayer ended while this process started
-        asyncio.run(_serve(listener, line))
-
-
-if __name__ == "__main__":
-    main()

@@ -17,8 +17,8 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 
-from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
-from bridge.api.app import DEFAULT_LIMITS
+from bridge.api.app import DEFAULT_LIMITS, create_app
+from bridge.api.backend import BackendError, DeliveryFilter, ErrorCode
 from bridge.cli.lookup import look_up_any
 from bridge.cli.open_stores import index_if_any
 from bridge.cli.output import plain

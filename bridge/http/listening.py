@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import socket
+from typing import Final
+
+CONNECTIONS: Final = 512
+"""Open at once; those beyond are closed."""
 
 
 class ListeningError(ValueError):

@@ -13,16 +13,13 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from bridge.http.listening import url_of
+from bridge.http.listening import CONNECTIONS, url_of
 
 HEAD_SECONDS: Final = 10.0
 """That a client may take until it has sent the head of its request."""
 
 STALLED_SECONDS: Final = 20.0
 """For which a client may read nothing of an answer."""
-
-CONNECTIONS: Final = 512
-"""Open at once; those beyond are closed."""
 
 CONNECTIONS_OF_ONE: Final = 128
 """Open at once from one address, but for a trusted proxy's."""

@@ -1,4 +1,4 @@
-"""The process of the HTTP API, when the relayer that started it is killed."""
+"""The process of the HTTP API: what it does when its relayer is killed, and what the relayer leaves to it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def test_the_process_of_a_relayer_that_is_gone_ends_without_a_word() -> None:
     with listening_at("127.0.0.1:0") as listener, theirs:
         ours.close()
         files = (listener.fileno(), theirs.fileno())
-        command = [sys.executable, "-P", "-m", "bridge.cli.api_process", *map(str, files)]
+        command = [sys.executable, "-P", "-m", "bridge.cli.api_server", *map(str, files)]
         ended = subprocess.run(command, pass_fds=files, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_the_relayer_does_not_import_what_serves_http() -> None:
+    servers = {"fastapi", "limits", "starlette", "uvicorn"}
+    asked = f"import sys, bridge.cli.relayer; print(*sorted({servers} & sys.modules.keys()))"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout == "\n"

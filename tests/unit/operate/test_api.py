@@ -10,7 +10,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
+from bridge.api.app import create_app
+from bridge.api.backend import BackendError, DeliveryFilter, ErrorCode
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.lanes import LaneState
 from bridge.domain.outbox import OutboxState

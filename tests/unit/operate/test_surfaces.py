@@ -14,7 +14,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from bridge.api import create_app as create_api
+from bridge.api.app import create_app as create_api
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.http import server as http_server
 from bridge.http.gate import Limits
