@@ -9,6 +9,8 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from bridge.domain.classification import Disposition, classify
+from bridge.domain.failures import FailureKind
 from bridge.domain.ports import (
     Call,
     CallRevertedError,
@@ -128,12 +130,19 @@ async def test_the_next_endpoint_is_asked_when_one_gives_no_usable_answer(serve:
     assert broken.asked("eth_getBalance") == 1
 
 
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_without_another_endpoint_the_error_is_transient_and_says_which_url(serve: Serve, failure: str) -> None:
-    broken = await serve(FAILURES[failure])
+@pytest.mark.requirement("SF-48")
+@pytest.mark.parametrize("failure", [*FAILURES, "down"])
+async def test_without_another_endpoint_the_error_is_to_be_retried_and_says_which_url(
+    serve: Serve, failure: str
+) -> None:
+    broken = await serve(FAILURES.get(failure, balance))
     async with await EvmChain.connect(ALPHA, [broken.url], try_seconds=0.3) as chain:
-        with pytest.raises(TransientError, match=broken.url):
+        if failure == "down":
+            await broken.stop()
+        with pytest.raises(UnansweredError, match=broken.url) as silent:
             await chain.balance(ADDRESS)
+    found = classify(silent.value)
+    assert (found.kind, found.disposition) == (FailureKind.UNANSWERED, Disposition.RETRY)
 
 
 async def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then(serve: Serve) -> None:
