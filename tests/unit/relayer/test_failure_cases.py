@@ -14,6 +14,8 @@ from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
+from bridge.gmps.attestation import JsonDocuments
+from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from tests.builders import ALPHA, BETA
@@ -21,6 +23,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import refuse
+from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT
 from tests.unit.relayer.commits import CountingStore
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
@@ -75,6 +78,13 @@ class Failing(SimulatedAdapter):
         if not self.at_proof:
             self._fail()
         return await super().next_call(dispatch, attestation)
+
+
+class AskingValidators(SimulatedAdapter):
+    """Asks Hyperlane's validators, as on a public network. The simulation's dispatches have no leaf in any tree."""
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        return await HyperlaneCheckpoints(DEPLOYMENT, {}, {}, JsonDocuments(timeout=1)).attest(dispatch)
 
 
 def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Failing]:
@@ -154,6 +164,24 @@ async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing
     (failure,) = record.document["failureHistory"]
     assert (failure["errorCode"], failure["kind"], failure["disposition"]) == (code, "TERMINAL", "ESCALATE")
     assert record.document["originalMessage"] == f"0x{entry.dispatch.envelope.hex()}"
+    await world.stop()
+
+
+@pytest.mark.requirement("SF-76")
+@in_virtual_time
+async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_once() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = with_adapter(SimulatedRelayer(world, store), world, AskingValidators)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: bridge.dead_letters.dead_letters() != [], seconds=60)
+        await until(lambda: only_entry(store, sent).state is OutboxState.DEAD)
+    (record,) = bridge.dead_letters.history(only_entry(store, sent).event_id)
+    assert record.document is not None
+    (failure,) = record.document["failureHistory"]
+    assert (failure["errorCode"], failure["kind"]) == ("TerminalError", "TERMINAL")
+    assert failure["errorMessage"].startswith("no merkle tree hook has inserted")
     await world.stop()
 
 
