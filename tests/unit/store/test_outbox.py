@@ -109,7 +109,7 @@ def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store)
     assert store.outbox.failures(entry.event_id) == []
 
 
-@pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55", "OBX-43")
+@pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55", "OBX-43", "OBXS-1")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Dead(entry.current_claim, failure(kind=FailureKind.TERMINAL))], NOW)
@@ -120,7 +120,7 @@ def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
-@pytest.mark.requirement("OBX-9", "OBXS-9")
+@pytest.mark.requirement("OBX-9", "OBXS-9", "OBXS-1")
 def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + 1)
