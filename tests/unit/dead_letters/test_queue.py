@@ -374,7 +374,7 @@ async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog,
     return event.event_id
 
 
-@pytest.mark.requirement("SF-92", "SF-93")
+@pytest.mark.requirement("SF-92", "SF-93", "SF-117")
 @in_virtual_time
 async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_back_and_the_lane_is_resumed() -> None:
     world, store, dead_letters = World(), MemoryStore(), FailingLog(3)
@@ -389,6 +389,7 @@ async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_
     async with running(SimulatedRelayer(world, store, dead_letters=dead_letters)):
         await asyncio.sleep(600)
         assert dead_letters.records() == []
+        assert store.outbox.entries(sent.message.id)[0].state is OutboxState.PENDING, "ended before its letter"
         store.lanes.change(
             LaneChange(lane=lane, state=LaneState.RUNNING, reason="back", by="ops", at=world.clock.now())
         )
