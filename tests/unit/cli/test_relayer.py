@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.cli.output import ExitCode
 from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
@@ -52,6 +53,23 @@ def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     flags = () if strategy is None else ("--commit", strategy.value, "--unsafe")
     commits = start("", *flags).relayer.deliveries[BETA]._commits._settings
     assert commits.strategy is (strategy or CommitStrategy.BATCH)
+
+
+@pytest.mark.requirement("SF-31", "SF-36")
+def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def begin(_: RelayerService) -> None:
+        """Ends at once."""
+
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setattr(RelayerService, "run", begin)
+    monkeypatch.setattr("bridge.cli.relayer.spare_what_is_set_up", lambda: None)
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        ended = Command(monkeypatch, capsys)("relayer", "run", "--commit", "auto")
+    assert ended.code == ExitCode.USAGE
+    assert "add unsafe = true if that is meant" in " ".join(ended.err.split())
 
 
 @pytest.mark.requirement("SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11")
