@@ -57,7 +57,7 @@ abstract contract LanePolicy is RouterState {
         unchecked {
             deadline = uint256(message.sentAt) + message.ttl;
         }
-        // Saves 100 gas of a retry or delivery in time.
+        // The other function decides. Not to call it saves 100 gas of a retry or receipt in time.
         if (block.timestamp > deadline) {
             uint64 chain = message.sourceChain == block.chainid ? message.destinationChain : message.sourceChain;
             expired = _hasExpired(chain, message.sentAt, message.ttl);

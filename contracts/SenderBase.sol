@@ -57,7 +57,7 @@ abstract contract SenderBase is LanePolicy {
 
     // ---- creating a message
 
-    /// @dev Makes a message the one that a request of the caller asks for. Its nonce it gets when it is registered.
+    /// @dev Writes all members of a message but its nonce, as a request of the caller asks for.
     /// @return lane The lane's word, for {_register}.
     function _compose(Message memory message, Route calldata request, GmpTable table)
         internal

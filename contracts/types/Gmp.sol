@@ -56,7 +56,7 @@ function differentSets(GmpSet a, GmpSet b) pure returns (bool) {
 
 /// @dev The set that holds only `gmp`; reverts unless 1 ≤ gmp ≤ 16, so no other function has to check it.
 function toSet(Gmp gmp) pure returns (GmpSet) {
-    // Zero becomes the greatest number there is, and sixteen bits have no room for what is above sixteen.
+    // Sixteen bits have no room for what is above sixteen, nor for zero: that becomes the greatest shift there is.
     unchecked {
         uint16 member = uint16(1 << (uint256(Gmp.unwrap(gmp)) - 1));
         if (member == 0) revert InvalidGmp(gmp);

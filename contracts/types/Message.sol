@@ -278,8 +278,8 @@ library MessageEncoding {
     ///
     ///          one = new Message[](1)
     ///
-    ///      Saves 210 gas of each send, retry or delivery. The compiler fills every new struct with zeros, and so it does where a
-    ///      function returns one: hence {copy} and {read} are given the message that {load} and {decode} return.
+    ///      Saves 210 gas of each send, retry or receipt. The compiler fills every new struct with zeros. It also fills one that a
+    ///      function returns, so {copy} and {read} take the message instead of returning it.
     function allocate() internal pure returns (Message[] memory one) {
         assembly ("memory-safe") {
             one := mload(0x40)
@@ -304,9 +304,11 @@ library MessageEncoding {
     ///
     ///          copied = data
     ///
-    ///      Saves 200 gas of each send, retry or delivery. The compiler rounds the length twice, and checks what calldata can't hold.
+    ///      Saves 180 to 240 gas of each send, retry or receipt. The compiler rounds the length twice.
     function toMemory(bytes calldata data) internal pure returns (bytes memory copied) {
         assembly ("memory-safe") {
+            // What a struct says to begin far beyond the calldata's end has passed all checks, as nothing.
+            if gt(data.offset, calldatasize()) { revert(0, 0) }
             copied := mload(0x40)
             mstore(copied, data.length)
             calldatacopy(add(copied, 0x20), data.offset, data.length)

@@ -101,6 +101,20 @@ contract RouteTest is RouterFixture {
         assertEq(answer, "");
     }
 
+    /// @dev Where a struct's bytes begin is compared as a signed number, so the greatest ones pass, as bytes of length zero.
+    function testFuzz_Revert_When_ThePayloadBeginsBeyondTheCalldatasEnd(uint256 beginning) public {
+        beginning = bound(beginning, 1 << 128, type(uint256).max);
+        bytes memory data = abi.encodeCall(source.route, (usualRoute(1, 1)));
+        assembly ("memory-safe") {
+            mstore(add(data, 0x84), beginning) // the third word of the request, after the length, the selector and where it begins
+        }
+        uint256 fee = totalFee(usualRoute(1, 1).gmps);
+        vm.prank(alice);
+        (bool success, bytes memory answer) = address(source).call{value: fee}(data);
+        assertFalse(success, "it was sent");
+        assertEq(answer, "");
+    }
+
     function testFuzz_Revert_When_TheKindBelongsToRouters(bool report) public {
         Route memory request = usualRoute(1, 1);
         request.kind = report ? Kind.REPORT : Kind.CANCELLATION;
