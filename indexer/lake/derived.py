@@ -14,8 +14,8 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from indexer.lake.files import explained, files_in
-from indexer.lake.lake import Reach, added, fit_schema
-from indexer.model.dictionary import described, description
+from indexer.lake.lake import Reach, added, ensure_table
+from indexer.model.dictionary import described
 from indexer.model.errors import IndexerError
 from indexer.model.storage_location import StorageLocation
 
@@ -60,20 +60,10 @@ class DerivedTable:
         """
         self.folder = lake / name
         self._schema = described(name)  # a commit replaces the comments too
-        root, options = self.folder.root, self.folder.options
         if not self.folder.is_bucket:
-            Path(root).mkdir(parents=True, exist_ok=True)
+            Path(self.folder.root).mkdir(parents=True, exist_ok=True)
         with explained(self.folder):
-            if not DeltaTable.is_deltatable(root, options):
-                DeltaTable.create(
-                    root,
-                    schema=described(name),
-                    mode="ignore",
-                    name=name,
-                    description=description(name),
-                    storage_options=options,
-                )
-            fit_schema(self._table(), schema)
+            ensure_table(self.folder, name, schema)
 
     def replace(
         self,

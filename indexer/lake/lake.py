@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 Read = TypeVar("Read")
 
+# To open a table is to read each commit after the last checkpoint, with a thread for each. By default there may be a hundred.
+_CONFIGURATION: Final[Mapping[str, str | None]] = {"delta.checkpointInterval": "10"}
 _REWRITTEN: Final = "rewritten"
 """A Delta transaction of all who take files away: of two at a time, the second one's commit fails."""
 _CORRECTED: Final = "corrected"
@@ -98,19 +100,9 @@ class Lake:
         self.place = StorageLocation.of(place) if isinstance(place, Path) else place
         self.folder = self.place / "events"
         self._version = version
-        root, options = self.folder.root, self.folder.options
         refuse_empty_commits(self.folder)
         with explained(self.folder):
-            if not DeltaTable.is_deltatable(root, options):
-                DeltaTable.create(
-                    root,
-                    schema=described("events"),
-                    mode="ignore",
-                    name="events",
-                    description=description("events"),
-                    storage_options=options,
-                )
-            fit_schema(DeltaTable(root, storage_options=options), schemas.EVENTS)
+            ensure_table(self.folder, "events", schemas.EVENTS)
 
     def last_block(self, chain: int) -> int | None:
         """The block up to which the chain's events are in the lake, or None if none are."""
@@ -372,8 +364,24 @@ def added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAct
     )
 
 
-def fit_schema(table: DeltaTable, schema: pa.Schema) -> None:
-    """Adds the columns that an older Waybill's lake lacks: its rows have nulls there."""
+def ensure_table(folder: StorageLocation, name: str, schema: pa.Schema) -> None:
+    """Makes a table if it is not there, and adds the columns that an older Waybill's lacks: its rows have nulls there.
+
+    Raises:
+        LakeVersionError: a newer Waybill wrote it.
+    """
+    root, options = folder.root, folder.options
+    if not DeltaTable.is_deltatable(root, options):
+        DeltaTable.create(
+            root,
+            schema=described(name),
+            mode="ignore",
+            name=name,
+            description=description(name),
+            configuration=_CONFIGURATION,
+            storage_options=options,
+        )
+    table = DeltaTable(root, storage_options=options)
     there = {field.name: field for field in table.schema().fields}
     if unknown := sorted(there.keys() - set(schema.names)):
         raise LakeVersionError(

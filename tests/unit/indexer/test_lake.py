@@ -68,6 +68,17 @@ def test_blocks_that_leave_a_gap_are_refused(lake: Lake) -> None:
         lake.append(chain.events(5, 5), final(chain, 5, 5))
 
 
+def test_who_opens_the_lake_reads_no_more_than_the_last_ten_commits(lake: Lake) -> None:
+    chain = chain_with_events(12)
+    for number in range(13):
+        lake.append(chain.events(number, number), final(chain, number, number))
+    commits = sorted((Path(lake.folder.root) / "_delta_log").glob("*.json"))
+    for commit in commits[:10]:
+        commit.unlink()
+    assert Lake(lake.place).events(ALPHA, 0, 12) == chain.events(0, 12)
+    assert lake.last_known(ALPHA) == (12, chain.blocks[12].hash)
+
+
 def test_files_without_a_commit_do_not_count(lake: Lake) -> None:
     chain = chain_with_events(3)
     orphans = list(write_files(lake.folder, chain.events(0, 3).to_batches()))
