@@ -58,7 +58,7 @@ from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
 from bridge.evm.sender import Sending
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.delivery_commits import DeliveryCommits
 from bridge.relayer.fair_queue import FairQueue
@@ -434,25 +434,24 @@ class Deliveries:
     async def _failed(
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        now, message = self._clock.now(), _message_of(entry)
+        now = self._clock.now()
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
             return TryAgain(claim, failure_of(error, now), now)
         if isinstance(error, AttestationPendingError):
             return await self._wait_for_attestation(entry, claim, error, log)
         try:
-            chosen = await self._choices.of(message)
+            message, policy = await self._promised(entry)
         except TransientError as unread:  # nothing is given up on less than its sender chose
             log.warning("sender's choice can't be read, delivery put off", error=str(unread))
             return TryAgain(claim, failure_of(unread, now), now + CHOICE_PAUSE)
-        policy = guarantee_of(message, self._policies, chosen).policy
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
             log.error("delivery failed unexpectedly", exc_info=error)
         costs_a_try = failure.kind.costs_a_try
         tries, setbacks = entry.failed_tries + costs_a_try, entry.setbacks + 1
         found = next_try(policy, tries if costs_a_try else setbacks, failure.kind, random=self._random)
-        if not isinstance(found, GiveUpReason):
+        if message is not None and not isinstance(found, GiveUpReason):
             found = await self._over(message, policy, found) or found
         if isinstance(found, GiveUpReason):
             if becomes_dead_letter(policy, found):
@@ -464,6 +463,18 @@ class Deliveries:
                 log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=found, error=failure.message)
         log.warning("delivery failed", tries=tries, again_in=round(found, 3), code=failure.code, error=failure.message)
         return TryAgain(claim, failure, now + found)
+
+    async def _promised(self, entry: OutboxEntry) -> tuple[Message | None, DeliveryPolicy]:
+        """The message of an entry and its policy; for a stored envelope that can't be read, none and that of its kind.
+
+        Raises:
+            TransientError: what its sender chose can't be read.
+        """
+        try:
+            message = _message_of(entry)
+        except EnvelopeError:
+            return None, self._policies[entry.kind]
+        return message, guarantee_of(message, self._policies, await self._choices.of(message)).policy
 
     async def _over(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
         """Why nothing is to be delivered any more after so many seconds; None if something is.
@@ -515,7 +526,11 @@ def _pause_if_stuck(policy: DeliveryPolicy, delay: float) -> float:
 
 
 def _message_of(entry: OutboxEntry) -> Message:
-    """The message that an entry delivers."""
+    """The message that an entry delivers.
+
+    Raises:
+        EnvelopeError: the stored envelope is none that this version reads.
+    """
     return decode_envelope(entry.dispatch.envelope).message
 
 

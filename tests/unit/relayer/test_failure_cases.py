@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -12,12 +16,14 @@ import pytest
 from bridge.domain.classification import Disposition, disposition_of
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import FailureKind
+from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
 from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
+from bridge.store import open_store
 from tests.builders import ALPHA, BETA
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
@@ -183,6 +189,37 @@ async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_
     assert (failure["errorCode"], failure["kind"]) == ("TerminalError", "TERMINAL")
     assert failure["errorMessage"].startswith("no merkle tree hook has inserted")
     await world.stop()
+
+
+@pytest.mark.requirement("SF-49", "SF-77", "OBX-46")
+@pytest.mark.parametrize(("kind", "leaves_letter"), [(Kind.STATE_SYNC, True), (Kind.QUERY, False)])
+@in_virtual_time
+async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and_holds_up_nothing_else(
+    tmp_path: Path, kind: Kind, leaves_letter: bool
+) -> None:
+    world, store = World(), open_store(f"sqlite:///{tmp_path}/bridge.db")
+    world.start()
+    bridge, lane = SimulatedRelayer(world, store), Lane(ALPHA, BETA)
+    async with running(bridge):
+        held = LaneChange(lane=lane, state=LaneState.PAUSED, reason="", by="a test", at=0)
+        store.lanes.change(held)
+        bad = world.send(ALPHA, BETA, kind=kind)
+        await until(lambda: bad.created != [] and store.outbox.entries(bad.message.id) != [])
+        with closing(sqlite3.connect(tmp_path / "bridge.db")) as file, file:
+            file.execute("UPDATE messages SET envelope = substr(envelope, 1, 20)")
+        store.lanes.change(replace(held, state=LaneState.RUNNING))
+        await until(lambda: only_entry(store, bad).state is OutboxState.DEAD)
+        good = world.send(ALPHA, BETA)
+        await until(lambda: good.created != [] and world.executions(good.message) == 1)
+    entry, written = only_entry(store, bad), bridge.dead_letters.dead_letters()
+    (failed,) = store.outbox.failures(entry.event_id)
+    assert (failed.failure.code, entry.fence) == ("EnvelopeError", 1)
+    assert "at least 239 bytes, this one has 20" in failed.failure.message
+    assert [(one.event_id, one.error_code) for one in written] == (
+        [(entry.event_id, "EnvelopeError")] if leaves_letter else []
+    )
+    await world.stop()
+    store.close()
 
 
 @pytest.mark.requirement("SF-45", "OBX-45")
