@@ -60,6 +60,7 @@ def analyse(
     others: Sequence[DeadLetter],
     deliveries: Sequence[OutboxEntry],
     situation: Situation,
+    replacement: str | None = None,
     now: float,
 ) -> Analysis:
     """Answers the four questions.
@@ -71,6 +72,7 @@ def analyse(
         others: letters that entered within an hour before or after it.
         deliveries: all deliveries of the message.
         situation: the destination's word.
+        replacement: id of the message that stands in for it by decision.
         now: Unix seconds.
     """
     pause = named_pause(document)
@@ -78,7 +80,7 @@ def analyse(
         pause = replace(pause, until=situation.paused_until)  # it may have been ended, or extended
     permanent, why_permanent = _permanent(document) if pause is None else (False, pause.told(now))
     systemic, why_systemic = _systemic(letter, others)
-    hopeless = _hopeless(message, situation, now)
+    hopeless = _hopeless(message, situation, replacement, now)
     alive = [one for one in deliveries if one.state in (OutboxState.PENDING, OutboxState.CLAIMED)]
     governed = systemic or message.kind in _GOVERNED
     if document["gmp"] == ACTION_ROUTE:
@@ -99,12 +101,13 @@ def analyse(
         suggestion=_suggestion(
             executed=situation.executed,
             hopeless=hopeless,
+            replacement=replacement,
             permanent=permanent,
             governed=governed,
             alive=alive,
             waiting=pause.wait(now) if pause else "",
         ),
-        can_requeue=not (situation.executed or situation.ended),
+        can_requeue=not (situation.executed or situation.ended or replacement),
         not_before=pause.until if pause is not None and now < pause.until else None,
     )
 
@@ -198,9 +201,11 @@ def _systemic(letter: DeadLetter, others: Sequence[DeadLetter]) -> tuple[bool, s
     return is_systemic, f"{verdict}: other dead letters within an hour of this one: {counted}"
 
 
-def _hopeless(message: Message, situation: Situation, now: float) -> str | None:
+def _hopeless(message: Message, situation: Situation, replacement: str | None, now: float) -> str | None:
     if situation.executed:
         return "not needed: the message was executed meanwhile"
+    if replacement is not None:
+        return f"not to be tried: the message was re-issued as {replacement}"
     if situation.ended:
         return "no: the message has expired or was cancelled on its destination; only a new one could arrive (`waybill dlq reissue`)"
     if situation.known:
@@ -230,10 +235,19 @@ def _governance(message: Message, *, systemic: bool) -> str:
 
 
 def _suggestion(
-    *, executed: bool, hopeless: str | None, permanent: bool, governed: bool, alive: Sequence[OutboxEntry], waiting: str
+    *,
+    executed: bool,
+    hopeless: str | None,
+    replacement: str | None,
+    permanent: bool,
+    governed: bool,
+    alive: Sequence[OutboxEntry],
+    waiting: str,
 ) -> str:
     if executed or alive:
         return "none yet: wait"
+    if replacement is not None:
+        return f"follow the new message: `waybill message explain {replacement}`; abandon this letter once that one is there"
     if waiting and not hopeless:
         return f"none yet: wait {waiting}"
     if governed and permanent:

@@ -66,6 +66,31 @@ def open_letter(log: DeadLetterLog, event_id: str) -> tuple[DeadLetter, LogRecor
     return letter, log.history(event_id)[0]
 
 
+def replacement_of(log: DeadLetterLog, message_id: bytes) -> str | None:
+    """The id of the message that stands in for one by an operator's decision, about whichever of its letters; the newest."""
+    decided = [
+        record
+        for letter in log.dead_letters(message_id=message_id, limit=None)
+        for record in log.history(letter.event_id)
+        if record.kind is RecordKind.DECIDED and record.document and record.document.get("newMessageId")
+    ]
+    newest = max(decided, key=lambda record: record.sequence, default=None)
+    return None if newest is None or newest.document is None else str(newest.document["newMessageId"])
+
+
+def require_not_replaced(log: DeadLetterLog, message_id: bytes) -> None:
+    """Refuses to deliver a message again that another one stands in for: a recipient might execute both.
+
+    Raises:
+        DecisionError: one does.
+    """
+    if (new := replacement_of(log, message_id)) is not None:
+        raise DecisionError(
+            f"message 0x{message_id.hex()} was re-issued as {new}, and is not requeued: its recipient might execute both."
+            f" Follow the new one with `waybill message explain {new}`; if it died too, requeue or re-issue that"
+        )
+
+
 def decision_document(
     record: LogRecord,
     decision: Decision,

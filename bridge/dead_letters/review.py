@@ -21,6 +21,8 @@ from bridge.dead_letters.decisions import (
     decision_document,
     open_letter,
     record_decision,
+    replacement_of,
+    require_not_replaced,
     require_rationale,
     signed,
 )
@@ -38,7 +40,7 @@ from bridge.evm.routers import RouterReader, created_messages, is_contract
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 
 _HOUR: Final = 3600  # seconds
 _NEIGHBOURS: Final = 1_000  # letters looked at, to tell whether one is alone
@@ -90,8 +92,8 @@ class Prepared:
         if self.notice is not None and notice is None:
             raise DecisionError(f"{self.decision} needs the id of the message that tells of it")
         if self.decision is Decision.ABANDON:
-            sender = _message_of(_document(self.first)).sender
-            further |= {"sender": f"0x{sender.hex()}", "senderNotice": notice}
+            message = _decoded(_document(self.first))
+            further |= {"sender": f"0x{message.sender.hex()}" if message else None, "senderNotice": notice}
         elif self.decision is Decision.GOVERNANCE_ESCALATION:
             further |= {"governanceMessageId": notice}
         return decision_document(
@@ -138,6 +140,7 @@ def analyse_letter(
         others=log.dead_letters(since=letter.entered_at - _HOUR, limit=_NEIGHBOURS),
         deliveries=store.outbox.entries(letter.message_id) if store else [],
         situation=situation,
+        replacement=replacement_of(log, letter.message_id),
         now=now,
     )
 
@@ -215,7 +218,8 @@ class DeadLetterReview:
         checks of a new message are made again. A re-issue that the sender has made already is found on its chain and not made
         twice: before a crash for example, or by a contract, which makes the call of `reissue_call`.
 
-        REQUEUE opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for.
+        REQUEUE opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for;
+        not of a message that was re-issued.
         ABANDON gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
         GOVERNANCE_ESCALATION hands it to governance by a message; until governance decides it stays open. Both messages are
         paid by the operator's key.
@@ -298,9 +302,10 @@ class DeadLetterReview:
             maker: who decides.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`; no rationale, or the maker is no operator.
+            KeyError, DecisionError: see `open_letter`; no rationale, the maker is no operator, or what is to be requeued was
+                re-issued.
         """
-        _, first = open_letter(self._letters, event_id)
+        letter, first = open_letter(self._letters, event_id)
         require_rationale(rationale)
         about = action_of_letter(event_id)
         if about is not None and decision is not Decision.GOVERNANCE_ESCALATION:
@@ -310,6 +315,8 @@ class DeadLetterReview:
                 f" `waybill action reconcile 0x{action_id.hex()} --branch {branch}`, or escalate it"
             )
         await self._require_role(maker)
+        if decision is Decision.REQUEUE:
+            require_not_replaced(self._letters, letter.message_id)
         notice = None
         if decision is Decision.GOVERNANCE_ESCALATION:
             notice = self._proposal(first, rationale)
@@ -329,7 +336,8 @@ class DeadLetterReview:
             now: Unix seconds.
 
         Raises:
-            KeyError, DecisionError: see `record_decision`; or the maker is no operator, or signed for another network.
+            KeyError, DecisionError: see `record_decision`; or the maker is no operator, or signed for another network; or what
+                is to be requeued was re-issued since.
         """
         document = {name: value for name, value in document.items() if name != CONFIRMED_AT}
         if (document["chainId"], document["verifyingContract"]) != self._place():
@@ -339,6 +347,9 @@ class DeadLetterReview:
             )
         maker = Maker(document["decisionMaker"], document["decisionAccount"])
         await self._require_role(maker)
+        if document["decisionType"] == Decision.REQUEUE:
+            letter, _ = open_letter(self._letters, document["dlqEntryId"])
+            require_not_replaced(self._letters, letter.message_id)
         chain = self._chains[self._parameters.chain_id]
         if decision_signer(document) != maker.account and await is_contract(chain, maker.account):
             if sealer.address == maker.account:
@@ -368,11 +379,10 @@ class DeadLetterReview:
         """The message that puts a letter before governance."""
         if self._governance is None:
             raise DecisionError("no governance to escalate to: name governance's chain and address in [dlq.governance]")
-        message = _message_of(_document(first))
         source, request = proposal(
             self._deployment,
             self._governance,
-            about=message.id,
+            about=bytes.fromhex(_document(first)["messageId"].removeprefix("0x")),
             record=first.hash,
             event_id=first.event_id,
             text=rationale,
@@ -381,7 +391,9 @@ class DeadLetterReview:
 
     async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
         """The message that tells the sender, back over the lane; None if it is no contract that could take one."""
-        message = _message_of(_document(first))
+        message = _decoded(_document(first))
+        if message is None:
+            return None
         home = self._deployment.chain(message.source_chain)
         try:
             sender = from_bytes32(message.sender)
@@ -482,4 +494,18 @@ def _document(record: LogRecord) -> Mapping[str, Any]:
 
 
 def _message_of(document: Mapping[str, Any]) -> Message:
-    return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
+    try:
+        return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
+    except EnvelopeError as error:
+        raise DecisionError(
+            f"the message of {document['eventId']} can't be read: {error}. Its bytes are in `waybill dlq export`;"
+            " abandon it, or escalate it"
+        ) from error
+
+
+def _decoded(document: Mapping[str, Any]) -> Message | None:
+    """The message of a letter; None if it can't be read, as when the store was damaged."""
+    try:
+        return _message_of(document)
+    except DecisionError:
+        return None

@@ -28,7 +28,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
-from bridge.queries.dead_letters import happened
+from bridge.queries.dead_letters import happened, letter_acts
 from tests.builders import ALPHA, BETA, message, retry_request, word
 from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
 
@@ -256,6 +256,52 @@ async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipient
         assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id] * 2
         third = dead_letter_queue.chains[ALPHA].sent[-1]
         assert said(record, "newMessageId") == f"0x{third.id.hex()}" != f"0x{second.id.hex()}"
+
+
+@pytest.mark.requirement("OIP-115", "X-7")
+async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement() -> None:
+    dead_letter_queue = Office()
+    review, service = dead_letter_queue.review, dead_letter_queue.dead_letter_service
+    service.observe(dead_letter_queue.original, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
+    ids = [(await service.mark_dead(entry), entry.event_id)[1] for entry in service.claim(limit=2)]
+    assert len(ids) == 2
+    drafted = [signed(await review.draft(one, Decision.REQUEUE, "early", OPERATOR.address), OPERATOR) for one in ids]
+    await review.decide(ids[0], Decision.RETRY, "because", sender=SENDER)
+    (new,) = dead_letter_queue.chains[ALPHA].sent
+    follow = f"re-issued as 0x{new.id.hex()}, and is not requeued.*`waybill message explain 0x{new.id.hex()}`"
+    for event_id, document in zip(ids, drafted, strict=True):
+        with pytest.raises(DecisionError, match=follow):
+            await review.decide(event_id, Decision.REQUEUE, "the gateway is back")
+        with pytest.raises(DecisionError, match=follow):
+            await review.record(document, KeySealer(OPERATOR), 0)
+        opened = await review.open(event_id)
+        assert opened.analysis.would_succeed == f"not to be tried: the message was re-issued as 0x{new.id.hex()}"
+        assert opened.analysis.suggestion.startswith(
+            f"follow the new message: `waybill message explain 0x{new.id.hex()}`"
+        )
+        assert "requeue" not in [act.kind for act in letter_acts(opened.letter, opened.analysis)]
+    assert {one.state for one in service.store.outbox.entries(dead_letter_queue.original.id)} == {OutboxState.DEAD}
+    await review.decide(ids[1], Decision.ABANDON, "the new one arrived")
+
+
+@pytest.mark.requirement("OIP-116", "OIP-117")
+async def test_a_letter_whose_message_can_not_be_read_is_abandoned_or_escalated_all_the_same() -> None:
+    dead_letter_queue = Office()
+    service, review = dead_letter_queue.dead_letter_service, dead_letter_queue.review
+    service.observe(dead_letter_queue.original)
+    (entry,) = service.claim()
+    await service.mark_dead(replace(entry, dispatch=replace(entry.dispatch, envelope=entry.dispatch.envelope[:20])))
+    for unreadable in (review.open(entry.event_id), review.decide(entry.event_id, Decision.RETRY, "because")):
+        with pytest.raises(
+            DecisionError, match=r"can't be read: an envelope has at least 239 bytes.*waybill dlq export"
+        ):
+            await unreadable
+    await review.decide(entry.event_id, Decision.GOVERNANCE_ESCALATION, "the store was damaged")
+    (proposal,) = dead_letter_queue.chains[ALPHA].sent
+    assert dead_letter_queue.original.id in proposal.payload
+    record = await review.decide(entry.event_id, Decision.ABANDON, "the store was damaged")
+    assert (said(record, "sender"), said(record, "senderNotice")) == ("None", "None")
+    assert dead_letter_queue.status() is LetterStatus.ABANDONED
 
 
 @pytest.mark.requirement("OIP-123")
