@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from bridge.cli.output import CliError, UsageError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
 from bridge.rpc.policy import without_secrets
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError
@@ -50,20 +52,12 @@ _CORRECT: Final = "correct each where it is set: `waybill config show` says what
 
 @app.command()
 def show(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
-    """Print every setting, its value, and what set it: flags, environment, waybill.toml, the profile, or the default.
+    """Print every value that holds, and what set it: flags, environment, waybill.toml, the profile, or the default.
 
     Example: waybill config show
     """
     settings = Workspace.of(network, config).settings()
-    rows = [
-        {
-            "setting": name,
-            "value": _shown(getattr(settings, name)),
-            "origin": settings.origin(name),
-            "meaning": field.description or "",
-        }
-        for name, field in Settings.model_fields.items()
-    ]
+    rows = [row for name in Settings.model_fields for row in _rows(settings, settings, (name,))]
     drawn = table(
         None, ["setting", "value", "set by", "meaning"], [[str(value) for value in row.values()] for row in rows]
     )
@@ -126,10 +120,49 @@ def check(
     result(value, as_json=as_json, render=lambda console: console.print(drawn, markup=False))
 
 
+def _by_kind(values: Mapping[Kind, Any]) -> dict[str, Any]:
+    return {kind.name.lower(): value for kind, value in values.items()}
+
+
+# What is set by kind is what differs from a table. Shown is what holds for each kind.
+_TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[Settings], dict[str, Any]]]] = {
+    ("policies",): lambda settings: {
+        kind: asdict(policy) for kind, policy in _by_kind(settings.delivery_policies()).items()
+    },
+    ("atomicity",): lambda settings: _by_kind(settings.relay().atomicity),
+    ("reliability", "ttls"): lambda settings: _by_kind(
+        settings.reliability.values(settings.delivery_policies(), settings.retention).ttls
+    ),
+}
+
+
+def _rows(settings: Settings, table: BaseModel, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """A row for each value of one field of a table, which is the last name of the path."""
+    meaning = type(table).model_fields[path[-1]].description or ""
+    value = _TABLES_BY_KIND[path](settings) if path in _TABLES_BY_KIND else getattr(table, path[-1])
+    yield from _rows_of(settings, value, path, meaning)
+
+
+def _rows_of(settings: Settings, value: Any, path: tuple[str, ...], meaning: str) -> Iterator[dict[str, Any]]:
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _rows(settings, value, (*path, name))
+    elif isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _rows_of(settings, item, (*path, str(name)), meaning)
+    else:
+        yield {
+            "setting": ".".join(path),
+            "value": _shown(value),
+            "origin": settings.origin(*path),
+            "meaning": meaning,
+        }
+
+
 def _shown(value: Any) -> Any:
     """A value as it may be shown: never a key, never a password."""
     if isinstance(value, BaseModel):
-        return {name: _shown(getattr(value, name)) for name in sorted(value.model_fields_set)}
+        return {name: _shown(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):
         return {name: _shown(item) for name, item in value.items()}
     if isinstance(value, frozenset):

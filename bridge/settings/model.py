@@ -324,9 +324,9 @@ class Settings(BaseSettings):
         settings._origins.extend(sources)
         return settings
 
-    def origin(self, setting: str) -> str:
-        """Which source had the last word on a setting."""
-        return origin_name(self._origins, setting)
+    def origin(self, setting: str, *within: str) -> str:
+        """Which source had the last word on a setting, or on a value within it if it is a table."""
+        return origin_name(self._origins, setting, *within)
 
     def choices(self) -> Mapping[bytes, SenderChoice]:
         """What `guarantees` says, by message id or sender (32 bytes)."""

@@ -138,11 +138,11 @@ def read_file(file: Path) -> dict[str, Any]:
         raise SettingsError(f"settings file {file} is not TOML: {error}") from None
 
 
-def origin_name(sources: Sequence[Origin], setting: str) -> str:
-    """Who had the last word on a setting, in words that say where to change it."""
+def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
+    """Who had the last word on a setting, or on a value within it, in words that say where to change it."""
     variable = f"{PREFIX}{setting.upper()}"
     for origin in sources:
-        if setting in origin.values:
+        if _says(origin.values, (setting, *within)):
             match origin.name:
                 case "argument":
                     return f"argument, or {variable}"
@@ -151,6 +151,13 @@ def origin_name(sources: Sequence[Origin], setting: str) -> str:
                 case name:
                     return name
     return f"default; {variable}"
+
+
+def _says(values: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """Whether a source has a value at the end of a path of names; kinds of messages may be in capitals there."""
+    name, *within = path
+    found = [value for key, value in values.items() if key.lower() == name.lower()]
+    return any(not isinstance(value, Mapping) or not within or _says(value, within) for value in found)
 
 
 def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:
