@@ -72,7 +72,7 @@ def deliveries_of(service: RelayerService) -> Deliveries:
     return service.relayer.deliveries[BETA]
 
 
-@pytest.mark.requirement("OIP-60", "OIP-64", "OIP-65", "OIP-73")
+@pytest.mark.requirement("OIP-60", "OIP-64", "OIP-65", "OIP-73", "OBX-30")
 def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
