@@ -211,7 +211,7 @@ async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
 
 
 @pytest.mark.parametrize("by", ["the relayer", "the command"])
-@pytest.mark.requirement("OIP-136", "OIP-141", "OIP-142", "OIP-143")
+@pytest.mark.requirement("OIP-132", "OIP-136", "OIP-141", "OIP-142", "OIP-143", "OIP-162")
 async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or_with_one_command(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path, by: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from bridge.domain.jobs import SyncJob
 from bridge.domain.lanes import Lane
 from bridge.evm.chain import EvmChain
 from bridge.gmps.attestation import JsonDocuments
@@ -20,7 +22,7 @@ from bridge.service.relayer_service import RelayerService
 from bridge.service.startup_checks import check_relayer
 from bridge.settings import Settings
 from bridge.store import SqlStore, WorkingLock
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, message, observed_range
 from tests.unit.dead_letters.test_review import RoutingChain, deployed
 
 KEY = "0x" + "11" * 32
@@ -72,7 +74,7 @@ def deliveries_of(service: RelayerService) -> Deliveries:
     return service.relayer.deliveries[BETA]
 
 
-@pytest.mark.requirement("OIP-60", "OIP-64", "OIP-65", "OIP-73", "OBX-30")
+@pytest.mark.requirement("OIP-60", "OIP-64", "OIP-65", "OIP-73", "OBX-30", "OBX-49")
 def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
@@ -103,3 +105,20 @@ def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: Re
         ("regulatory", 600, frozenset({(BETA, to_bytes32(SENDER))}))
     ]
     assert service.dead_letter_service.dead_letter_queue._settings.retention == 7 * 86_400
+
+
+@pytest.mark.requirement("OIP-132", "OIP-162")
+async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_are(service: RelayerService) -> None:
+    change = message(kind=Kind.STATE_SYNC)
+    service.store.observations.record(observed_range(change))
+    work = asyncio.create_task(service.run())
+    try:
+        async with asyncio.timeout(60):
+            while not (beats := service.store.finality_records.heartbeats()):
+                assert not work.done()
+                await asyncio.sleep(0.05)
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+    assert service.store.jobs.newest(SyncJob, change.id) is not None
+    assert [(one.lane, one.progress.primary_final, one.progress.applied) for one in beats] == [(LANE, 1, 0)]
