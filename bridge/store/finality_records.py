@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from sqlalchemy import Connection, RowMapping, bindparam, case, delete, exists, func, insert, select
@@ -18,7 +19,7 @@ from bridge.domain.finality_records import (
 from bridge.domain.jobs import SyncJob
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import prove
-from bridge.protocol.message import Kind, decode_envelope
+from bridge.protocol.message import EnvelopeError, Kind, decode_envelope
 from bridge.store.database import Database
 from bridge.store.jobs import IS_THERE, add_job, read_jobs
 from bridge.store.observations import attempt_from
@@ -148,13 +149,16 @@ class SqlFinalityRecords:
 
 
 def _add(connection: Connection, row: RowMapping) -> None:
-    """Adds the job of a message, unless another worker was faster or the message was reorged away meanwhile."""
+    """Adds the job of a message, unless another worker was faster or the message was reorged away meanwhile.
+
+    One that can't be read is not followed, and keeps no other from that: its deliveries end with that error.
+    """
     mine = (attempts.c.message_id == row["message_id"]) & (attempts.c.attempt == row["attempt"])
     found = connection.execute(select(attempts).where(mine)).mappings().first()
     if found is not None:
-        message = decode_envelope(row["envelope"]).message
-        record = PrimaryRecord.of(message, attempt_from(found), row["observed_at"])
-        add_job(connection, SyncJob.of(record))
+        with suppress(EnvelopeError):
+            message = decode_envelope(row["envelope"]).message
+            add_job(connection, SyncJob.of(PrimaryRecord.of(message, attempt_from(found), row["observed_at"])))
 
 
 def _heartbeat(row: RowMapping) -> Heartbeat:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +18,7 @@ from bridge.domain.merkle import InclusionProof, prove, root_of, verifies
 from bridge.domain.observations import BlockRef
 from bridge.domain.store import Store
 from bridge.protocol.message import Kind
+from bridge.store import open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.support.state_changes import of_change
 
@@ -61,6 +65,16 @@ def test_each_kind_that_changes_state_is_followed_and_no_other(store: Store) -> 
         Kind.LOCK_MANAGEMENT,
         Kind.GOVERNANCE_EXECUTE,
     }
+
+
+def test_a_message_that_can_not_be_read_keeps_no_other_from_being_followed(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
+        three(store)
+        lost = message(1, kind=Kind.STATE_SYNC).id
+        with closing(sqlite3.connect(tmp_path / "bridge.db")) as file, file:
+            file.execute("UPDATE messages SET envelope = substr(envelope, 1, 20) WHERE message_id = ?", (lost,))
+        store.finality_records.collect(FOLLOWED, 0)
+        assert [one.record.destination_chain for one in store.jobs.due(SyncJob, 100, 10)] == [BETA + 1]
 
 
 def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Store) -> None:
