@@ -212,7 +212,7 @@ contract ReceiveMessageTest is RouterFixture {
     }
 
     /// @custom:requirement OIP-8, OIP-9, OIP-10, OIP-11, OIP-48, OIP-154, OIP-155, GLA-11, GLA-21, GLA-22, GLAS-1, OBX-11,
-    /// OBX-27, OBX-67, SF-91, X-3
+    /// GLA-24, OBX-27, OBX-67, SF-91, X-3
     function testFuzz_Revert_When_TheSameGmpDeliversAgain(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         deliver(HYPERLANE, message);
