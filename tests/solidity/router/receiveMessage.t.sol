@@ -253,7 +253,7 @@ contract ReceiveMessageTest is RouterFixture {
 
     // ---- receipts
 
-    /// @custom:requirement GLA-21
+    /// @custom:requirement GLA-21, GLA-24
     function testFuzz_RecordsAReceiptBelowTheQuorumAndCallsNobody(uint8 quorum) public {
         quorum = uint8(bound(quorum, 2, 16));
         Message memory message = arriving(quorum);

@@ -83,7 +83,7 @@ def test_it_shows_the_values_in_tables_that_nobody_set_and_who_set_the_others(
     assert "kafka.poll_interval" in text
 
 
-@pytest.mark.requirement("SF-51", "SF-79", "SF-80")
+@pytest.mark.requirement("SF-51", "SF-79", "SF-80", "OIP-49", "OIP-53", "OIP-54", "OIP-55", "OIP-157")
 @pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run")])
 @pytest.mark.parametrize(
     ("text", "complaint"), [("retention = 700\n", "dedup window is 700"), ("retention = ", "is not TOML")]

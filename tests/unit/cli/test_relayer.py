@@ -14,6 +14,7 @@ from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.service.relayer_service import RelayerService
 from bridge.streams.publisher import Publisher
+from bridge.streams.settings import Semantics
 from tests.builders import ALPHA, BETA
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
@@ -72,7 +73,7 @@ def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
     assert "add unsafe = true if that is meant" in " ".join(ended.err.split())
 
 
-@pytest.mark.requirement("SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11")
+@pytest.mark.requirement("SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11", "OBX-14", "OBX-18", "OBX-38")
 def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
     text = f'ordering = "block"\nlease = 20\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
@@ -84,12 +85,30 @@ def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_
     assert deliveries._dead_letters._settings.tries == 4
 
 
+KAFKA = '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n'
+
+
+def publisher_of(relayer: RelayerService) -> Publisher:
+    """What publishes its streams to Kafka."""
+    owners = (getattr(work, "__self__", None) for work in relayer._streams)
+    (publisher,) = (owner for owner in owners if isinstance(owner, Publisher))
+    return publisher
+
+
 @pytest.mark.requirement("SF-66")
 @pytest.mark.parametrize("enabled", [None, True, False])
 def test_a_relayer_with_kafka_puts_the_dead_into_their_topic_unless_that_is_switched_off(
     start: Start, *, enabled: bool | None
 ) -> None:
     queue = "" if enabled is None else f"[kafka.dead_letter_queue]\nenabled = {str(enabled).lower()}\n"
-    work = start(f'[kafka]\nbootstrap_servers = "127.0.0.1:1"\n{queue}')._streams
-    (publisher,) = (owner for one in work if isinstance(owner := getattr(one, "__self__", None), Publisher))
+    publisher = publisher_of(start(KAFKA + queue))
     assert publisher._topic._settings.enabled is (enabled is not False)
+
+
+@pytest.mark.requirement("OBX-15", "OBX-16", "OBX-21", "OBX-24", "OBX-25")
+@pytest.mark.parametrize("delivery", [None, *Semantics])
+def test_records_are_published_exactly_once_where_that_is_asked_for_and_nowhere_else(
+    start: Start, delivery: Semantics | None
+) -> None:
+    asked = "" if delivery is None else f'delivery = "{delivery.value}"\n'
+    assert publisher_of(start(KAFKA + asked))._settings.semantics is (delivery or Semantics.AT_LEAST_ONCE)

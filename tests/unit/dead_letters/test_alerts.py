@@ -270,7 +270,7 @@ async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServ
     assert len(hook.posted) == 1
 
 
-@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-107", "OIP-164")
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-105", "OIP-106", "OIP-107", "OIP-109", "OIP-164")
 async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_its_network_says(
     hook: WebhookServer, tmp_path: Path
 ) -> None:

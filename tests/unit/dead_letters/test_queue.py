@@ -244,8 +244,8 @@ KINDS = [kind for kind in Kind if Kind.PLAIN < kind < Kind.CANCELLATION]
 
 @pytest.mark.requirement(
     "OIP-24", "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68",
-    "OIP-69", "OIP-70", "OIP-71", "OIP-72", "OIP-73", "OIP-77", "OIP-79", "OIP-90", "OBX-30", "OBX-37",
-    "OBX-38",
+    "OIP-69", "OIP-70", "OIP-71", "OIP-72", "OIP-73", "OIP-77", "OIP-79", "OIP-90", "OIP-151", "OIP-158",
+    "OIP-160", "OBX-30", "OBX-31", "OBX-35", "OBX-36", "OBX-37", "OBX-38", "OBX-40", "OBX-50",
 )  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @in_virtual_time

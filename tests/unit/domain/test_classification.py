@@ -110,7 +110,9 @@ def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
     assert disposition_of(code) in (disposition, UNKNOWN.disposition)
 
 
-@pytest.mark.requirement("OIP-14", "OIP-48", "OIP-147", "OIP-148", "OIP-149", "OIP-152", "X-16", "OIP-27")
+@pytest.mark.requirement(
+    "OIP-14", "OIP-48", "OIP-147", "OIP-148", "OIP-149", "OIP-152", "X-16", "OIP-27", "OIP-146", "OIP-156"
+)
 @pytest.mark.parametrize(
     ("reason", "code"),
     [

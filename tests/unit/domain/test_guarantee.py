@@ -168,7 +168,7 @@ def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
         reliable(Reliability(ttls=ttls, dedup_window=609))
 
 
-@pytest.mark.requirement("OIP-49", "OIP-53", "OIP-54")
+@pytest.mark.requirement("OIP-49", "OIP-53", "OIP-54", "OIP-55", "OIP-157")
 @pytest.mark.parametrize(("changed", "least"), [({}, 610), ({"max_clock_skew": 50}, 700)])
 def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
     changed: dict[str, Any], least: int
@@ -194,7 +194,7 @@ def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
         Settings.load(reliability={"messages_per_second": 2})
 
 
-@pytest.mark.requirement("OIP-51")
+@pytest.mark.requirement("OIP-51", "OIP-52")
 def test_the_relayer_keeps_to_the_capacity_that_is_set_and_by_default_to_one_that_the_window_needs() -> None:
     """The document's 100,000 would be refused: 30 days at a message a second are more (X-3)."""
     assert Settings.load().relay().dedup_capacity == 5_000_000

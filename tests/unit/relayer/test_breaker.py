@@ -133,7 +133,7 @@ async def test_an_open_breaker_outlives_the_process(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.requirement("OBX-41", "OIP-61", "OIP-76", "OIP-5")
+@pytest.mark.requirement("OBX-41", "OIP-61", "OIP-76", "OIP-160", "OIP-5")
 @in_virtual_time
 async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
     world, store = World(), MemoryStore()

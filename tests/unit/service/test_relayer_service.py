@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -28,6 +28,7 @@ from tests.unit.dead_letters.test_review import RoutingChain, deployed
 KEY = "0x" + "11" * 32
 SENDER = "0x" + "0a" * 20
 LANE = Lane(ALPHA, BETA)
+DAY = 86_400  # seconds
 
 
 class Nobody:
@@ -48,6 +49,10 @@ def settings(tmp_path: Path) -> Settings:
         asset_classes={"regulatory": {"members": {"beta": [SENDER]}}},
         deny_senders=[SENDER],
         dlq={"retention_days": 7},
+        guarantees={f"0x{message().sender.hex()}": {"max_retries": 1}},
+        retention=20 * DAY,
+        reliability={"dedup_capacity": 2_000_000, "lock_ttl": 1_200},
+        sync={"threshold": 77},
     )
 
 
@@ -74,14 +79,17 @@ def deliveries_of(service: RelayerService) -> Deliveries:
     return service.relayer.deliveries[BETA]
 
 
-@pytest.mark.requirement("OIP-60", "OIP-64", "OIP-65", "OIP-73", "OBX-30", "OBX-49")
+@pytest.mark.requirement(
+    "OIP-60", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-68", "OIP-69", "OIP-70", "OIP-73",
+    "OIP-158", "OBX-30", "OBX-38", "OBX-40", "OBX-49", "OBX-57",
+)  # fmt: skip
 def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
     assert deliveries_of(service)._policies == service.recovery._exhaustion._policies == rows
 
 
-@pytest.mark.requirement("OIP-71", "OIP-72")
+@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158")
 def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
     drawn = [deliveries_of(service)._random() for _ in range(1_000)]
     assert len(set(drawn)) > 990
@@ -89,22 +97,22 @@ def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
     assert 0.95 < max(drawn) < 1
 
 
-@pytest.mark.requirement("OIP-29")
+@pytest.mark.requirement("OIP-29", "OIP-31", "OIP-150")
 def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
     phases_of = deliveries_of(service)._settings.phases_of
     assert phases_of(LANE, Kind.STATE_SYNC)["attest"] == 4
     assert phases_of(Lane(BETA, ALPHA), Kind.STATE_SYNC)["attest"] == 50
-    assert phases_of(LANE, Kind.LOCK_MANAGEMENT)["attest"] == 50
+    assert phases_of(LANE, Kind.LOCK_MANAGEMENT) == {"attest": 50, "deliver": 900}
 
 
-@pytest.mark.requirement("OIP-34", "OIP-94")
+@pytest.mark.requirement("OIP-34", "OIP-45", "OIP-94")
 def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: RelayerService) -> None:
     relaying = deliveries_of(service)._settings
     assert relaying.acceptance.withheld_senders == {to_bytes32(SENDER)}
     assert [(one.name, one.min_ttl, one.members) for one in relaying.asset_classes] == [
         ("regulatory", 600, frozenset({(BETA, to_bytes32(SENDER))}))
     ]
-    assert service.dead_letter_service.dead_letter_queue._settings.retention == 7 * 86_400
+    assert service.dead_letter_service.dead_letter_queue._settings.retention == 7 * DAY
 
 
 @pytest.mark.requirement("OIP-132", "OIP-162")
@@ -122,3 +130,53 @@ async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_ar
         await asyncio.gather(work, return_exceptions=True)
     assert service.store.jobs.newest(SyncJob, change.id) is not None
     assert [(one.lane, one.progress.primary_final, one.progress.applied) for one in beats] == [(LANE, 1, 0)]
+
+
+@pytest.mark.requirement("OIP-25", "OBX-57")
+async def test_what_the_settings_promise_a_sender_counts_for_its_deliveries(service: RelayerService) -> None:
+    sent = message()
+    chosen = await deliveries_of(service)._choices.of(sent)
+    assert chosen[sent.sender].max_retries == 1
+
+
+@pytest.mark.requirement("OIP-49", "OIP-51", "OIP-52", "OIP-55")
+def test_messages_are_known_as_long_and_as_many_as_the_settings_say(service: RelayerService) -> None:
+    assert service.relayer._settings.retention == 20 * DAY
+    assert service.relayer._capacity._capacity == 2_000_000
+
+
+@pytest.mark.requirement("OIP-138", "OIP-141", "OIP-163")
+def test_state_changes_go_forward_after_the_settings_lag_and_under_their_lock(service: RelayerService) -> None:
+    following = service.propagation._settings
+    assert (following.threshold, following.lock_ttl) == (77, 1_200)
+
+
+def under_way() -> set[str]:
+    """What this process does at once: the steps that it repeats, and whatever else runs."""
+    found = set()
+    for task in asyncio.all_tasks():
+        work = cast(Any, task.get_coro())
+        found.add(work.cr_frame.f_locals["name"] if work.__name__ == "run_forever" else work.__qualname__)
+    return found
+
+
+@pytest.mark.requirement(
+    "OIP-2", "OIP-4", "OIP-95", "OIP-105", "OIP-109", "OIP-131", "OIP-133", "OIP-135", "OIP-138", "OIP-140",
+    "OIP-141", "OIP-143", "OIP-148", "OIP-152", "OIP-153", "OIP-163", "GLA-2", "GLA-10",
+)  # fmt: skip
+async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerService) -> None:
+    wanted = {
+        "Relayer.run", "counters", "retention", "expire payments", f"send on {ALPHA}", f"send on {BETA}",
+        "Recovery.run", "copy retry requests", "Execution.run",
+        "DeadLetterService.run", "DeadLetterService._keep_verified", "close dead letters", "tell of dead letters",
+        "Propagation.run", "follow state changes", "heartbeat", "archive records",
+    }  # fmt: skip
+    running = asyncio.create_task(service.run())
+    for _ in range(100):
+        await asyncio.sleep(0.02)
+        if wanted <= under_way():
+            break
+    missing = wanted - under_way()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert missing == set()

@@ -51,7 +51,10 @@ def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_pr
     assert (writing.tries, writing.pause) == (3, 1)
 
 
-@pytest.mark.requirement("OIP-60", "SF-100")
+@pytest.mark.requirement(
+    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69",
+    "OIP-70", "OIP-75", "OIP-158", "OIP-160", "SF-100",
+)  # fmt: skip
 @pytest.mark.parametrize("profile", THEIRS)
 def test_a_profile_leaves_the_rows_of_all_other_kinds_alone(profile: str) -> None:
     policies = Settings.load(profile=profile).delivery_policies()

@@ -142,7 +142,7 @@ def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     ]
 
 
-@pytest.mark.requirement("OBX-7", "OBX-70")
+@pytest.mark.requirement("OBX-7", "OBX-70", "OIP-92", "OIP-96")
 def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_history(store: Store) -> None:
     (first,) = claim(store)
     for number in range(1, 21):
@@ -361,7 +361,7 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
     assert list(store.outbox.unconfirmed(BETA).values()) == [[entry.event_id]]
 
 
-@pytest.mark.requirement("OBX-70", "OIP-52", "X-3", "OBXS-9")
+@pytest.mark.requirement("OBX-70", "OIP-52", "OIP-55", "X-3", "OBXS-9")
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
