@@ -93,9 +93,16 @@ class World:
             index.close()
 
     @contextmanager
-    def indexing(self, spark: SparkSession, deployment: Deployment | None = None, **changes: Any) -> Iterator[None]:
+    def indexing(
+        self,
+        spark: SparkSession,
+        deployment: Deployment | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        **changes: Any,
+    ) -> Iterator[None]:
         """The stream runs for as long as the block does."""
-        index = Index(deployment or self.deployment, self.settings(**changes), spark)
+        index = Index(deployment or self.deployment, self.settings(**changes), spark, clock)
         stop = threading.Event()
         failures: list[BaseException] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -186,15 +187,15 @@ def test_the_first_messages_of_a_lane_have_the_time_that_their_kind_is_given(spa
 
 @pytest.mark.requirement("GLA-5")
 def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: SparkSession, world: World) -> None:
-    sent = world.new_message()
-    world.send(sent)
-    world.beta.let_pass(1)
-    policy = StallPolicy(stall_after=60, max_lag=100_000)
-    with world.indexing(spark, stall=policy):
-        world.until(world.equals_chains, "the message is indexed")
-        world.beta.let_pass(70)
-        with world.reader() as reader:
-            world.until(lambda: len(reader.retry_requests(sent.id)) == 1, "a request")
+    """A lane's ceiling has room again a minute later, and no chain needs a new block for that."""
+    world.send(world.new_message(), world.new_message())
+    world.beta.let_pass(120)
+    policy, late = StallPolicy(stall_after=60, max_lag=100_000, requests_per_lane_minute=1), [0.0]
+    with world.indexing(spark, stall=policy, clock=lambda: time.time() + late[0]), world.reader() as reader:
+        world.until(lambda: reader.retry_requests() != [], "a request")
+        world.until(world.equals_chains, "all is indexed")
+        late[0] = 61.0
+        world.until(lambda: len(reader.retry_requests()) == 2, "another one")
 
 
 def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifecycles_are_made_from_it(
