@@ -122,7 +122,7 @@ contract RetryRouteTest is RouterFixture {
     }
 
     /// @dev Also not if the sender is the caller's retrier.
-    /// @custom:requirement GLAS-1, GLA-18
+    /// @custom:requirement GLAS-1, GLA-12, GLA-18
     function testFuzz_Revert_When_TheCallerIsNeitherSenderNorRetrier(address caller) public {
         vm.assume(caller != alice && caller != address(0));
         vm.prank(caller);

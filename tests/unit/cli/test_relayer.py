@@ -46,7 +46,7 @@ def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
         yield run
 
 
-@pytest.mark.requirement("SF-12", "SF-13", "SF-14", "SF-19", "SF-27", "SF-29", "SF-33", "X-13")
+@pytest.mark.requirement("SF-12", "SF-13", "SF-14", "SF-19", "SF-27", "SF-29", "SF-33", "X-13", "OBX-3", "OBX-25")
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     start: Start, strategy: CommitStrategy | None

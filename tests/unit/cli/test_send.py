@@ -48,7 +48,7 @@ def test_a_message_lives_as_long_as_its_kind_should_unless_a_ttl_is_given(waybil
     assert ttl_of(waybill, "--kind", kind.name.lower(), "--ttl", "900") == 900
 
 
-@pytest.mark.requirement("OIP-18", "OIP-34", "OIP-44", "OIP-46")
+@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
 def test_a_message_to_a_class_of_assets_lives_no_shorter_than_the_class_demands(
     waybill: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

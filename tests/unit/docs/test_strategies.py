@@ -54,7 +54,7 @@ def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_lose
     assert size.get(strategy, "") in repeats
 
 
-@pytest.mark.requirement("SF-15", "SF-31", "SF-36")
+@pytest.mark.requirement("SF-15", "SF-31", "SF-36", "OBX-3")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_profile_takes_a_strategy_that_loses(profile: str) -> None:
     assert Settings.load(profile=profile).relay().commits.strategy not in IS_LOST

@@ -13,6 +13,8 @@ import pytest
 from eth_utils import function_signature_to_4byte_selector
 from structlog.testing import capture_logs
 
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
 from bridge.domain.jobs import ExecutionJob, ExecutionState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import OutboxState
@@ -28,10 +30,12 @@ from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from tests.builders import ALPHA, BETA
 from tests.support.memory_store import MemoryStore
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import pause, refuse
 from tests.support.simulation.power import Power
+from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
@@ -92,10 +96,12 @@ class Case:
 
 
 @asynccontextmanager
-async def relayed(relaying: RelaySettings | None = None) -> AsyncIterator[Case]:
+async def relayed(
+    relaying: RelaySettings | None = None, dead_letters: DeadLetterLog | None = None
+) -> AsyncIterator[Case]:
     case = Case()
     case.world.start()
-    async with running(SimulatedRelayer(case.world, case.store, relaying=relaying)):
+    async with running(SimulatedRelayer(case.world, case.store, relaying=relaying, dead_letters=dead_letters)):
         await case.delivered_while_paused()
         yield case
     await case.world.stop()
@@ -149,6 +155,21 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
         case.refuse(refusing=False)
         await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=900)
         assert (case.executions, len(case.transactions)) == (1, 1)
+
+
+@pytest.mark.requirement("OIP-116")
+@in_virtual_time
+async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be() -> None:
+    dead_letters, seal = MemoryDeadLetterLog(), KeySealer(SEALER)
+    async with relayed(dead_letters=dead_letters) as case:
+        name = f"0x{case.message.id.hex()}"
+        dead_letters.append(entered(f"{name}/axelar/0", messageId=name), seal)
+        dead_letters.append(happened(f"{name}/axelar/0", RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), seal)
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.BLOCKED), seconds=600)
+        assert case.awaited.outcome == "it was abandoned by decision"
+        await asyncio.sleep(1_500)
+        assert (case.executions, case.transactions) == (0, [])
 
 
 @pytest.mark.requirement("OIP-147", "OIP-148", "OIP-149", "OIP-152", "OIP-153")

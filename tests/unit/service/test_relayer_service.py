@@ -53,6 +53,8 @@ def settings(tmp_path: Path) -> Settings:
         retention=20 * DAY,
         reliability={"dedup_capacity": 2_000_000, "lock_ttl": 1_200},
         sync={"threshold": 77},
+        actions={"coordinators": {"alpha": ["0x" + "0c" * 20]}},
+        heartbeats={"enabled": True, "recipients": {"beta": "0x" + "0d" * 20}},
     )
 
 
@@ -161,7 +163,7 @@ def under_way() -> set[str]:
 
 
 @pytest.mark.requirement(
-    "OIP-2", "OIP-4", "OIP-95", "OIP-105", "OIP-109", "OIP-131", "OIP-133", "OIP-135", "OIP-138", "OIP-140",
+    "OIP-2", "OIP-4", "OIP-31", "OIP-95", "OIP-105", "OIP-109", "OIP-131", "OIP-133", "OIP-135", "OIP-138", "OIP-140",
     "OIP-141", "OIP-143", "OIP-148", "OIP-152", "OIP-153", "OIP-163", "GLA-2", "GLA-10",
 )  # fmt: skip
 async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerService) -> None:
@@ -170,6 +172,7 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
         "Recovery.run", "copy retry requests", "Execution.run",
         "DeadLetterService.run", "DeadLetterService._keep_verified", "close dead letters", "tell of dead letters",
         "Propagation.run", "follow state changes", "heartbeat", "archive records",
+        "follow actions", "send heartbeats",
     }  # fmt: skip
     running = asyncio.create_task(service.run())
     for _ in range(100):
