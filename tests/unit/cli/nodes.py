@@ -15,8 +15,13 @@ from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer
 def node(
     *, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: int = 0, said: str = "0x" + "00" * 64
 ) -> Behaviour:
-    def answer(method: str, _params: list[object]) -> Answer:
-        header = {"number": "0x64", "hash": "0x" + "01" * 32, "parentHash": "0x" + "02" * 32}
+    def answer(method: str, params: list[object]) -> Answer:
+        named = str(params[0]) if params else ""
+        header = {
+            "number": named if named.startswith("0x") else "0x64",
+            "hash": "0x" + "01" * 32,
+            "parentHash": "0x" + "02" * 32,
+        }
         results: dict[str, Any] = {
             "eth_getBlockByNumber": {**header, "timestamp": hex(int(time.time()) + ahead)},
             "eth_getBalance": hex(balance),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 
 from bridge.cli.output import ExitCode
 from bridge.domain.delivery_policy import DeliveryPolicy
+from bridge.domain.errors import StoreBusyError
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.service.relayer_service import RelayerService
 from bridge.streams.publisher import Publisher
-from bridge.streams.settings import Semantics
+from bridge.streams.settings import DeadLetterTopicSettings, Semantics
 from tests.builders import ALPHA, BETA
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
@@ -46,7 +48,10 @@ def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
         yield run
 
 
-@pytest.mark.requirement("SF-12", "SF-13", "SF-14", "SF-19", "SF-27", "SF-29", "SF-33", "X-13", "OBX-3", "OBX-25")
+@pytest.mark.requirement(
+    "SF-12", "SF-13", "SF-14", "SF-19", "SF-27", "SF-29", "SF-33", "X-13", "OBX-3", "OBX-25", "SF-1", "SF-30", "SF-32",
+    "SF-34", "SF-35", "SF-36", "SF-37",
+)  # fmt: skip
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     start: Start, strategy: CommitStrategy | None
@@ -73,16 +78,68 @@ def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
     assert "add unsafe = true if that is meant" in " ".join(ended.err.split())
 
 
-@pytest.mark.requirement("SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11", "OBX-14", "OBX-18", "OBX-38")
+@pytest.mark.requirement(
+    "SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11", "OBX-14", "OBX-18", "OBX-35", "OBX-38", "OBX-40", "OBX-57",
+    "SF-2", "SF-7", "SF-89",
+)  # fmt: skip
 def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
-    text = f'ordering = "block"\nlease = 20\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
+    text = f'ordering = "block"\nlease = 20\ncommit_tries = 3\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
     deliveries = start(text).relayer.deliveries[BETA]
     assert deliveries._policies[Kind.PLAIN] == DeliveryPolicy(7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3)
     assert len({deliveries._random() for _ in range(5)}) == 5, "each wait has a jitter of its own"
     assert deliveries._settings.ordering is Ordering.BLOCK
     assert deliveries._settings.lease == 20
     assert deliveries._dead_letters._settings.tries == 4
+    assert deliveries._commits._settings.tries == 3
+
+
+@pytest.mark.requirement(
+    "SF-3", "SF-20", "SF-22", "SF-24", "SF-34", "SF-35", "SF-38", "SF-40", "SF-41", "SF-43", "SF-72", "SF-84", "SF-87",
+    "SF-99", "SF-100", "SF-101", "X-8", "OBX-40",
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("profile", "strategy", "interval", "policy"),
+    [
+        ("production", CommitStrategy.BATCH, 100, DeliveryPolicy(3, 0.1, 30, dead_letter=True)),
+        ("low-latency", CommitStrategy.MESSAGE, 1, DeliveryPolicy(5, 0.01, 1, dead_letter=True)),
+        ("high-throughput", CommitStrategy.BATCH, 1_000, DeliveryPolicy(3, 0.1, 30, dead_letter=True)),
+    ],
+)
+def test_the_profile_that_the_file_names_is_that_of_the_deliveries(
+    start: Start, profile: str, strategy: CommitStrategy, interval: int, policy: DeliveryPolicy
+) -> None:
+    service = start(f'profile = "{profile}"\n')
+    deliveries = service.relayer.deliveries[BETA]
+    commits, dead_letters = deliveries._commits._settings, deliveries._dead_letters._settings
+    assert deliveries._policies[Kind.PLAIN] == policy
+    assert (policy.jitter, policy.multiplier) == (0.1, 2)
+    assert commits.strategy is strategy
+    if strategy is CommitStrategy.BATCH:
+        assert (commits.interval, commits.wait) == (interval, 5)
+    assert (dead_letters.tries, dead_letters.pause) == (3, 1)
+
+
+@pytest.mark.requirement("SF-89")
+def test_a_store_that_takes_no_commit_ends_the_command_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    work = RelayerService.run
+
+    async def refused(relayer: RelayerService) -> None:
+        relayer.relayer.deliveries[BETA]._commits._halt(3, StoreBusyError("the disk is full"))
+        await asyncio.wait_for(work(relayer), 30)
+
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setattr(RelayerService, "run", refused)
+    monkeypatch.setattr("bridge.cli.relayer.spare_what_is_set_up", lambda: None)
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        ended = Command(monkeypatch, capsys)("relayer", "run")
+    assert ended.code == ExitCode.FAILED
+    said = " ".join(ended.err.split())
+    assert "could not be committed in 3 tries: the disk is full" in said
+    assert "start the relayer again" in said
 
 
 KAFKA = '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n'
@@ -105,10 +162,58 @@ def test_a_relayer_with_kafka_puts_the_dead_into_their_topic_unless_that_is_swit
     assert publisher._topic._settings.enabled is (enabled is not False)
 
 
-@pytest.mark.requirement("OBX-15", "OBX-16", "OBX-21", "OBX-24", "OBX-25")
+@pytest.mark.requirement("OBX-15", "OBX-16", "OBX-21", "OBX-23", "OBX-24", "OBX-25", "SF-18")
 @pytest.mark.parametrize("delivery", [None, *Semantics])
 def test_records_are_published_exactly_once_where_that_is_asked_for_and_nowhere_else(
     start: Start, delivery: Semantics | None
 ) -> None:
     asked = "" if delivery is None else f'delivery = "{delivery.value}"\n'
     assert publisher_of(start(KAFKA + asked))._settings.semantics is (delivery or Semantics.AT_LEAST_ONCE)
+
+
+_QUEUE = (
+    'topic = "dead"\nbrokers = "127.0.0.1:2"\ninclude_original_headers = false\ninclude_stack_trace = true\n'
+    'compression = "zstd"\nmax_dlq_retries = 5\npause = 2.5\n'
+)
+
+
+@pytest.mark.requirement("SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72")
+@pytest.mark.parametrize(
+    ("said", "brokers", "settings"),
+    [
+        (
+            "",
+            "127.0.0.1:1",
+            DeadLetterTopicSettings(
+                enabled=True,
+                topic="waybill.dlq",
+                brokers=None,
+                include_original_headers=True,
+                include_stack_trace=False,
+                compression="none",
+                tries=3,
+                pause=1.0,
+            ),
+        ),
+        (
+            f"[kafka.dead_letter_queue]\n{_QUEUE}",
+            "127.0.0.1:2",
+            DeadLetterTopicSettings(
+                topic="dead",
+                brokers="127.0.0.1:2",
+                include_original_headers=False,
+                include_stack_trace=True,
+                compression="zstd",
+                tries=5,
+                pause=2.5,
+            ),
+        ),
+    ],
+    ids=["the document's", "the file's"],
+)
+def test_the_dead_letter_topic_is_as_the_file_says_or_else_the_document(
+    start: Start, said: str, brokers: str, settings: DeadLetterTopicSettings
+) -> None:
+    topic = publisher_of(start(KAFKA + said))._topic
+    assert topic._settings == settings
+    assert topic._connection["bootstrap.servers"] == brokers

@@ -91,7 +91,7 @@ def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, serv
     assert deliveries_of(service)._policies == service.recovery._exhaustion._policies == rows
 
 
-@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158")
+@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "X-4")
 def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
     drawn = [deliveries_of(service)._random() for _ in range(1_000)]
     assert len(set(drawn)) > 990
@@ -139,12 +139,13 @@ async def test_what_the_settings_promise_a_sender_counts_for_its_deliveries(serv
     sent = message()
     chosen = await deliveries_of(service)._choices.of(sent)
     assert chosen[sent.sender].max_retries == 1
+    assert service.recovery._exhaustion._choices is deliveries_of(service)._choices
 
 
-@pytest.mark.requirement("OIP-49", "OIP-51", "OIP-52", "OIP-55")
+@pytest.mark.requirement("OIP-49", "OIP-51", "OIP-52", "OIP-55", "X-3")
 def test_messages_are_known_as_long_and_as_many_as_the_settings_say(service: RelayerService) -> None:
     assert service.relayer._settings.retention == 20 * DAY
-    assert service.relayer._capacity._capacity == 2_000_000
+    assert {one._capacity._capacity for one in service.relayer.observers.values()} == {2_000_000}
 
 
 @pytest.mark.requirement("OIP-138", "OIP-141", "OIP-163")
