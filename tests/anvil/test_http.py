@@ -56,7 +56,10 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     assert await condition(), what
 
 
-@pytest.mark.requirement("OBX-59", "OBXS-13", "OBXS-12", "OBX-66", "SF-5", "SF-106")
+@pytest.mark.requirement(
+    "OBX-57", "OBX-59", "OBXS-13", "OBXS-12", "OBX-66", "SF-5", "SF-82", "SF-102", "SF-104", "SF-106",
+    "SF-108",
+)  # fmt: skip
 async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_it(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -73,9 +76,10 @@ async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_i
             await _is_steered(http, silent)
 
             async def is_observed() -> bool:
-                return (await scraped(http))["observed_total"] == 4
+                numbers = await scraped(http)
+                return numbers["observed_total"] == 4 and numbers["commits_total"] > 0
 
-            await until(is_observed, "the retry is observed")
+            await until(is_observed, "the retry is observed, and what was committed is counted")
             numbers = await scraped(http)
         assert (numbers["lane_held"], numbers["lag_messages"]) == (1, 2)
         assert numbers["account_balance_wei"] > 0
@@ -162,3 +166,4 @@ async def _is_steered(http: httpx.AsyncClient, silent: str) -> None:
     assert (await http.post(retry, json=request, headers=wrong)).status_code == 401
     retried = await http.post(retry, json=request, headers=AUTHORIZED)
     assert (retried.status_code, retried.json()["attempt"]) == (200, 1), retried.text
+    assert retried.json()["gmps"] == request["gmps"]

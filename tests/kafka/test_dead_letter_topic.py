@@ -101,7 +101,10 @@ def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_o
 
 
 @pytest.mark.parametrize("keeps_headers", [True, False])
-@pytest.mark.requirement("SF-55", "SF-56", "SF-60", "SF-65", "SF-68", "SF-69", "SF-71", "SF-66", "OBX-24")
+@pytest.mark.requirement(
+    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65", "SF-68", "SF-69",
+    "SF-71", "SF-66", "OBX-24",
+)  # fmt: skip
 def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_value_and_headers(
     broker: Broker, tmp_path: Path, *, keeps_headers: bool
 ) -> None:

@@ -263,7 +263,7 @@ def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
     assert faces.asked("POST", path, {"gmps": named}).status_code == 403, "here is no relayer that could"
 
 
-@pytest.mark.requirement("OBX-54", "OBX-55", "OBX-56", "OBX-53")
+@pytest.mark.requirement("OBX-54", "OBX-55", "OBX-56", "OBX-53", "OBX-58", "OBX-59", "OBX-63", "OBX-64")
 def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_sign_for_it(faces: Faces) -> None:
     store, reason = faces.world.relayer, {"reason": "the gateway is back", "by": "ann"}
     pending = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)

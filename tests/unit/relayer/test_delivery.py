@@ -48,6 +48,7 @@ def deliver_as_a_stranger(world: World, message: Message, gmp: Gmp) -> None:
     world.chains[message.destination_chain].submit(lambda state: transact(state, STRANGER.address, call))
 
 
+@pytest.mark.requirement("OBXS-9")
 @in_virtual_time
 async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
     world, store = World(chains=3), MemoryStore()
@@ -232,7 +233,7 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-31", "SF-86", "OBX-35", "OBX-60", "OBX-61", "OBX-62")
+@pytest.mark.requirement("OBX-31", "SF-86", "OBX-35", "OBX-36", "OBX-60", "OBX-61", "OBX-62", "OBX-63")
 @in_virtual_time
 async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -> None:
     world, store = World(), MemoryStore()
@@ -246,13 +247,14 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
         for wait, nominal in zip(waits, (5, 10, 20), strict=False):
             assert nominal * 0.9 <= wait <= nominal * 1.1 + 1.1  # the worker looks once in half a second
         assert {one.failure.kind for one in history} == {FailureKind.TRANSIENT}
+        assert only_entry(store, sent).last_error == "hyperlane gives no proof now"
         world.down.clear()
         await until(lambda: world.executions(sent.message) == 1)
     assert only_entry(store, sent).state is OutboxState.DELIVERED
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50", "OBX-38", "OBX-51", "OBX-52", "OBX-49")
+@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50", "OBX-38", "OBX-51", "OBX-52", "OBX-49", "OBX-64")
 @in_virtual_time
 async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
     world, store = World(), MemoryStore()
@@ -308,7 +310,7 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-7", "OBX-47", "OBX-60", "OBX-61", "OBX-62")
+@pytest.mark.requirement("OBX-7", "OBX-36", "OBX-47", "OBX-60", "OBX-61", "OBX-62", "OBX-64")
 @in_virtual_time
 async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
     world, store = World(), MemoryStore()

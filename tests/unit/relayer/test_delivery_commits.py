@@ -323,6 +323,9 @@ async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_t
             for _ in range(3):
                 world.send(ALPHA, BETA)
             await until(lambda: store.outbox.listed() != [] and all(is_confirmed(store, one) for one in world.sent))
+            await asyncio.sleep(6)  # a process that is killed loses no more of its counts than that
+            counted = store.counters.counted(Counted.COMMIT)
+        assert counted == {(BETA, "failure"): 2, (BETA, "success"): len(store.commits)}
         assert store.counters.counted(Counted.COMMIT) == {(BETA, "failure"): 2, (BETA, "success"): len(store.commits)}
         async with running(bridge_with(world, store, strategy)):
             sent = world.send(ALPHA, BETA)

@@ -240,6 +240,7 @@ async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
     await world.stop()
 
 
+@pytest.mark.requirement("OBX-42")
 def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() -> None:
     broken = {**DEFAULT_POLICIES, Kind.PLAIN: DeliveryPolicy(-1, 1, 1, dead_letter=True)}
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import Engine, event
 
 from bridge.domain.errors import CursorMovedError, StoreMismatchError
 from bridge.domain.observations import ANCESTORS_KEPT, ObservedRange
@@ -12,6 +16,7 @@ from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.store import open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 
@@ -43,6 +48,43 @@ def test_a_range_that_can_not_be_written_as_a_whole_is_not_written_at_all(store:
         store.observations.record(broken)
     assert store.observations.cursor(ALPHA) is None
     assert store.outbox.entries(sent.id) == []
+
+
+@pytest.mark.requirement("OBXS-8")
+def test_whichever_statement_is_the_last_nothing_of_its_range_is_there(url: str) -> None:
+    sent = message()
+    with closing(open_store(url)) as store:
+        for most in itertools.count():
+            try:
+                with _at_most(most):
+                    store.observations.record(observed_range(sent))
+                break
+            except _CutOffError:
+                assert store.observations.cursor(ALPHA) is None
+                assert store.observations.message(sent.id) is None
+                assert store.observations.attempts(sent.id) == []
+                assert store.outbox.entries(sent.id) == []
+        assert most > 3, "cursor, message, attempt and entry"
+        assert len(store.outbox.entries(sent.id)) == 1
+
+
+class _CutOffError(Exception):
+    """The process ends after that statement."""
+
+
+@contextmanager
+def _at_most(statements: int) -> Iterator[None]:
+    left = iter(range(statements))
+
+    def cut(*_: object) -> None:
+        if next(left, None) is None:
+            raise _CutOffError
+
+    event.listen(Engine, "before_cursor_execute", cut)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", cut)
 
 
 def test_a_range_seen_again_adds_nothing(store: Store) -> None:
