@@ -71,4 +71,5 @@ def _processor_seconds(used: Usage) -> dict[int, float]:
 def _is_forked_java(process: psutil.Process) -> bool:
     """Whether Java has just forked it to start a program: until then it has the same memory as Java, which counts once."""
     parent = process.parent()
-    return parent is not None and process.exe() == parent.exe() and process.exe().endswith("/java")
+    # The first process of the system, the parent of one whose own has ended, does not say which program it is.
+    return process.exe().endswith("/java") and parent is not None and process.exe() == parent.exe()
