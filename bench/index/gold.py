@@ -21,6 +21,7 @@ from bench.index.history import MESSAGES_OF_A_BLOCK, fill_lake
 from bench.index.usage import usage
 from indexer.jobs.tables import write_tables
 from indexer.lake import lake_tables
+from indexer.lake.increment import events_to_read
 from indexer.lake.lake import Lake, events_in
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
@@ -82,7 +83,8 @@ def main() -> None:
             else:
                 _by_engine(DUCKDB, lake, folder, full=run != "duckdb_incremental")
     else:
-        with batch_session(events=events_in(lake.place)) as spark, usage() as used:
+        events = events_to_read(lake.place) if run == "incremental" else events_in(lake.place)
+        with batch_session(events=events) as spark, usage() as used:
             if run == "spark_sql":
                 _plain_spark(spark, lake, folder / run)
             else:

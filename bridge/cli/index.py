@@ -251,7 +251,7 @@ def maintain(
     with open_for_writing(workspace) as (store, lake):
 
         def make_tables() -> None:
-            with table_engine.opened(engine, master, workspace.lake, explain=explain) as by:
+            with table_engine.opened(engine, master, workspace.lake, explain=explain, is_for_new=True) as by:
                 write_tables(store.engine, lake, by)
 
         done = asdict(run(store, lake, settings, time.time(), least_files=2, make_tables=make_tables))
@@ -284,7 +284,7 @@ def tables(
     workspace = Workspace.of(network)
     with (
         open_for_reading(workspace) as (store, lake),
-        table_engine.opened(engine, master, workspace.lake, explain=explain) as by,
+        table_engine.opened(engine, master, workspace.lake, explain=explain, is_for_new=not full) as by,
     ):
         written = write_tables(store, lake, by, progress, full=full, paid=paid_of(workspace))
     with open_index(workspace) as index:

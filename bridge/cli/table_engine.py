@@ -33,7 +33,7 @@ Explain = Annotated[
 
 @contextmanager
 def opened(
-    engine: TableEngineName, master: str | None, lake: StorageLocation, *, explain: bool
+    engine: TableEngineName, master: str | None, lake: StorageLocation, *, explain: bool, is_for_new: bool = False
 ) -> Iterator[TableEngine]:
     """The engine that was asked for, ready to compute.
 
@@ -42,6 +42,7 @@ def opened(
         master: of a Spark cluster; None is this machine, or what `spark-submit` was told.
         lake: whose events there are to compute from.
         explain: print each plan.
+        is_for_new: compute from the events that the lake's tables lack, not from all.
 
     Raises:
         UsageError: a cluster was named for DuckDB, which works in this process alone.
@@ -60,15 +61,17 @@ def opened(
         return
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
     # Spark takes a second to import, which no other command has to wait for.
+    from indexer.lake.increment import events_to_read
     from indexer.lake.lake import events_in
     from indexer.spark.java import JavaNotFoundError
     from indexer.spark.outage import SPARK_ERRORS, reason_of
     from indexer.spark.session import batch_session
     from indexer.spark.tables import SparkEngine
 
+    events = events_to_read(lake) if is_for_new else events_in(lake)
     with ExitStack() as stack:
         try:
-            spark = stack.enter_context(batch_session(master, events=events_in(lake)))
+            spark = stack.enter_context(batch_session(master, events=events))
         except (JavaNotFoundError, *SPARK_ERRORS) as error:
             raise CliError(
                 f"Spark did not start: {reason_of(error)}",

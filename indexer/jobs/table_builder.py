@@ -21,7 +21,8 @@ from typing import Final
 import structlog
 
 from indexer.jobs.tables import write_tables
-from indexer.lake.lake import Lake, events_in
+from indexer.lake.increment import events_to_read
+from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model.settings import IndexFolder, TableEngineName
 from indexer.model.storage_location import StorageLocation
@@ -114,7 +115,7 @@ def _engine(name: TableEngineName, lake: StorageLocation) -> Iterator[TableEngin
     if name == TableEngineName.DUCKDB:
         yield DUCKDB
         return
-    with batch_session(events=events_in(lake)) as spark:
+    with batch_session(events=events_to_read(lake)) as spark:
         yield SparkEngine(spark)
 
 

@@ -145,13 +145,21 @@ def files_of_table(folder: StorageLocation) -> list[str]:
         return files_in(DeltaTable(folder.root, storage_options=folder.options), folder)
 
 
-def events_version_of_table(folder: StorageLocation) -> int | None:
-    """The version of the table `events` of which such a table was made last; None where it was never made."""
+def events_version_of_table(folder: StorageLocation, made_with: str | None = None) -> int | None:
+    """The version of the table `events` of which such a table was made last; None where it was never made.
+
+    Args:
+        folder: the table's.
+        made_with: also None if other texts made it.
+    """
     with explained(folder):
         if not DeltaTable.is_deltatable(folder.root, folder.options):
             return None
         history = DeltaTable(folder.root, storage_options=folder.options).history()
-    return next((int(commit[_MADE_OF]) for commit in history if _MADE_OF in commit), None)
+    last = next((commit for commit in history if _MADE_OF in commit), None)
+    if last is None or made_with not in (None, last.get(_MADE_WITH)):
+        return None
+    return int(last[_MADE_OF])
 
 
 def reach_of_table(folder: StorageLocation, chains: Iterable[int]) -> Reach:

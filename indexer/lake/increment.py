@@ -17,9 +17,9 @@ from pyarrow.dataset import Expression, dataset
 
 from indexer.lake.bucketed_tables import TABLES
 from indexer.lake.compaction import files_with
-from indexer.lake.derived import DerivedTable, Made
+from indexer.lake.derived import DerivedTable, Made, events_version_of_table, reach_of_table
 from indexer.lake.files import explained, files_of, manifest_of, new_file, new_name
-from indexer.lake.lake import Lake, Reach
+from indexer.lake.lake import Lake, Reach, events_in
 from indexer.model import schemas
 from indexer.model.errors import LakeDamagedError
 from indexer.model.storage_location import StorageLocation
@@ -50,6 +50,14 @@ def _all_in(folder: Any) -> list[Any]:
     return [part for part in parts if part.is_file()] + [
         one for part in parts if part.is_dir() for one in _all_in(part)
     ]
+
+
+def events_to_read(place: StorageLocation) -> int:
+    """About how many events the next run of the tables in that place reads: those that came since the last run, or all."""
+    folder = place / "messages"
+    corrections = [reach_of_table(table, ()).corrections for table in (folder, place / "events")]
+    is_added_to = corrections[0] == corrections[1]
+    return events_in(place, events_version_of_table(folder, made_with()) if is_added_to else None)
 
 
 def changes_since(lake: Lake, made: Mapping[str, Made | None], reach: Reach) -> Changes | None:

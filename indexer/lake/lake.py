@@ -330,14 +330,29 @@ class Lake:
             return DeltaTable(self.folder.root, version=self._version, storage_options=self.folder.options)
 
 
-def events_in(place: StorageLocation) -> int:
-    """How many events the lake in that place has, as its commits say; none if there is no lake, or it can't be read."""
+def events_in(place: StorageLocation, since: int | None = None) -> int:
+    """How many events the lake in that place has, as its commits say; none if there is no lake, or it can't be read.
+
+    Args:
+        place: the lake's.
+        since: count only those in files that came after this version.
+    """
     folder = place / "events"
     try:
-        table = DeltaTable(folder.root, storage_options=folder.options)
-        return sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
+        there = _counts(DeltaTable(folder.root, storage_options=folder.options))
     except (OSError, DeltaError):
         return 0
+    try:
+        before = {} if since is None else _counts(DeltaTable(folder.root, since, storage_options=folder.options))
+    except DeltaError:  # that version's commits were cleaned away
+        before = {}
+    return sum(count for path, count in there.items() if path not in before)
+
+
+def _counts(table: DeltaTable) -> dict[str, int]:
+    """By file, how many rows it has."""
+    files = pa.table(table.get_add_actions())
+    return dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))
 
 
 def _names(files: Sequence[str]) -> list[str]:

@@ -123,7 +123,7 @@ def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[Spa
 
     Args:
         master: as for `spark_session`; ``sc://host:15002`` is a Spark Connect server, which needs `pyspark[connect]`.
-        events: about how many there are, which decides how Java compiles on this machine.
+        events: about how many are read, which decides how Java compiles on this machine.
 
     Raises:
         JavaNotFound: there is no Java to run it.

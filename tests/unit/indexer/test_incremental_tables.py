@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from indexer.jobs import tables as job
 from indexer.jobs.tables import noted_in, write_tables
 from indexer.lake.derived import DerivedTable
-from indexer.lake.increment import INCREMENTAL, OF_EVENTS, without
+from indexer.lake.increment import INCREMENTAL, OF_EVENTS, events_to_read, without
 from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import DUCKDB
 from indexer.lake.promotion import promote
@@ -96,10 +96,13 @@ class World:
     alpha: SimulatedChain
     beta: SimulatedChain
 
-    def run(self) -> None:
+    def collect(self) -> None:
         for chain in (self.alpha, self.beta):
             apply(self.made.store, chain, final=chain.head)
         promote(self.made.store, self.made.lake, {ALPHA: 0, BETA: 0})
+
+    def run(self) -> None:
+        self.collect()
         write_tables(self.made.store.engine, self.made.lake)
 
     def kinds(self) -> set[str]:
@@ -163,3 +166,24 @@ def test_a_run_can_be_told_to_compute_all(tmp_path: Path) -> None:
     assert {one.computed for one in write_tables(made.store.engine, made.lake) if one.name in OF_EVENTS} == {0}
     assert all(one.computed == one.rows for one in write_tables(made.store.engine, made.lake, full=True))
     made.store.close()
+
+
+def test_a_run_is_to_read_what_came_since_the_last_one_or_all_if_it_can_not_add_to_that(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = world.made.lake.place
+    world.alpha.mine(routed(SENT))
+    world.collect()
+    assert events_to_read(place) == 1
+    world.run()
+    assert events_to_read(place) == 0
+    world.beta.mine(received(SENT, 1), executed(SENT))
+    world.collect()
+    assert events_to_read(place) == 2
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.lake.increment.made_with", lambda: "other texts")
+        assert events_to_read(place) == 3
+    world.run()
+    assert events_to_read(place) == 0
+    _repair(world.made.lake, Random(1))
+    assert events_to_read(place) > 0
