@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +27,7 @@ from indexer.lake.increment import (
 from indexer.lake.lake import Lake, Reach
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
-from indexer.model.tables import KEPT, SCHEMAS, Bronze, Changes, Noted, TableEngine, Tables
+from indexer.model.tables import KEPT, MADE_OF, SCHEMAS, Bronze, Changes, Noted, TableEngine, Tables
 from indexer.store import tables
 from indexer.store.divergences import NOTED
 from indexer.store.limits import saved_policy
@@ -92,7 +94,9 @@ def write_tables(
         progress(f"{changes.messages} messages with {changes.events} new events up to version {version}")
         _add(run, by, changes, bronze_of(pinned, changes), bronze)
     with by.tables(bronze, noted) as made:
-        for name, table in run.tables.items():
+
+        def write(name: str) -> None:
+            table = run.tables[name]
             if name == "costs" and paid is None and table.files():
                 run.computed[name] = 0
             elif name in run.computed:
@@ -100,6 +104,8 @@ def write_tables(
             else:
                 progress(f"{name}: from version {version}")
                 run.replace(name, made.write(name, table.folder))
+
+        _in_order(write, run.tables, by.at_once)
     return [
         Written(
             name=name,
@@ -167,13 +173,41 @@ def _add(run: _Run, by: TableEngine, changes: Changes, changed: Bronze, all_even
             run.replace(name, [], Others(kept=list(before.files)))
 
     with by.tables(changed, Noted()) as made:
-        for name in OF_EVENTS:
-            add(made, name)
+        _in_order(partial(add, made), OF_EVENTS, by.at_once)
     with by.tables(all_events, Noted()) as made:
         for name in new:
             made.use(name, new[name], run.tables[name].folder, removed[name])
-        for name in KEPT:
-            add(made, name)
+        _in_order(partial(add, made), KEPT, by.at_once)
+
+
+def _in_order(make: Callable[[str], None], names: Iterable[str], at_once: int) -> None:
+    """Makes tables, each after those that it is made of.
+
+    Args:
+        make: makes one.
+        names: in an order in which they could be made one after the other.
+        at_once: how many are made at a time.
+    """
+    if at_once == 1:
+        for name in names:
+            make(name)
+        return
+
+    def when_possible(name: str, sources: list[Future[None]]) -> None:
+        for source in sources:
+            source.result()
+        make(name)
+
+    with ThreadPoolExecutor(at_once, "tables") as pool:
+        made = dict[str, Future[None]]()
+        try:
+            for name in names:
+                sources = [made[source] for source in MADE_OF.get(name, ()) if source in made]
+                made[name] = pool.submit(when_possible, name, sources)
+            for one in wait(made.values(), return_when=FIRST_EXCEPTION).done:
+                one.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error what is under way ends, and nothing more begins
 
 
 def noted_in(engine: Engine, *, with_chains: bool = False) -> Noted:

@@ -33,7 +33,9 @@ class Part:
 
 
 class DuckdbEngine:
-    """Computes tables in this process."""
+    """Computes tables in this process, one at a time, by all cores."""
+
+    at_once: Final = 1
 
     def __init__(self, explain: Explain | None = None) -> None:
         """`explain` gets each plan before it runs."""

@@ -169,6 +169,11 @@ class Tables(Protocol):
 class TableEngine(Protocol):
     """Computes tables: Spark, or DuckDB."""
 
+    @property
+    def at_once(self) -> int:
+        """How many of them it can write at a time, each in a thread of its own."""
+        ...
+
     def tables(self, bronze: Bronze, noted: Noted) -> AbstractContextManager[Tables]:
         """The tables of these events."""
         ...

@@ -32,15 +32,21 @@ from indexer.transforms.pipeline import Pipeline
 
 _MANIFEST: Final = "path string, size bigint, rows bigint, stats string"
 _ROWS_AT_ONCE: Final = 65_536
+_AT_ONCE: Final = 2  # tables
 
 
 class SparkEngine:
     """Computes tables in a Spark session."""
 
     def __init__(self, spark: SparkSession, explain: Explain | None = None) -> None:
-        """Uses a session, best one of `indexer.spark.session.batch_session`; `explain` gets each plan before it runs."""
+        """Uses a session, best one of `indexer.spark.session.batch_session`; `explain` gets each plan before it runs.
+
+        Attributes:
+            at_once: see `indexer.model.tables.TableEngine`. One thread plans a table, and its last tasks leave cores idle.
+        """
         self._spark = spark
         self._explain = explain
+        self.at_once = _AT_ONCE if explain is None else 1  # Spark prints plans: two threads would mix them up
 
     @contextmanager
     def tables(self, bronze: Bronze, noted: Noted) -> Iterator[Tables]:

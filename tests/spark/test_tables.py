@@ -191,7 +191,7 @@ def test_a_run_computes_the_messages_with_new_events_and_leaves_what_a_run_of_al
     apply(store, network.beta, network.beta.head, final=network.beta.head)
     promote(store, lake, {ALPHA: 0, BETA: 0})
     store.close()
-    ended = waybill("index", "tables", "--explain", "--json")
+    ended = waybill("index", "tables", "--json")
     assert ended.code == 0, ended.err
     assert "2 messages with 3 new events" in ended.err
     computed = {one["name"]: (one["computed"], one["rows"]) for one in json.loads(ended.out)["tables"]}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from threading import Barrier, Event, Lock
+from typing import Any, Final
 
 import pytest
 from deltalake import DeltaTable
@@ -19,7 +21,8 @@ from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import DUCKDB
 from indexer.lake.promotion import promote
 from indexer.model.errors import IndexerError
-from indexer.model.tables import SCHEMAS, Bronze
+from indexer.model.storage_location import StorageLocation
+from indexer.model.tables import MADE_OF, SCHEMAS, Bronze, Noted, Tables
 from indexer.store.store import Store
 from tests.spark.history import SeededHistory, rows_of, seeded_history
 from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA
@@ -166,6 +169,92 @@ def test_a_run_can_be_told_to_compute_all(tmp_path: Path) -> None:
     assert {one.computed for one in write_tables(made.store.engine, made.lake) if one.name in OF_EVENTS} == {0}
     assert all(one.computed == one.rows for one in write_tables(made.store.engine, made.lake, full=True))
     made.store.close()
+
+
+@dataclass
+class TwoAtOnce:
+    """DuckDB as an engine that is asked for two tables at a time; its first two wait for each other.
+
+    Attributes:
+        begun: the tables that it was asked for, in that order.
+        fails: the table that it can't make.
+    """
+
+    fails: str = ""
+    at_once: Final = 2
+    begun: list[str] = field(default_factory=list[str])
+    _lock: Lock = field(default_factory=Lock)
+    _both: Barrier = field(default_factory=lambda: Barrier(2, timeout=60))
+
+    @contextmanager
+    def tables(self, bronze: Bronze, noted: Noted) -> Iterator[Tables]:
+        with DUCKDB.tables(bronze, noted) as made:
+            yield _Checked(self, made)
+
+    def begin(self, name: str) -> None:
+        with self._lock:
+            self.begun.append(name)
+            is_early = len(self.begun) <= self.at_once
+        if is_early:
+            self._both.wait()
+        if name == self.fails:
+            raise IndexerError(f"no {name} today")
+
+
+class _Checked:
+    """Tables of which none is asked for before those that it is made of are there."""
+
+    def __init__(self, engine: TwoAtOnce, made: Tables) -> None:
+        self._engine = engine
+        self._made = made
+        self._lock = Lock()
+        self._there: set[str] = set()
+        self._others = Event()
+
+    def rows(self, name: str) -> Any:
+        return self._made.rows(name)
+
+    def write(self, name: str, target: StorageLocation, before: Sequence[str] = ()) -> list[dict[str, Any]]:
+        assert self._there >= set(MADE_OF.get(name, ())), name
+        self._engine.begin(name)
+        if name == "messages" and not self._engine.fails:
+            assert self._others.wait(60)  # so long that what is made of messages could begin too early
+        with self._lock:
+            manifests = self._made.write(name, target, before)
+            self._there.add(name)
+        if name == "duplicates":
+            self._others.set()
+        return manifests
+
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation, removed: Sequence[str] = ()) -> None:
+        with self._lock:
+            self._made.use(name, files, folder, removed)
+            self._there.add(name)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_an_engine_makes_several_tables_at_a_time_each_after_those_that_it_is_made_of(
+    world: World, *, full: bool
+) -> None:
+    world.alpha.mine(routed(SENT))
+    world.run()
+    world.beta.mine(received(SENT, 1), executed(SENT))
+    world.collect()
+    engine = TwoAtOnce()
+    write_tables(world.made.store.engine, world.made.lake, engine, full=full)
+    assert sorted(engine.begun) == sorted(set(SCHEMAS) - {"costs"})
+    expect_all(world.made)
+
+
+def test_once_a_table_has_failed_no_other_one_is_begun(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.collect()
+    engine = TwoAtOnce(fails="receipts")
+    with pytest.raises(IndexerError, match="no receipts today"):
+        write_tables(world.made.store.engine, world.made.lake, engine)
+    assert len(engine.begun) < len(SCHEMAS) / 2
+    world.run()
+    expect_all(world.made)
 
 
 def test_a_run_is_to_read_what_came_since_the_last_one_or_all_if_it_can_not_add_to_that(
