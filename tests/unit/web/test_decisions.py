@@ -219,18 +219,21 @@ def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in
     assert (seen.status_code, "pending review" in seen.text, "sign-in" in seen.text) == (200, True, True)
     asked = public.client.get(f"{path}?sign-in")
     assert (asked.status_code, asked.headers["www-authenticate"][:5]) == (401, "Basic")
+    (tmp_path / "closed").mkdir()
+    closed = Browser(tmp_path / "closed", open_letters=False)
+    nobodys = closed.client.get(f"/dead-letters/{closed.event_id}", headers=signed_in(""))
+    assert ("pending review" in nobodys.text, "sign-in" in nobodys.text) == (True, False)
     for page in (
         seen,
         asked,
         public.client.get(path, headers=signed_in("guessed")),
         public.client.get("/dead-letters"),
+        nobodys,
+        closed.client.get("/dead-letters"),
     ):
         for content in ("alert(1)", "Before you decide", "Failures", "waybill dlq"):
             assert content not in page.text
     assert "Before you decide" in public.client.get(path, headers=signed_in(TOKEN)).text
-    (tmp_path / "closed").mkdir()
-    closed = Browser(tmp_path / "closed", open_letters=False)
-    assert "sign-in" not in closed.client.get(f"/dead-letters/{closed.event_id}", headers=signed_in("")).text
     for one in (public, closed):
         one.store.close()
         one.log.close()
