@@ -105,6 +105,7 @@ def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
     assert phases_of(LANE, Kind.STATE_SYNC)["attest"] == 4
     assert phases_of(Lane(BETA, ALPHA), Kind.STATE_SYNC)["attest"] == 50
     assert phases_of(LANE, Kind.LOCK_MANAGEMENT) == {"attest": 50, "deliver": 900}
+    assert Settings.load().relay().phase_timeouts == {"attest": 120, "deliver": 900}, "what nobody sets"
 
 
 @pytest.mark.requirement("OIP-34", "OIP-45", "OIP-94")
