@@ -95,6 +95,24 @@ async def test_deliveries_are_committed_together_as_the_strategy_says(
             assert moment - (first if wait else last) == pytest.approx(wait, abs=0.1)
 
 
+@pytest.mark.requirement("SF-23", "SF-24", "OBX-31")
+@in_virtual_time
+async def test_a_failure_is_written_at_once_with_the_deliveries_that_wait_for_their_batch() -> None:
+    store, gate = CountingStore(), Gate(held=is_first)
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, CommitStrategy.BATCH, seconds=300.0), gate)),
+    ):
+        await one_held_and_delivered(world, 3)
+        assert store.commits == []
+        gate.refuse_calls = 1
+        failing = world.send(ALPHA, BETA)
+        await until(lambda: store.commits != [], seconds=10)
+        assert entry_of(store, failing).failed_tries == 1
+        assert [size for _, size in store.commits] == [3 + 1]
+        await until(lambda: world.executions(failing.message) == 1, seconds=30)
+
+
 @pytest.mark.requirement(
     "SF-1", "SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3", "OBX-8", "OBX-11", "SF-8", "OIP-7",
 )  # fmt: skip
