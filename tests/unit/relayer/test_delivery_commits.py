@@ -172,7 +172,7 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-32", "SF-33")
+@pytest.mark.requirement("SF-32", "SF-33", "SF-37")
 @in_virtual_time
 async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_way() -> None:
     store = CountingStore()
