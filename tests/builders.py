@@ -13,8 +13,21 @@ from bridge.protocol.indexed import MessageRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
+from bridge.streams.settings import DeadLetterTopicSettings
 
 ALPHA, BETA = 31337, 31338
+
+DOCUMENTED_DEAD_LETTER_TOPIC = DeadLetterTopicSettings(
+    enabled=True,
+    topic="waybill.dlq",
+    brokers=None,
+    include_original_headers=True,
+    include_stack_trace=False,
+    compression="none",
+    tries=3,
+    pause=1.0,
+)
+"""What StreamForge's document says of the topic where nobody sets anything."""
 
 
 def word(text: str) -> bytes:

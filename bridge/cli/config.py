@@ -124,7 +124,7 @@ def _by_kind(values: Mapping[Kind, Any]) -> dict[str, Any]:
     return {kind.name.lower(): value for kind, value in values.items()}
 
 
-# What is set by kind is what differs from a table. Shown is what holds for each kind.
+# A settings file names only the kinds that differ from the defaults. These have what holds for every kind.
 _TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[Settings], dict[str, Any]]]] = {
     ("policies",): lambda settings: {
         kind: asdict(policy) for kind, policy in _by_kind(settings.delivery_policies()).items()

@@ -185,8 +185,8 @@ class Figures(Protocol):
     def attested(self, message_ids: Collection[bytes]) -> Mapping[tuple[bytes, Gmp], float]:
         """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its attestation was here.
 
-        A nonce is reserved for a delivery as soon as its attestation is here. What somebody else delivered got no nonce, and is
-        left out.
+        A nonce is reserved for a delivery as soon as its attestation is here. A delivery that another relayer made has
+        none, and is left out.
         """
 
     def paid(self) -> Mapping[tuple[bytes, Gmp], int]:

@@ -75,7 +75,7 @@ def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable
         store: open for writing.
         lake: the lake.
         before: Unix seconds of block time.
-        make_tables: makes the lake's tables, or sees to it that somebody does.
+        make_tables: makes the lake's tables, or starts a process that does.
 
     Returns:
         How many messages went. Without tables that have them none do.

@@ -17,7 +17,7 @@ from bridge.relayer.settings import Ordering
 from bridge.service.relayer_service import RelayerService
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import DeadLetterTopicSettings, Semantics
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, DOCUMENTED_DEAD_LETTER_TOPIC
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
@@ -181,20 +181,7 @@ _QUEUE = (
 @pytest.mark.parametrize(
     ("said", "brokers", "settings"),
     [
-        (
-            "",
-            "127.0.0.1:1",
-            DeadLetterTopicSettings(
-                enabled=True,
-                topic="waybill.dlq",
-                brokers=None,
-                include_original_headers=True,
-                include_stack_trace=False,
-                compression="none",
-                tries=3,
-                pause=1.0,
-            ),
-        ),
+        ("", "127.0.0.1:1", DOCUMENTED_DEAD_LETTER_TOPIC),
         (
             f"[kafka.dead_letter_queue]\n{_QUEUE}",
             "127.0.0.1:2",

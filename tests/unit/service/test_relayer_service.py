@@ -177,7 +177,7 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
         "follow actions", "send heartbeats",
     }  # fmt: skip
     running = asyncio.create_task(service.run())
-    for _ in range(100):
+    for _ in range(3_000):
         await asyncio.sleep(0.02)
         if wanted <= under_way():
             break

@@ -12,6 +12,7 @@ import pytest
 from bridge.domain.streams import Stream
 from bridge.settings import Settings, SettingsError
 from bridge.streams.settings import DeadLetterTopicSettings, Semantics
+from tests.builders import DOCUMENTED_DEAD_LETTER_TOPIC
 
 SERVERS = "kafka-1:9092,kafka-2:9092"
 SASL = {"security_protocol": "sasl_ssl", "sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "waybill"}
@@ -52,16 +53,7 @@ def test_what_is_not_set_is_as_the_document_has_it() -> None:
     streams = loaded().streams()
     assert streams is not None
     assert streams.semantics is Semantics.AT_LEAST_ONCE
-    assert streams.dead_letters == DeadLetterTopicSettings(
-        enabled=True,
-        topic="waybill.dlq",
-        brokers=None,
-        include_original_headers=True,
-        include_stack_trace=False,
-        compression="none",
-        tries=3,
-        pause=1.0,
-    )
+    assert streams.dead_letters == DOCUMENTED_DEAD_LETTER_TOPIC
 
 
 def test_a_password_may_be_in_a_file_and_is_never_shown(tmp_path: Path) -> None:
