@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from eth_typing import ChecksumAddress
@@ -26,6 +27,7 @@ class AddressError(ValueError):
     """Text or bytes that are no EVM address."""
 
 
+@lru_cache(maxsize=4096)  # a checksum is a hash, and few contracts and accounts come up again and again
 def checksummed(text: str) -> ChecksumAddress:
     """An EVM address with its EIP-55 checksum.
 
@@ -51,6 +53,7 @@ def to_bytes32(address: str) -> bytes:
     return _PADDING + bytes.fromhex(checksummed(address)[2:])
 
 
+@lru_cache(maxsize=4096)  # as above
 def from_bytes32(word: bytes) -> ChecksumAddress:
     """The EVM address in a 32-byte word.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from eth_utils import keccak
@@ -72,25 +73,7 @@ class Message:
     @property
     def id(self) -> bytes:
         """The messageId: the EIP-712 struct hash, 32 bytes."""
-        integer = _word
-        return keccak(
-            TYPEHASH
-            + integer(ENVELOPE_VERSION)
-            + integer(self.source_chain)
-            + self.source_router
-            + self.sender
-            + integer(self.nonce)
-            + integer(self.destination_chain)
-            + self.destination_router
-            + self.recipient
-            + integer(self.gas_limit)
-            + integer(self.sent_at)
-            + integer(self.ttl)
-            + integer(self.kind)
-            + integer(self.quorum)
-            + self.replaces
-            + self.payload_hash
-        )
+        return _id_of(self)
 
     @property
     def payload_hash(self) -> bytes:
@@ -168,6 +151,29 @@ def decode_envelope(envelope: bytes) -> Envelope:
         payload=envelope[HEADER_LENGTH:],
     )
     return Envelope(stated_id, message)
+
+
+@lru_cache(maxsize=1024)  # each step of a delivery wants it, and two hashes take longer than the rest of some
+def _id_of(message: Message) -> bytes:
+    integer = _word
+    return keccak(
+        TYPEHASH
+        + integer(ENVELOPE_VERSION)
+        + integer(message.source_chain)
+        + message.source_router
+        + message.sender
+        + integer(message.nonce)
+        + integer(message.destination_chain)
+        + message.destination_router
+        + message.recipient
+        + integer(message.gas_limit)
+        + integer(message.sent_at)
+        + integer(message.ttl)
+        + integer(message.kind)
+        + integer(message.quorum)
+        + message.replaces
+        + message.payload_hash
+    )
 
 
 def _word(value: int) -> bytes:

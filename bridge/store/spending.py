@@ -36,6 +36,11 @@ _OF_SLOTS = (
     .where(spending.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
     .order_by(spending.c.slot_id, spending.c.position)
 )
+_TOTALS = select(spending_totals.c.of, spending_totals.c.gwei, spending_totals.c.failures).where(
+    spending_totals.c.chain_id == bindparam("chain"),
+    spending_totals.c.day == bindparam("on"),
+    spending_totals.c.of.in_(bindparam("names", expanding=True)),
+)
 _CHANGE = (
     update(spending)
     .where(spending.c.slot_id == bindparam("slot"), spending.c.position == bindparam("place"))
@@ -102,18 +107,15 @@ class SqlSpending:
 
 def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey, Total]:
     """See `Spending.totals`."""
-    table, found = spending_totals.c, dict[TotalKey, Total]()
+    found = dict[TotalKey, Total]()
     groups: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     for key in keys:
         groups[key.chain_id, key.day].add(key.of)
     for (chain_id, day), names in groups.items():
         ordered = sorted(names)
         for start in range(0, len(ordered), _AT_ONCE):
-            these = table.of.in_(ordered[start : start + _AT_ONCE])
-            query = select(table.of, table.gwei, table.failures).where(
-                table.chain_id == chain_id, table.day == day, these
-            )
-            for name, gwei, failures in connection.execute(query):
+            asked = {"chain": chain_id, "on": day, "names": ordered[start : start + _AT_ONCE]}
+            for name, gwei, failures in connection.execute(_TOTALS, asked):
                 found[TotalKey(chain_id, day, name)] = Total(gwei, failures)
     return found
 
@@ -163,13 +165,22 @@ def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | Non
 
 def add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
     """Changes totals by differences, in one order, so that two transactions never wait for each other."""
-    table = spending_totals.c
-    for key in sorted(added):
-        if added[key] != NOTHING:
-            values = {"chain_id": key.chain_id, "day": key.day, "of": key.of}
-            delta = {"gwei": added[key].gwei, "failures": added[key].failures}
-            changed = {"gwei": table.gwei + delta["gwei"], "failures": table.failures + delta["failures"]}
-            connection.execute(_upsert(connection, spending_totals, {**values, **delta}, list(values), changed))
+    rows = [
+        {
+            "chain_id": key.chain_id,
+            "day": key.day,
+            "of": key.of,
+            "gwei": added[key].gwei,
+            "failures": added[key].failures,
+        }
+        for key in sorted(added)
+        if added[key] != NOTHING
+    ]
+    if not rows:
+        return
+    adding, table = insert_into(connection, spending_totals), spending_totals.c
+    summed = {"gwei": table.gwei + adding.excluded.gwei, "failures": table.failures + adding.excluded.failures}
+    connection.execute(adding.on_conflict_do_update(index_elements=["chain_id", "day", "of"], set_=summed), rows)
 
 
 def _upsert(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache, partial
 from typing import Any, Final
 
-from eth_account import Account
-from eth_account.messages import encode_defunct
+from eth_keys.datatypes import Signature
 from eth_keys.exceptions import BadSignature
 from eth_utils import ValidationError, keccak
-from eth_utils.address import to_checksum_address
+from eth_utils.address import to_canonical_address
 from pydantic import Field
 
 from bridge.domain.ports import (
@@ -27,11 +27,12 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
+from bridge.domain.ttl_cache import AsyncCached
 from bridge.gmps.attestation import AttestationError, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message, recipient_of
-from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import contract
+from bridge.protocol.addresses import checksummed, to_bytes32
+from bridge.protocol.contracts import Contract, contract
 from bridge.protocol.deployment import Address, ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 
@@ -44,6 +45,9 @@ _ISM: Final = contract(
 )
 _ANNOUNCE: Final = contract("getAnnouncedStorageLocations(address[]) returns (string[][])")
 _DEEPEST: Final = 4  # ISMs within ISMs
+_PREFIX: Final = b"\x19Ethereum Signed Message:\n32"
+_FIRST_V: Final = 27  # of the two that Ethereum's signatures end with, for 0 and 1
+_LASTS: Final = 5.0  # seconds for which what changes with an owner's transaction alone is not asked again
 
 SETTING: Final[tuple[Any, Any]] = (
     dict[str, Address],
@@ -70,6 +74,7 @@ class HyperlaneCheckpoints(DeploymentReader):
         super().__init__(deployment, chains)
         self._announcements = announcements
         self._web = web
+        self._known: dict[tuple[Any, ...], AsyncCached[Any]] = {}
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`.
@@ -82,12 +87,28 @@ class HyperlaneCheckpoints(DeploymentReader):
             raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
         destination = self._deployment.chain(dispatch.destination_chain)
         mailbox, recipient = HyperlaneContracts.of(destination).mailbox, recipient_of(dispatch)
-        ism = await self._read(destination, mailbox, _MAILBOX, "recipientIsm", recipient)
+        ism = await self._look_up(destination, mailbox, _MAILBOX, "recipientIsm", recipient)
         return await self._metadata(dispatch, destination, ism, depth=0)
+
+    async def _look_up(
+        self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
+    ) -> Any:
+        """What a view function returned less than `_LASTS` ago, of what no message changes.
+
+        With an outdated answer the destination refuses the delivery, which is tried again later.
+
+        Raises:
+            UnansweredError: see `DeploymentReader._read`.
+        """
+        asked = (chain.chain_id, address, function, *arguments)
+        if asked not in self._known:
+            ask = partial(self._read, chain, address, contract, function, *arguments)
+            self._known[asked] = AsyncCached(ask, lasts=_LASTS)
+        return (await self._known[asked].look()).value
 
     async def _metadata(self, dispatch: Dispatch, destination: ChainDeployment, ism: str, depth: int) -> bytes:
         """What one ISM asks for."""
-        kind = await self._read(destination, ism, _ISM, "moduleType")
+        kind = await self._look_up(destination, ism, _ISM, "moduleType")
         message = hyperlane_message(dispatch)
         if depth > _DEEPEST or kind not in set(_Ism):
             raise TransientError(  # one node's word, and the adapter's owner may change it
@@ -103,7 +124,7 @@ class HyperlaneCheckpoints(DeploymentReader):
             modules, threshold = await self._read(destination, ism, _ISM, "modulesAndThreshold", message)
             return await self._aggregated(dispatch, destination, modules, threshold, depth)
         validators, threshold = await self._read(destination, ism, _ISM, "validatorsAndThreshold", message)
-        return await self._signed(dispatch, [to_checksum_address(one) for one in validators], threshold)
+        return await self._signed(dispatch, [checksummed(one) for one in validators], threshold)
 
     async def _aggregated(
         self, dispatch: Dispatch, destination: ChainDeployment, modules: Sequence[str], threshold: int, depth: int
@@ -129,7 +150,7 @@ class HyperlaneCheckpoints(DeploymentReader):
         """Hook, root, leaf, and signatures in the validators' order."""
         source = self._deployment.chain(dispatch.source_chain)
         announce = self._announcements[source.chain_id]
-        locations = await self._read(source, announce, _ANNOUNCE, "getAnnouncedStorageLocations", list(validators))
+        locations = await self._look_up(source, announce, _ANNOUNCE, "getAnnouncedStorageLocations", tuple(validators))
         asked = (
             self._signature(dispatch, source, validator, places)
             for validator, places in zip(validators, locations, strict=True)
@@ -171,12 +192,10 @@ class HyperlaneCheckpoints(DeploymentReader):
         try:
             root = bytes.fromhex(document["value"]["checkpoint"]["root"].removeprefix("0x"))
             signature = bytes.fromhex(document["serialized_signature"].removeprefix("0x"))
-            signer = Account.recover_message(
-                encode_defunct(_checkpoint_hash(dispatch, source, root)), signature=signature
-            )
+            signer = _signer(_checkpoint_hash(dispatch, source, root), signature)
         except (LookupError, TypeError, AttributeError, ValueError, BadSignature, ValidationError) as error:
             raise TransientError(f"{url} is no signed checkpoint: {error!r}") from error
-        if signer != validator:
+        if signer != to_canonical_address(validator):
             raise TransientError(f"{url} is not signed by {validator} for this message")
         return root, signature
 
@@ -202,9 +221,26 @@ def public_url(location: str) -> str:
 def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -> bytes:
     """What validators sign of a message in the tree, but for Ethereum's prefix."""
     contracts = HyperlaneContracts.of(source)
-    domain = keccak(contracts.domain.to_bytes(4, "big") + to_bytes32(contracts.merkle_tree_hook) + b"HYPERLANE")
     leaf = int(dispatch.evidence["leaf"]).to_bytes(4, "big")
-    return keccak(domain + root + leaf + keccak(hyperlane_message(dispatch)))
+    tree = _tree(contracts.domain, contracts.merkle_tree_hook)
+    return keccak(tree + root + leaf + keccak(hyperlane_message(dispatch)))
+
+
+def _signer(checkpoint: bytes, signature: bytes) -> bytes:
+    """The account that signed, 20 bytes. eth_account finds it, too, and takes three times as long.
+
+    Raises:
+        BadSignature, ValidationError: nobody did.
+    """
+    v = signature[-1]
+    rsv = Signature(signature_bytes=signature[:-1] + bytes([v - _FIRST_V if v >= _FIRST_V else v]))
+    return rsv.recover_public_key_from_msg_hash(keccak(_PREFIX + checkpoint)).to_canonical_address()
+
+
+@lru_cache(maxsize=64)
+def _tree(domain: int, hook: str) -> bytes:
+    """How validators name a chain's tree of messages."""
+    return keccak(domain.to_bytes(4, "big") + to_bytes32(hook) + b"HYPERLANE")
 
 
 def create_attester(sources: AttestationSources) -> HyperlaneCheckpoints:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import subprocess
 import sys
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -46,7 +48,12 @@ class Documents(JsonDocuments):
 class TwoOfThree(HyperlaneCheckpoints):
     """Validators of a destination that wants two of three signatures."""
 
+    def __init__(self, web: JsonDocuments) -> None:
+        super().__init__(DEPLOYMENT, {}, {chain.chain_id: address("announce") for chain in DEPLOYMENT.chains}, web)
+        self.asked: list[str] = []
+
     async def _read(self, chain: object, address: str, contract: object, function: str, *arguments: Any) -> Any:
+        self.asked.append(function)
         return {
             "recipientIsm": address,
             "moduleType": 5,
@@ -80,12 +87,27 @@ BROKEN = {
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
 async def test_a_validator_that_publishes_rubbish_stops_no_delivery_that_the_others_prove(answer: Any) -> None:
     web = Documents({"http://v0": answer, "http://v1": checkpoint(1), "http://v2": checkpoint(2)})
-    attester = TwoOfThree(DEPLOYMENT, {}, {chain.chain_id: address("announce") for chain in DEPLOYMENT.chains}, web)
+    attester = TwoOfThree(web)
     metadata = await attester.attest(TO_HYPERLANE)
     assert len(metadata) == 32 + 32 + 4 + 2 * 65
     web.documents["http://v1"] = answer
     with pytest.raises(TransientError, match="1 of 2 validators"):
         await attester.attest(TO_HYPERLANE)
+
+
+async def test_what_an_owner_alone_changes_is_asked_once_for_all_messages_of_the_next_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._LASTS", 0.2)  # seconds
+    attester = TwoOfThree(Documents({f"http://v{number}": checkpoint(number) for number in range(3)}))
+    await asyncio.gather(*(attester.attest(TO_HYPERLANE) for _ in range(10)))
+    of_owners = ["recipientIsm", "moduleType", "getAnnouncedStorageLocations"]
+    asked = Counter(attester.asked)
+    assert [asked.pop(function) for function in of_owners] == [1, 1, 1]
+    assert asked == {"validatorsAndThreshold": 10}  # an ISM may tell messages apart
+    await asyncio.sleep(0.3)
+    await attester.attest(TO_HYPERLANE)
+    assert [Counter(attester.asked)[function] for function in of_owners] == [2, 2, 2]
 
 
 def vaa(mark: bytes) -> dict[str, str]:
