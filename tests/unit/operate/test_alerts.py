@@ -13,6 +13,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from bridge.domain.classification import FAILURES, UNKNOWN, FailureClass
 from bridge.metrics import METRICS, MetricType
 from bridge.settings import Settings
 from bridge.settings.sections import LaneStall, OnChain
@@ -139,6 +140,16 @@ def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
 @pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
 def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
     assert page.read_text() == pages()[page], "write them again: python -m scripts.generate_operate"
+
+
+@pytest.mark.requirement("SF-115")
+@pytest.mark.parametrize("row", [*FAILURES, UNKNOWN], ids=lambda row: row.code or row.errors[0])
+def test_the_page_of_errors_says_of_each_what_is_done_about_it(row: FailureClass) -> None:
+    page = (ROOT / "docs" / "dead-letter-errors.md").read_text()
+    (line,) = (line for line in page.splitlines() if line.endswith(f" | {row.handling} |"))
+    assert f" | {row.disposition} | " in line
+    names = {f"`{name}`" for name in (row.code, *row.errors, *row.reverts, *row.theirs) if name}
+    assert names <= set(re.findall(r"`[^`]+`", line))
 
 
 def test_the_settings_file_of_the_documentation_is_valid(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def monitor(
     )
 
 
-@pytest.mark.requirement("SF-107", "SF-82")
+@pytest.mark.requirement("SF-107", "SF-110", "SF-82", "X-9")
 async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_when_it_comes_back(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -269,8 +269,8 @@ async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_w
 
 
 @pytest.mark.requirement(
-    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "X-11",
-    "OBX-66",
+    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "SF-109", "X-10",
+    "X-11", "OBX-66",
 )  # fmt: skip
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
     chains: dict[int, EvmChain], tmp_path: Path
@@ -378,7 +378,7 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 
 
-@pytest.mark.requirement("SF-108")
+@pytest.mark.requirement("SF-108", "SF-111")
 async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -179,6 +179,7 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     "SF-94",
     "OBX-33",
     "SF-10",
+    "SF-11",
     "X-12",
     "SF-1",
     "OIP-154",
