@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.simulation.chain import Faults, SimulatedChain
 from tests.support.simulation.power import Power, PowerCut
 from tests.support.simulation.relayer import SimulatedRelayer
-from tests.support.simulation.time import VirtualClock, run_in_virtual_time
+from tests.support.simulation.time import StandstillError, VirtualClock, run_in_virtual_time
 from tests.support.simulation.world import DAPP, RELAYER, World
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "PowerCut",
     "SimulatedChain",
     "SimulatedRelayer",
+    "StandstillError",
     "VirtualClock",
     "World",
     "run_in_virtual_time",

@@ -14,8 +14,15 @@ _Result = TypeVar("_Result")
 _EPOCH = 1_700_000_000.0  # Unix seconds
 
 
+_MOST_ROUNDS = 20_000  # of the loop at one moment
+
+
 class DeadlockError(Exception):
     """Every task waits for another one: nothing will ever happen again."""
+
+
+class StandstillError(Exception):
+    """Something is done again and again without a pause: time will never go on."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -38,6 +45,7 @@ class _NeverWaiting(selectors.DefaultSelector):
     def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__()
         self._loop = loop
+        self._rounds = 0  # since time went on last
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
@@ -45,6 +53,10 @@ class _NeverWaiting(selectors.DefaultSelector):
             return ready
         if timeout is None:
             raise DeadlockError("every task waits for another one")
+        self._rounds = self._rounds + 1 if timeout == 0 else 0
+        if self._rounds > _MOST_ROUNDS:
+            self._rounds = 0  # for the tasks that are cancelled now
+            raise StandstillError(f"{_MOST_ROUNDS} rounds at one moment: something is done again without a pause")
         self._loop.advance(timeout)
         return []
 
