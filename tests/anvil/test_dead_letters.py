@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from aiohttp import web
 from eth_abi.abi import decode
 
 from bridge.client import Client, RouteRequest
+from bridge.dead_letters.signing import decision_signer
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.evm.chain import EvmChain
@@ -71,13 +73,15 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
 
 
 @pytest.mark.requirement(
-    "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-127", "OIP-128",
-    "OIP-161", "OBX-53", "OBX-55", "OBX-56", "SF-113", "OIP-164",
+    "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-119", "OIP-120",
+    "OIP-121", "OIP-122", "OIP-123", "OIP-124", "OIP-125", "OIP-127", "OIP-128", "OIP-161", "OBX-53", "OBX-55",
+    "OBX-56", "SF-113", "OIP-164",
 )  # fmt: skip
 async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
     traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
+    started = datetime.now(UTC)
 
     async def command(*arguments: str, code: int = 0) -> str:
         ended = await asyncio.to_thread(waybill, "dlq", *arguments)
@@ -117,6 +121,14 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     records = [json.loads(line) for line in (await command("export")).splitlines()]
     decisions = {one["eventId"]: one["document"] for one in records if one["kind"] == "DECIDED"}
     assert {decision["decisionMaker"] for decision in decisions.values()} == {OPERATOR.address}
+    assert [decisions[event_id]["dlqEntryId"] for event_id in ids] == ids
+    assert [decisions[event_id]["rationale"] for event_id in ids] == [
+        "the recipient is retired", "every message over axelar dies", "a new message, over another GMP",
+        "the gateway is back",
+    ]  # fmt: skip
+    assert {decision_signer(decision) for decision in decisions.values()} == {OPERATOR.address}
+    for decision in decisions.values():
+        assert started <= datetime.fromisoformat(decision["decisionAt"]) <= datetime.now(UTC)
     assert [decisions[event_id]["decisionType"] for event_id in ids] == [
         "ABANDON", "GOVERNANCE_ESCALATION", "RETRY", "REQUEUE",
     ]  # fmt: skip
