@@ -85,7 +85,8 @@ contract ExecuteTest is RouterFixture {
         destination.execute(refused);
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8, OBX-67, OBX-4, SF-91, GLA-3
+    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8, OBX-67, OBX-4, SF-91, GLA-3, OIP-3, OIP-48, OIP-134,
+    /// OIP-147, OIP-154, OIP-155, OBX-11, OBX-21, OBX-27, OBX-68
     function test_Revert_When_TheMessageWasExecuted() public {
         reverting.mend();
         destination.execute(refused);
