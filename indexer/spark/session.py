@@ -65,6 +65,9 @@ _WHOLE_TABLES = {
     # The optimizer would work out what it can infer of each of some fifty columns through every join: minutes, for a plan that
     # runs for seconds.
     "spark.sql.constraintPropagation.enabled": "false",
+    # HotSpot never compiles a method of more than 8,000 bytes. Spark would write such ones for wide tables; below this limit it
+    # falls back to smaller ones, which take a third less for `messages` (docs/benchmarks/indexing.md).
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 _ON_THIS_MACHINE = {

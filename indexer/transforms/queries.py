@@ -12,19 +12,6 @@ import pyarrow as pa
 
 _GMPS: Final = range(1, 17)
 
-_MEASURES: Final = (
-    *[
-        (measure, "day", 0)
-        for measure in (
-            *("messages", "executed", "expired", "cancelled", "diverged", "retried", "retries", "failures", "receipts"),
-            *("late_receipts", "duplicates", "delivered", "quorum", "executed_after"),
-        )
-    ],
-    *[("nonce", "router", step) for step in (0, 1)],
-    *[(measure, "gmp", 0) for measure in ("gmp_first", "gmp_late", "gmp_lead", "gmp_latency")],
-)
-"""What `tallies.sql` counts, by what, and of nonces the steps up and down."""
-
 
 class Conflict(IntFlag):
     """What a message's own events can contradict, whatever was not read yet: a set of them is the column `conflicts`."""
@@ -75,9 +62,6 @@ COLUMNS: Final[dict[str, str]] = {
     "failed": (
         "case when m.status in ('EXPIRED', 'CANCELLED') or (m.status in ('ROUTED', 'UNFUNDED') and m.outcome in (2, 3))"
         " then 1 else 0 end"
-    ),
-    "measures": " union all ".join(
-        f"select '{measure}' as measure, '{scope}' as scope, {step} as step" for measure, scope, step in _MEASURES
     ),
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
     **{str(conflict.name): str(conflict.value) for conflict in Conflict},
@@ -140,6 +124,7 @@ CONFLICTS: Final[dict[Conflict, tuple[str, str]]] = {
 WITH_BIT_OR: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then 1 << (gmp - 1) end), 0)",
+    "refused_bits": "coalesce(bit_or(case when event = 'DispatchFailed' then 1 << (gmp - 1) end), 0)",
     "received_count": "bit_count(received)",
     "routed_count": "bit_count(routed_gmps)",
 }
@@ -148,6 +133,7 @@ WITH_BIT_OR: Final = {
 FOR_SPARK: Final = {
     **WITH_BIT_OR,
     "received_bits": "coalesce(bit_or(case when stage = 'received' then shiftleft(1, gmp - 1) end), 0)",
+    "refused_bits": "coalesce(bit_or(case when event = 'DispatchFailed' then shiftleft(1, gmp - 1) end), 0)",
     "facts_from": "facts_by_struct",
 }
 """The same for Spark, which reads a message's events by one aggregate over structs instead of a sort of all events."""

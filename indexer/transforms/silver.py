@@ -23,5 +23,5 @@ def receipts(events: DataFrame) -> DataFrame:
 
 def attempts(events: DataFrame) -> DataFrame:
     """One row per message and attempt, as `schemas.ATTEMPTS`."""
-    found = events.sparkSession.sql(query("attempts", events="{events}"), events=events)
+    found = events.sparkSession.sql(query("attempts", events="{events}", **FOR_SPARK), events=events)
     return found.to(spark_schema(schemas.ATTEMPTS))

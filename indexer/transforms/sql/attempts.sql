@@ -1,6 +1,5 @@
 -- One row per message and attempt: the route is attempt 0, retries are 1, 2, …. The columns are those of schemas.ATTEMPTS.
-with gmps as ($gmps),
-dispatches as (
+with dispatches as (
   select e.*, case event when 'MessageRouted' then 0 else attempt end as number
   from $events e
   where message_id is not null and error is null and event in ('MessageRouted', 'MessageRetried', 'DispatchFailed')
@@ -15,8 +14,6 @@ select
   max(case when d.event <> 'DispatchFailed' then d.block_time end) as block_time,
   max(case when d.event <> 'DispatchFailed' then d.transaction_hash end) as transaction_hash,
   max(case when d.event <> 'DispatchFailed' then d.gmps end) as dispatched,
-  -- A set of bits that differ is their sum.
-  sum(distinct case when d.event = 'DispatchFailed' then g.bit else 0 end) as refused
+  $refused_bits as refused
 from dispatches d
-left join gmps g on g.number = d.gmp
 group by d.message_id, d.number

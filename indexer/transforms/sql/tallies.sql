@@ -7,74 +7,98 @@
 --   which there were as many as the message needed
 -- nonce    by lane and router: how many more messages have the next nonce than this one; with each nonce once, two rows
 -- gmp_first, gmp_late, gmp_lead, gmp_latency   by GMP: receipts, the last two by seconds
-with placed as (
+with created as (
+  select m.*, date '1970-01-01' + cast(floor(m.source_time / 86400) as int) as day
+  from $messages m
+  where m.source_block is not null
+),
+received as (
   select
-    m.sign, m.message_id, m.source_chain, m.source_router, m.destination_chain, m.nonce, m.status, m.quorum,
-    m.executions, m.attempts, m.failures, m.duplicates,
-    date '1970-01-01' + cast(floor(m.source_time / 86400) as int) as day,
-    m.executed_time - m.source_time as executed_after,
-    r.gmp,
+    m.sign, m.source_chain, m.destination_chain, m.day, m.quorum, r.gmp,
     r.received_time - m.source_time as delivered,
     -- A receipt of a GMP that no attempt names counts from the creation.
     r.received_time - coalesce(r.dispatched_time, m.source_time) as latency,
-    case when r.received_block > m.executed_block
-      or (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index) then 1 else 0 end as late,
+    r.received_block > m.executed_block
+      or (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index) as late,
     row_number() over (partition by m.sign, m.message_id order by r.received_time, r.gmp) as place,
     lead(r.received_time) over (partition by m.sign, m.message_id order by r.received_time, r.gmp) - r.received_time as lead_time
-  from $messages m
-  left join (select * from $receipts one where one.received_block is not null) r
+  from created m
+  join (select * from $receipts one where one.received_block is not null) r
     on r.message_id = m.message_id and r.sign = m.sign
-  where m.source_block is not null
 ),
-summed as (
+-- Numbers of messages are added up first: a row of each measure for each message would be most of the work.
+days as (
   select
-    p.*,
-    count(gmp) over (partition by sign, message_id) as receipts,
-    sum(late) over (partition by sign, message_id) as late_receipts,
-    max(case when place = quorum then delivered end) over (partition by sign, message_id) as quorum_after
-  from placed p
+    source_chain, destination_chain, day,
+    sum(sign) as messages,
+    sum(case when executions > 0 then sign else 0 end) as executed,
+    sum(case status when 'EXPIRED' then sign else 0 end) as expired,
+    sum(case status when 'CANCELLED' then sign else 0 end) as cancelled,
+    sum(case status when 'DIVERGED' then sign else 0 end) as diverged,
+    sum(case when attempts > 0 then sign else 0 end) as retried,
+    sum(sign * coalesce(attempts, 0)) as retries,
+    sum(sign * failures) as failures,
+    sum(sign * duplicates) as duplicates
+  from created
+  group by source_chain, destination_chain, day
 ),
-measures as ($measures),
 counted as (
   select
-    x.measure,
-    case when x.scope <> 'gmp' then s.source_chain end as source_chain,
-    case when x.scope = 'router' then s.source_router end as source_router,
-    case when x.scope <> 'gmp' then s.destination_chain end as destination_chain,
-    case when x.scope = 'day' then s.day end as day,
-    case when x.scope = 'gmp' then s.gmp end as gmp,
+    x.measure, d.source_chain, null as source_router, d.destination_chain, d.day, null as gmp, null as value,
     case x.measure
-      when 'delivered' then s.delivered
-      when 'quorum' then s.quorum_after
-      when 'executed_after' then s.executed_after
-      when 'nonce' then s.nonce - 1 + x.step
-      when 'gmp_lead' then s.lead_time
-      when 'gmp_latency' then s.latency
-    end as value,
-    cast(s.sign * case x.measure
-      when 'messages' then 1
-      when 'executed' then case when s.executions > 0 then 1 else 0 end
-      when 'expired' then case when s.status = 'EXPIRED' then 1 else 0 end
-      when 'cancelled' then case when s.status = 'CANCELLED' then 1 else 0 end
-      when 'diverged' then case when s.status = 'DIVERGED' then 1 else 0 end
-      when 'retried' then case when s.attempts > 0 then 1 else 0 end
-      when 'retries' then coalesce(s.attempts, 0)
-      when 'failures' then s.failures
-      when 'receipts' then s.receipts
-      when 'late_receipts' then s.late_receipts
-      when 'duplicates' then s.duplicates
-      when 'delivered' then case when s.delivered is not null then 1 else 0 end
-      when 'quorum' then case when s.quorum_after is not null then 1 else 0 end
-      when 'executed_after' then case when s.executed_after is not null then 1 else 0 end
-      when 'nonce' then case when s.nonce is null then 0 when x.step = 0 then 1 else -1 end
-      when 'gmp_first' then case when s.place = 1 then 1 else 0 end
-      when 'gmp_late' then s.late
-      when 'gmp_lead' then case when s.place = 1 and s.lead_time is not null then 1 else 0 end
-      when 'gmp_latency' then 1
-    end as bigint) as number
-  from summed s
-  -- What is of a message counts with its first receipt, or with none.
-  join measures x on (s.place = 1 and x.scope <> 'gmp') or (s.gmp is not null and x.scope = 'gmp')
+      when 'messages' then d.messages
+      when 'executed' then d.executed
+      when 'expired' then d.expired
+      when 'cancelled' then d.cancelled
+      when 'diverged' then d.diverged
+      when 'retried' then d.retried
+      when 'retries' then d.retries
+      when 'failures' then d.failures
+      when 'duplicates' then d.duplicates
+    end as number
+  from days d
+  cross join (
+    values ('messages'), ('executed'), ('expired'), ('cancelled'), ('diverged'), ('retried'), ('retries'), ('failures'), ('duplicates')
+  ) as x(measure)
+  union all
+  select 'executed_after', source_chain, null, destination_chain, day, null, executed_time - source_time, sign
+  from created
+  where executed_time is not null
+  union all
+  select 'nonce', c.source_chain, c.source_router, c.destination_chain, null, null, c.nonce - 1 + x.step, c.sign * x.number
+  from created c
+  cross join (values (0, 1), (1, -1)) as x(step, number)
+  where c.nonce is not null
+  union all
+  select
+    x.measure,
+    case x.scope when 'day' then r.source_chain end,
+    null,
+    case x.scope when 'day' then r.destination_chain end,
+    case x.scope when 'day' then r.day end,
+    case x.scope when 'gmp' then r.gmp end,
+    case x.measure
+      when 'delivered' then r.delivered
+      when 'quorum' then r.delivered
+      when 'gmp_lead' then r.lead_time
+      when 'gmp_latency' then r.latency
+    end,
+    r.sign
+  from received r
+  cross join (
+    values ('receipts', 'day'), ('late_receipts', 'day'), ('delivered', 'day'), ('quorum', 'day'),
+      ('gmp_first', 'gmp'), ('gmp_late', 'gmp'), ('gmp_lead', 'gmp'), ('gmp_latency', 'gmp')
+  ) as x(measure, scope)
+  where
+    case x.measure
+      when 'delivered' then r.place = 1
+      when 'quorum' then r.place = r.quorum
+      when 'gmp_first' then r.place = 1
+      when 'gmp_lead' then r.place = 1 and r.lead_time is not null
+      when 'late_receipts' then r.late
+      when 'gmp_late' then r.late
+      else true
+    end
 )
 select measure, source_chain, source_router, destination_chain, day, gmp, value, sum(number) as number
 from (
