@@ -39,7 +39,11 @@ _DELIVER = (
     "UPDATE outbox SET state='DELIVERED', claimed_at=NULL, claimed_by=NULL, lease_until=NULL, delivered_at=?,"
     " delivery_block_number=5, delivery_block_hash=?, delivery_transaction_hash=? WHERE event_id=?"
 )
-_DUE = "SELECT event_id FROM outbox WHERE state='PENDING' ORDER BY available_at, sequence LIMIT ?"
+_DUE = (
+    "SELECT event_id, outbox.*, envelope FROM outbox JOIN messages USING (message_id) WHERE state='PENDING'"
+    " ORDER BY available_at, sequence LIMIT ?"
+)
+_HELD = "SELECT event_id, claimed_by, fence FROM outbox WHERE state='CLAIMED' AND event_id = ?"
 
 
 def filled(url: str, entries: int = ENTRIES) -> SqlStore:
@@ -77,7 +81,7 @@ def transitions(url: str) -> float:
 
 
 def bare_transitions(path: Path) -> float:
-    """The same writes to the same tables, with full sync, by nothing but the sqlite3 module."""
+    """The same reads and writes of the same tables, with full sync, by nothing but the sqlite3 module."""
     filled(f"sqlite:///{path}").close()
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
@@ -86,12 +90,13 @@ def bare_transitions(path: Path) -> float:
         def work() -> None:
             while True:
                 database.execute("BEGIN IMMEDIATE")
-                ids = [row[0] for row in database.execute(_DUE, [BATCH])]
+                ids = [row[0] for row in database.execute(_DUE, [BATCH]).fetchall()]
                 database.executemany(_CLAIM, [(200, 260, event_id) for event_id in ids])
                 database.execute("COMMIT")
                 if not ids:
                     return
                 database.execute("BEGIN IMMEDIATE")
+                assert all(database.execute(_HELD, [event_id]).fetchone() for event_id in ids)
                 database.executemany(
                     _DELIVER, [(201, _DELIVERY.block.hash, _DELIVERY.transaction_hash, event_id) for event_id in ids]
                 )
