@@ -92,7 +92,8 @@ def write_tables(
         progress(f"all messages of version {version}")
     else:
         progress(f"{changes.messages} messages with {changes.events} new events up to version {version}")
-        _add(run, by, changes, bronze_of(pinned, changes), bronze)
+        with bronze_of(pinned, changes) as changed:
+            _add(run, by, changes, changed, bronze)
     with by.tables(bronze, noted) as made:
 
         def write(name: str) -> None:

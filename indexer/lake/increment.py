@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import PurePosixPath
@@ -105,10 +107,57 @@ def _chains_with_registrations(paths: Sequence[str], folder: StorageLocation, ch
     return set(pc.unique(_column("chain_id", paths, folder, registers & chosen)).to_pylist())
 
 
-def bronze_of(lake: Lake, changes: Changes) -> Bronze:
-    """The events of messages to which something happened."""
-    read = files_with(lake.files(), changes.ids.to_pylist()) if len(changes.ids) else []
-    return Bronze(files=read, folder=lake.folder, changes=changes)
+@contextmanager
+def bronze_of(lake: Lake, changes: Changes) -> Iterator[Bronze]:
+    """The events of messages to which something happened.
+
+    The old ones of these are in a file of their own meanwhile, which no commit names. Each table would look through the whole
+    lake for them.
+    """
+    name, rows = new_name(), 0
+    with (
+        explained(lake.folder),
+        new_file(lake.folder, name) as stream,
+        pq.ParquetWriter(stream, schemas.EVENTS, compression="zstd") as writer,
+    ):
+        for events in _old_events(lake, changes):
+            rows += len(events)
+            writer.write_table(events)
+    try:
+        yield Bronze(files=[f"{lake.folder.root}/{name}"] if rows else [], folder=lake.folder, changes=changes)
+    finally:
+        files_of(lake.folder).delete_file(name)
+
+
+def _old_events(lake: Lake, changes: Changes) -> Iterator[pa.Table]:
+    """Events of `Changes.ids` that are not new, a group of rows at a time: most groups have none of these messages."""
+    ids, is_old, files = sorted(changes.ids.to_pylist()), _is_old(changes.blocks), files_of(lake.folder)
+    for path in files_with(lake.files(), ids) if ids else []:
+        with files.open_input_file(PurePosixPath(path).name) as source:
+            parquet = pq.ParquetFile(source)
+            for group in range(parquet.num_row_groups):
+                if not _may_have(ids, parquet, group):
+                    continue
+                chosen = pc.is_in(parquet.read_row_group(group, ["message_id"])["message_id"], changes.ids)
+                if pc.any(chosen).as_py():
+                    yield _as_events(parquet.read_row_group(group).filter(chosen).filter(is_old))
+
+
+def _may_have(ids: Sequence[bytes], parquet: pq.ParquetFile, group: int) -> bool:
+    """Whether one of these ids, which are in order, is between the least and the greatest of a group of rows."""
+    column = parquet.schema_arrow.get_field_index("message_id")
+    found = parquet.metadata.row_group(group).column(column).statistics
+    if found is None or not found.has_min_max:
+        return True
+    place = bisect_left(ids, found.min)
+    return place < len(ids) and ids[place] <= found.max
+
+
+def _as_events(rows: pa.Table) -> pa.Table:
+    """The columns of `schemas.EVENTS`: older files lack some, or have others."""
+    known = rows.select([name for name in schemas.EVENTS.names if name in rows.column_names])
+    whole = pa.concat_tables([schemas.EVENTS.empty_table(), known], promote_options="permissive")
+    return whole.select(schemas.EVENTS.names).cast(schemas.EVENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

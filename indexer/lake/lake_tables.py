@@ -107,8 +107,6 @@ class DuckdbTables:
             names = ", ".join(schemas.EVENTS.names)
             lasting = f"select {names} from lasting"
             if changes is not None:
-                connection.register("changed", pa.table({"message_id": changes.ids}))
-                lasting += f" where {changes.is_old} and message_id in (select message_id from changed)"
                 lasting += f" union all select {names} from added where not {changes.is_old}"
             connection.execute(
                 f"create temp view events as select * from ({lasting} "

@@ -77,7 +77,8 @@ class Bronze:
         tail: events that the lake does not have yet, `schemas.EVENTS`.
         last_blocks: by chain, the last block that counts; events of other chains do not. None: all events count.
         last_time: Unix seconds of block time; later events do not count. None: all do.
-        changes: then only events of messages to which something new happened count: of `files` those of `ids`. None: all do.
+        changes: then only events of messages to which something new happened count: `files` have their old ones, and what is
+            new counts beside these. None: all do.
     """
 
     files: Sequence[str]

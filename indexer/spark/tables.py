@@ -18,7 +18,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast
 
 from indexer.lake.files import check_there, damages, explained, files_of, manifest_of, new_file, new_name
 from indexer.model import schemas
@@ -120,10 +119,8 @@ def events_of(spark: SparkSession, bronze: Bronze) -> DataFrame:
     """The events to compute from, as `schemas.EVENTS`."""
     events = read_files(spark, bronze.files, bronze.folder, schemas.EVENTS)
     if (changes := bronze.changes) is not None:
-        ids = spark.createDataFrame(pa.table({"message_id": changes.ids}), "message_id binary")
-        before = events.where(changes.is_old).join(broadcast(ids), "message_id", "left_semi")
         new = read_files(spark, changes.files, bronze.folder, schemas.EVENTS).where(f"not ({changes.is_old})")
-        events = new.unionByName(before)
+        events = new.unionByName(events)
     if len(bronze.tail):
         events = events.unionByName(spark.createDataFrame(bronze.tail, spark_schema(schemas.EVENTS)))
     return events.where(bronze.condition)

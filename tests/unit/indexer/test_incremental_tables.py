@@ -10,6 +10,8 @@ from random import Random
 from threading import Barrier, Event, Lock
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -145,6 +147,30 @@ def test_an_execution_elsewhere_is_judged_by_what_its_destination_says_later(wor
     world.run()
     assert "EXECUTED_WITHOUT_QUORUM" in world.kinds()
     expect_all(world.made)
+
+
+def test_old_events_are_looked_for_only_where_they_may_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.lake.compaction._ROWS_IN_A_GROUP", 2)
+    many = [sent_message(nonce, quorum=1) for nonce in range(1, 201)]
+    world.alpha.mine(*(routed(one) for one in many))
+    world.beta.mine(*(received(one, 1) for one in many))
+    world.collect()
+    world.made.lake.compact(1)
+    world.run()
+    world.beta.mine(executed(many[7]))
+    world.collect()
+    read, files = list[Any](), set(Path(world.made.lake.folder.root).glob("*.parquet"))
+    read_row_group = pq.ParquetFile.read_row_group
+
+    def noted(file: Any, *arguments: Any) -> pa.Table:
+        read.append(arguments)
+        return read_row_group(file, *arguments)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
+    world.run()
+    assert 2 <= len(read) <= 8  # of some 12 in its bucket: their ids, and those that have it
+    expect_all(world.made)
+    assert set(Path(world.made.lake.folder.root).glob("*.parquet")) == files
 
 
 def test_a_run_that_another_one_has_overtaken_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
