@@ -22,7 +22,8 @@ from bridge.service.relayer_service import RelayerService
 from bridge.service.startup_checks import check_relayer
 from bridge.settings import Settings
 from bridge.store import SqlStore, WorkingLock
-from tests.builders import ALPHA, BETA, message, observed_range
+from tests.asking_index import asking_index
+from tests.builders import ALPHA, BETA, message, observed_range, retry_request
 from tests.unit.dead_letters.test_review import RoutingChain, deployed
 
 KEY = "0x" + "11" * 32
@@ -43,6 +44,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load(
         relayer_key=KEY,
         store=f"sqlite:///{tmp_path}/bridge.db",
+        index_store=f"sqlite:///{tmp_path}/index.db",
         policies={"query": {"max_retries": 2, "base": 3}},
         phase_timeouts={"attest": 50},
         phase_limits=[{"source": "alpha", "kind": "state_sync", "attest": 4}],
@@ -185,3 +187,10 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert missing == set()
+
+
+@pytest.mark.requirement("GLA-5", "GLA-10")
+async def test_requests_of_the_index_become_jobs_of_the_relayer(service: RelayerService, tmp_path: Path) -> None:
+    with closing(asking_index(tmp_path / "index.db", retry_request(3))):
+        await service.recovery.copy()
+    assert service.store.retries.cursor() == 3
