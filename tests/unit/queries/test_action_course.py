@@ -12,6 +12,7 @@ from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decis
 from bridge.protocol.indexed import Index
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
+from bridge.queries import action_course
 from bridge.queries.action_course import course_of, decision_reasons
 from tests.support.actions import action, branch, participation
 from tests.support.phases import COORDINATOR, PARTICIPANTS, action_id_of, instruction, reply
@@ -120,6 +121,20 @@ def test_a_vote_is_found_although_its_participant_keeps_its_last_answer_alone(wo
 def test_a_vote_for_another_action_or_of_another_participant_does_not_count(world: World) -> None:
     foreign = aborted(id=action_id_of(8))
     assert all(one.of(Phase.VOTE) is None for one in course_of(foreign, index_of(world)))
+
+
+def test_a_vote_is_found_between_the_participants_other_messages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action_course, "_PART", 1)
+    others = [
+        reply(sent_message(number, quorum=1), Phase.VOTE, BranchState.PREPARED, number=number, branch=0)
+        for number in (8, 9)
+    ]
+    world.beta.mine(routed(others[0]), time=START + 12)
+    world.beta.mine(routed(others[1]), time=START + 70)
+    world.index()
+    vote = course_of(aborted(), index_of(world))[0].of(Phase.VOTE)
+    assert vote is not None
+    assert vote.message_id == VOTES[0].id
 
 
 def test_without_an_index_it_is_said_that_nothing_is_known_of_votes() -> None:

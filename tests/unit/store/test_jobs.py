@@ -49,7 +49,7 @@ def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
     assert (first.request.generation, other_message.request.message_id) == (0, message(2).id)
     assert store.jobs.save(first.start(frozenset({Gmp.AXELAR})), fence=first.fence)
     second = next(job for job in store.jobs.of_message(RetryJob, message().id) if job.request.generation == 1)
-    assert not store.jobs.save(second.start(frozenset({Gmp.AXELAR})), fence=second.fence)
+    assert store.jobs.save(second.start(frozenset({Gmp.AXELAR})), fence=second.fence) is False
 
 
 def test_a_retry_under_way_is_found_again_after_a_crash(store: Store) -> None:

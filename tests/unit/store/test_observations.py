@@ -225,6 +225,11 @@ def test_without_a_common_ancestor_everything_falls(store: Store) -> None:
     assert store.observations.rewind(ALPHA, None, now=200).dropped == 2
     assert store.observations.cursor(ALPHA) is None
 
+    store.observations.record(observed_range(message(3), position=block(20, "fork")))
+    cursor = store.observations.cursor(ALPHA)
+    assert cursor is not None
+    assert (cursor.position, cursor.ancestors) == (block(20, "fork"), ())
+
 
 def test_a_rewound_cursor_goes_on_from_its_ancestor(store: Store) -> None:
     _two_blocks(store)

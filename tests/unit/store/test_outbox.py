@@ -279,6 +279,7 @@ def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: St
 
     store.outbox.repin(first.event_id, ObservedDelivery(block(10, "fork"), None))
     assert current(store, first).delivery == ObservedDelivery(block(10, "fork"), None)
+    assert current(store, second).delivery == ObservedDelivery(block(7), word("tx"))
 
 
 @pytest.mark.requirement("OBX-55", "OBXS-9", "OBXS-12")

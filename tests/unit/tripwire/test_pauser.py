@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from eth_account import Account
 
-from bridge.domain.ports import Block, Fees, TransientError
+from bridge.domain.ports import Block, Call, CallRevertedError, Fees, TransientError
 from bridge.evm.signing import LocalSigner, UnsignedTransaction
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
-from bridge.tripwire.pauser import Pauser
+from bridge.tripwire.pauser import Pauser, RefusedPauseError
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import ROUTER_ADDRESS, Emitted, State
 from tests.support.simulation.time import VirtualClock, run_in_virtual_time
@@ -27,6 +28,12 @@ class AskedChain(SimulatedChain):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.asked: list[str] = []
+        self.refuses_pauses = False
+
+    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
+        if self.refuses_pauses and call.data[:4] == ROUTER.selector("pauseGmp"):
+            raise CallRevertedError(b"")
+        return await super().call(call, sender=sender, block=block)
 
     async def head(self) -> Block:
         self.asked.append("head")
@@ -82,6 +89,17 @@ def test_a_pause_that_was_prepared_is_sent_without_a_question() -> None:
         assert chain.asked[0] == "broadcast"
         assert done.block == height + 1
         assert paused(chain, Gmp.AXELAR)
+
+    play(work)
+
+
+def test_a_pause_that_the_router_would_refuse_is_not_sent() -> None:
+    async def work(chain: AskedChain, pauser: Pauser) -> None:
+        chain.refuses_pauses = True
+        with pytest.raises(RefusedPauseError, match="the router refuses"):
+            await pauser.pause(Gmp.AXELAR, SECONDS)
+        assert "broadcast" not in chain.asked
+        assert not paused(chain, Gmp.AXELAR)
 
     play(work)
 
