@@ -57,3 +57,10 @@ def test_a_message_to_a_class_of_assets_lives_no_shorter_than_the_class_demands(
         classes = {"high-frequency": {"members": {chain: [RECIPIENT]}}}
         monkeypatch.setenv("WAYBILL_ASSET_CLASSES", json.dumps(classes))
         assert ttl_of(waybill, *heartbeat) == ttl
+
+
+def test_people_are_told_which_gmps_refused_only_if_some_did(waybill: Command) -> None:
+    ended = waybill("send", "--payload", "x", "--recipient", RECIPIENT, "--anyway")
+    assert ended.code == 0, ended.err
+    assert "transaction" in ended.out
+    assert "refused by" not in ended.out

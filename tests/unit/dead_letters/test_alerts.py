@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
 from bridge.client import RouteRequest
+from bridge.dead_letters import alerts as dead_letter_alerts
 from bridge.dead_letters.alerts import Alerts, severity_of
 from bridge.dead_letters.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
 from bridge.dead_letters.integrity import verify
@@ -238,6 +239,18 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
         await review.die(message(3))
         await alerts.step()
         assert (len(hook.posted), len(other.posted)) == (3, 3), "one step tells every channel"
+
+
+async def test_a_step_says_whether_there_may_be_more_to_tell(
+    hook: WebhookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_alerts, "_BATCH", 2)
+    review = DeadLetterService()
+    for nonce in (1, 2, 3):
+        await review.die(message(nonce))
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(), review.clock)
+    assert [await alerts.step() for _ in range(2)] == [True, False]
+    assert len(hook.posted) == 3
 
 
 @pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-109", "OIP-164")

@@ -117,4 +117,5 @@ def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_me
 def test_every_producer_is_idempotent(store: SqlStore, brokers: Brokers) -> None:
     Publisher(store.streams, SETTINGS, worker="one").publish()
     assert [one["enable.idempotence"] for one in brokers.configurations] == [True, True]
+    assert ["transactional.id" in one for one in brokers.configurations] == [False, False]
     assert [one["compression.type"] for one in brokers.configurations] == ["lz4", "none"]
