@@ -493,6 +493,8 @@ def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None
             for one in document["failureHistory"]
         ]
         console.print(table("\nfailures", ["try", "at", "error", "disposition", "what it said"], rows))
+        headers = [[name, value] for name, value in document["headers"].items()]
+        console.print(table("\nheaders", ["header", "what it says"], headers))
         questions = {
             "permanent?": opened.analysis.permanent,
             "systemic?": opened.analysis.systemic,

@@ -101,6 +101,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     assert (value["enteredAt"], value["retentionUntil"], value["status"]) == (entered, kept, "PENDING_REVIEW")
     lines = [" ".join(line.replace("│", " ").split()) for line in shown.splitlines()]
     assert {f"entered {entered}", f"kept until {kept}", "state PENDING_REVIEW"} <= set(lines)
+    assert {f"{name} {header}" for name, header in document["headers"].items()} <= set(lines)
     for number, (code, one) in enumerate(
         zip(("FirstError", "SecondError", "LastError"), document["failureHistory"], strict=True), 1
     ):
