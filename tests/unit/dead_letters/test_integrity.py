@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from bridge.dead_letters.channels import Notice
+from bridge.dead_letters.integrity import denied_decisions
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
@@ -71,6 +72,21 @@ async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(
         review.store.close()
     assert not any("noted" in problem for problem in whole)
     assert any("was cut off or written again" in problem for problem in found)
+
+
+async def test_only_decisions_that_a_contract_confirmed_are_asked_about_again() -> None:
+    review = DeadLetterService()
+    event_id, sealer = await review.die(), KeySealer(SEALER)
+    review.dead_letters.append(happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), sealer)
+    assert await denied_decisions(review.dead_letters, {}) == frozenset()
+
+    elsewhere = {"chainId": ALPHA, "confirmedAt": {"block": 1}}  # a chain that the relayer does not know
+    confirmed = happened(
+        await review.die(message(2)), RecordKind.DECIDED, 1, decisionType=Decision.ABANDON, **elsewhere
+    )
+    last = review.dead_letters.append(confirmed, sealer)
+    assert last is not None
+    assert await denied_decisions(review.dead_letters, {}) == frozenset({last.sequence})
 
 
 @pytest.mark.requirement("OIP-129")

@@ -14,8 +14,8 @@ import orjson
 import pytest
 
 from bridge.domain.lanes import Lane
-from bridge.domain.streams import Stream
-from bridge.domain.webhooks import StillPendingError, WebhookDelivery, WebhookState
+from bridge.domain.streams import Stream, StreamRecord
+from bridge.domain.webhooks import StillPendingError, WebhookDelivery, WebhookFilter, WebhookState
 from bridge.protocol.message import Kind
 from bridge.store import SqlStore
 from bridge.streams import webhooks
@@ -169,6 +169,14 @@ async def test_a_target_gets_what_its_filters_let_pass(small: SqlStore, wanted: 
     with receiver() as target:
         await deliver_all(small, settings_of(target.target(**wanted)))
     assert {one["event"] for one in target.documents} == events
+
+
+@pytest.mark.parametrize(("ends", "passes"), [((ALPHA, BETA), True), ((BETA, ALPHA), False)])
+def test_a_record_about_a_lane_passes_where_its_lane_is_wanted(ends: tuple[int, int], passes: bool) -> None:
+    wanted = WebhookFilter(lanes=frozenset({Lane(ALPHA, BETA)}))
+    data = {"sourceChainId": ends[0], "destinationChainId": ends[1]}
+    record = StreamRecord(stream=Stream.RETRIES, key="", event="PAUSED", at=0.0, data=data, version=1)
+    assert wanted.passes(record, None) is passes
 
 
 @pytest.mark.timeout(300)
