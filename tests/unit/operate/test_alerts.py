@@ -146,7 +146,10 @@ def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
 @pytest.mark.parametrize("row", [*FAILURES, UNKNOWN], ids=lambda row: row.code or row.errors[0])
 def test_the_page_of_errors_says_of_each_what_is_done_about_it(row: FailureClass) -> None:
     page = (ROOT / "docs" / "dead-letter-errors.md").read_text()
+    assert row.handling
     (line,) = (line for line in page.splitlines() if line.endswith(f" | {row.handling} |"))
+    for word in filter(None, (row.disposition, row.kind)):
+        assert re.search(rf"^\| `{word}` \| \w.* \|$", page, re.MULTILINE), f"what {word} means"
     assert f" | {row.disposition} | " in line
     names = {f"`{name}`" for name in (row.code, *row.errors, *row.reverts, *row.theirs) if name}
     assert names <= set(re.findall(r"`[^`]+`", line))
