@@ -63,6 +63,7 @@ COLUMNS: Final[dict[str, str]] = {
         "case when m.status in ('EXPIRED', 'CANCELLED') or (m.status in ('ROUTED', 'UNFUNDED') and m.outcome in (2, 3))"
         " then 1 else 0 end"
     ),
+    "created_day": "date '1970-01-01' + cast(floor(m.source_time / 86400) as int)",
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
     **{str(conflict.name): str(conflict.value) for conflict in Conflict},
 }

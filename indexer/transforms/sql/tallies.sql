@@ -7,14 +7,11 @@
 --   which there were as many as the message needed
 -- nonce    by lane and router: how many more messages have the next nonce than this one; with each nonce once, two rows
 -- gmp_first, gmp_late, gmp_lead, gmp_latency   by GMP: receipts, the last two by seconds
-with created as (
-  select m.*, date '1970-01-01' + cast(floor(m.source_time / 86400) as int) as day
-  from $messages m
-  where m.source_block is not null
-),
-received as (
+--
+-- Each part reads the messages by itself: DuckDB would keep in memory what a name stands for that is used more than once.
+with received as (
   select
-    m.sign, m.source_chain, m.destination_chain, m.day, m.quorum, r.gmp,
+    m.sign, m.source_chain, m.destination_chain, $created_day as day, m.quorum, r.gmp,
     r.received_time - m.source_time as delivered,
     -- A receipt of a GMP that no attempt names counts from the creation.
     r.received_time - coalesce(r.dispatched_time, m.source_time) as latency,
@@ -22,14 +19,15 @@ received as (
       or (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index) as late,
     row_number() over (partition by m.sign, m.message_id order by r.received_time, r.gmp) as place,
     lead(r.received_time) over (partition by m.sign, m.message_id order by r.received_time, r.gmp) - r.received_time as lead_time
-  from created m
+  from $messages m
   join (select * from $receipts one where one.received_block is not null) r
     on r.message_id = m.message_id and r.sign = m.sign
+  where m.source_block is not null
 ),
 -- Numbers of messages are added up first: a row of each measure for each message would be most of the work.
 days as (
   select
-    source_chain, destination_chain, day,
+    m.source_chain, m.destination_chain, $created_day as day,
     sum(sign) as messages,
     sum(case when executions > 0 then sign else 0 end) as executed,
     sum(case status when 'EXPIRED' then sign else 0 end) as expired,
@@ -39,8 +37,19 @@ days as (
     sum(sign * coalesce(attempts, 0)) as retries,
     sum(sign * failures) as failures,
     sum(sign * duplicates) as duplicates
-  from created
-  group by source_chain, destination_chain, day
+  from $messages m
+  where m.source_block is not null
+  group by m.source_chain, m.destination_chain, $created_day
+),
+-- Nearly all steps between nonces cancel each other. With the other measures they would not fit into DuckDB's memory.
+steps as (
+  select
+    m.source_chain, m.source_router, m.destination_chain, m.nonce - 1 + x.step as value, sum(m.sign * x.number) as number
+  from $messages m
+  cross join (values (0, 1), (1, -1)) as x(step, number)
+  where m.source_block is not null and m.nonce is not null
+  group by m.source_chain, m.source_router, m.destination_chain, m.nonce - 1 + x.step
+  having sum(m.sign * x.number) <> 0
 ),
 counted as (
   select
@@ -61,14 +70,11 @@ counted as (
     values ('messages'), ('executed'), ('expired'), ('cancelled'), ('diverged'), ('retried'), ('retries'), ('failures'), ('duplicates')
   ) as x(measure)
   union all
-  select 'executed_after', source_chain, null, destination_chain, day, null, executed_time - source_time, sign
-  from created
-  where executed_time is not null
+  select 'executed_after', source_chain, null, destination_chain, $created_day, null, executed_time - source_time, sign
+  from $messages m
+  where m.source_block is not null and executed_time is not null
   union all
-  select 'nonce', c.source_chain, c.source_router, c.destination_chain, null, null, c.nonce - 1 + x.step, c.sign * x.number
-  from created c
-  cross join (values (0, 1), (1, -1)) as x(step, number)
-  where c.nonce is not null
+  select 'nonce', source_chain, source_router, destination_chain, null, null, value, number from steps
   union all
   select
     x.measure,
