@@ -153,7 +153,7 @@ def decode_envelope(envelope: bytes) -> Envelope:
     return Envelope(stated_id, message)
 
 
-@lru_cache(maxsize=1024)  # each step of a delivery wants it, and two hashes take longer than the rest of some
+@lru_cache(maxsize=1024)  # a delivery asks for it five times, and it takes two hashes
 def _id_of(message: Message) -> bytes:
     integer = _word
     return keccak(

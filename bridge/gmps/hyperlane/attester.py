@@ -47,7 +47,8 @@ _ANNOUNCE: Final = contract("getAnnouncedStorageLocations(address[]) returns (st
 _DEEPEST: Final = 4  # ISMs within ISMs
 _PREFIX: Final = b"\x19Ethereum Signed Message:\n32"
 _FIRST_V: Final = 27  # of the two that Ethereum's signatures end with, for 0 and 1
-_LASTS: Final = 5.0  # seconds for which what changes with an owner's transaction alone is not asked again
+_LASTS: Final = 5.0  # seconds; only a transaction of a contract's owner changes what is remembered for so long
+_MOST_KNOWN: Final = 1_000  # answers that are remembered
 
 SETTING: Final[tuple[Any, Any]] = (
     dict[str, Address],
@@ -93,15 +94,17 @@ class HyperlaneCheckpoints(DeploymentReader):
     async def _look_up(
         self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
     ) -> Any:
-        """What a view function returned less than `_LASTS` ago, of what no message changes.
+        """What a view function returned at most `_LASTS` ago; for answers that are the same for every message.
 
-        With an outdated answer the destination refuses the delivery, which is tried again later.
+        If the answer is outdated, the destination refuses the delivery, and it is tried again later.
 
         Raises:
             UnansweredError: see `DeploymentReader._read`.
         """
         asked = (chain.chain_id, address, function, *arguments)
         if asked not in self._known:
+            if len(self._known) >= _MOST_KNOWN:  # a node that lies names a new contract each time
+                self._known.clear()
             ask = partial(self._read, chain, address, contract, function, *arguments)
             self._known[asked] = AsyncCached(ask, lasts=_LASTS)
         return (await self._known[asked].look()).value

@@ -8,7 +8,7 @@
 -- nonce    by lane and router: how many more messages have the next nonce than this one; with each nonce once, two rows
 -- gmp_first, gmp_late, gmp_lead, gmp_latency   by GMP: receipts, the last two by seconds
 --
--- Each part reads the messages by itself: DuckDB would keep in memory what a name stands for that is used more than once.
+-- Each part reads the messages itself: DuckDB would hold a common table expression of them that several parts use in memory.
 with received as (
   select
     m.sign, m.source_chain, m.destination_chain, $created_day as day, m.quorum, r.gmp,

@@ -51,11 +51,12 @@ class TwoOfThree(HyperlaneCheckpoints):
     def __init__(self, web: JsonDocuments) -> None:
         super().__init__(DEPLOYMENT, {}, {chain.chain_id: address("announce") for chain in DEPLOYMENT.chains}, web)
         self.asked: list[str] = []
+        self.ism: str | None = None
 
     async def _read(self, chain: object, address: str, contract: object, function: str, *arguments: Any) -> Any:
         self.asked.append(function)
         return {
-            "recipientIsm": address,
+            "recipientIsm": self.ism or address,
             "moduleType": 5,
             "validatorsAndThreshold": ([key.address for key in KEYS], 2),
             "getAnnouncedStorageLocations": [[f"http://v{number}"] for number in range(3)],
@@ -108,6 +109,18 @@ async def test_what_an_owner_alone_changes_is_asked_once_for_all_messages_of_the
     await asyncio.sleep(0.3)
     await attester.attest(TO_HYPERLANE)
     assert [Counter(attester.asked)[function] for function in of_owners] == [2, 2, 2]
+
+
+async def test_a_node_that_names_a_new_contract_each_time_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._MOST_KNOWN", 5)
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._LASTS", 0.0)
+    attester = TwoOfThree(Documents({f"http://v{number}": checkpoint(number) for number in range(3)}))
+    for number in range(20):
+        attester.ism = address(f"ism {number}")
+        await attester.attest(TO_HYPERLANE)
+        assert len(attester._known) <= 5
 
 
 def vaa(mark: bytes) -> dict[str, str]:
