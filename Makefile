@@ -24,7 +24,7 @@ SUITES := $(VENV)/python -m scripts.test_suites
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test release abi snapshots sweep soak sim conformance findings operate wheel dist docs measure lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-trust bench-web prove slither coverage mutate twins fmt lock addresses clean
+.PHONY: help setup demo test release abi snapshots sweep soak sim operate wheel dist docs lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-trust bench-web prove slither twins fmt lock addresses clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -98,12 +98,6 @@ prove: $(STEPS)  ## Prove with longer lists and payloads, and run fuzz tests and
 slither: $(STEPS)  ## Let slither read the contracts: every finding mended or explained in docs/static-analysis.toml
 	@$(VENV)/python -m scripts.static_analysis
 
-coverage: $(STEPS)  ## Measure which lines, branches and functions of the contracts their tests reach
-	@$(VENV)/python -m scripts.coverage
-
-mutate: $(STEPS)  ## Give the contracts small faults that tests must notice (ARGS="--limit 20 --only Pauses")
-	@$(VENV)/python -m scripts.mutation $(ARGS)
-
 release: $(STEPS)  ## Compile the contracts as they are deployed, into build/release
 	@$(VENV)/python -m scripts.release
 
@@ -138,15 +132,6 @@ docs: $(STEPS)  ## Build the documentation's site into build/site
 twins: $(STEPS)  ## Show the tests fail on vulnerable twins of the router (TWINS=part of a name: only those)
 	@$(VENV)/python -m scripts.twins $(TWINS)
 
-measure: $(STEPS)  ## Print how far the code is from its goals (ARGS="--list forbidden_names": each place)
-	@$(VENV)/python -m scripts.measure --fresh $(ARGS)
-
-findings: $(STEPS)  ## Run the tests of every defect that was found from outside (ARGS="R1 E4": only those)
-	@$(VENV)/python -m scripts.findings $(ARGS)
-
-conformance: $(STEPS)  ## Print which test proves which requirement
-	@$(VENV)/python -m scripts.conformance
-
 fmt: $(STEPS)  ## Format Python and Solidity
 	@$(VENV)/ruff check --fix-only --quiet .
 	@$(VENV)/ruff format .
@@ -176,7 +161,7 @@ $(DONE)/waybill: pyproject.toml $(DONE)/python
 	@touch $@
 
 $(DONE)/node: package-lock.json package.json .npmrc | $(DONE)
-	@echo "setup 3/10  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std, textlint)"
+	@echo "setup 3/10  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
 	@scripts/check-machine > /dev/null
 	@npm ci --loglevel=error
 	@touch $@

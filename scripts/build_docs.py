@@ -1,7 +1,7 @@
 """Builds the documentation's site into build/site: searchable, and readable without a network.
 
-The pages are those of docs/ and the READMEs of the packages; references and runbooks are made from the code, conformance from the
-tests, and benchmarks from build/bench.
+The pages are those of docs/ and the READMEs of the packages; references and runbooks are made from the code, benchmarks
+from build/bench.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,56 +18,11 @@ from typing import Any, Final
 from sphinx.cmd.build import main as sphinx
 
 from scripts import kit_reference, reference_pages
-from scripts.conformance import headings, parts, proofs, requirements
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "build" / "docs"
 SITE: Final = ROOT / "build" / "site"
 _BENCHES: Final = ROOT / "build" / "bench"
-
-
-def conformance() -> str:
-    """Every requirement in the documents' order: its number, what it asks for, where a user gets it, and how it is proven."""
-    known, found, titles, sections = requirements(), proofs(), headings(), parts()
-    verdicts = Counter(row.verdict(found.get(name, [])).partition(":")[0] for name, row in known.items())
-    lines = [_CONFORMANCE, "", ", ".join(f"{count} rows {verdict}" for verdict, count in verdicts.most_common()) + "."]
-    for name, row in known.items():
-        if name in titles:
-            lines.append(f"\n## {titles[name]}\n\n{_SOURCES.get(name, '')}".rstrip())
-        if name in sections:
-            lines.append(f"\n### {sections[name]}")
-        if name in titles or name in sections:
-            lines.append("\n| row | what it asks for | where | tests | verdict |\n|---|---|---|---|---|")
-        tests = "<br>".join(f"`{test}`" for test in found.get(name, []))
-        asked = f"**{row.level}** {row.text}" if row.level else row.text
-        verdict = row.verdict(found.get(name, []))
-        lines.append(f"| {name} | {_cell(asked)} | {_cell(row.where)} | {tests} | {_cell(verdict)} |")
-    return "\n".join(lines) + "\n"
-
-
-_CONFORMANCE: Final = """# Conformance
-
-What five documents ask of a system like this one, row by row, in their order, and what Waybill does
-about it. The numbers are ours; the text is theirs, shortened; **MUST** and the like are their
-keywords.
-
-- *where* is what you run, or the contract that you call, to see the row fulfilled.
-- *tests* fail if the row is broken. `make test` runs them.
-- *proven*: there is such a test. *optional*, *another layer* and *not applicable*: there is none,
-  and the sentence says why. *open*: what you do not get yet.
-
-Their words in ours: a topic with its partition is a *lane* with a GMP; to produce is to deliver on
-the destination; an offset is an outbox entry, and to commit it is to end the entry's claim; the
-primary chain is a message's source, a secondary one its destination. Where the documents
-contradict each other or themselves, the last part but one says what holds here."""
-
-_SOURCES: Final = {
-    "OIP-1": "OIP version 0.5, “Fault Tolerance”, <https://docs.oraclizer.io>.",
-    "GLA-1": "“Retry management”, <https://docs.glacislabs.com/concepts/features/retry-management>.",
-    "OBX-1": "Open Outbox, documents 04 and 08, <https://github.com/open-outbox/spec>.",
-    "SF-1": "`docs/DELIVERY_GUARANTEES.md`, <https://github.com/rahulbsw/streamforge>.",
-}
-"""By a document's first row, where the document is."""
 
 
 def _cell(text: str) -> str:
@@ -108,7 +62,6 @@ READMES: Final = {"typescript.md": ROOT / "dapp" / "README.md", "solidity.md": R
 
 MADE: Final = reference_pages.PAGES | {
     "reference/kit.md": kit_reference.page,
-    "conformance.md": conformance,
     "benchmarks.md": benchmarks,
 }
 """By place in the documentation, what makes the pages that are not written by hand."""

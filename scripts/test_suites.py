@@ -190,8 +190,6 @@ CHECKS = {
     "types": (str(VENV / "mypy"), "--no-error-summary"),
     "types of TypeScript": (str(ROOT / "dapp" / "node_modules" / ".bin" / "tsc"), "--project", "dapp"),
     "layers": (str(VENV / "lint-imports"), "--cache-dir", "build/cache/import_linter"),
-    "names, cycles and unreachable modules": (str(VENV / "python"), "-m", "scripts.structure"),
-    "prose": (str(VENV / "python"), "-m", "scripts.prose"),
 }
 
 

@@ -51,7 +51,7 @@ async function project(name: string, ...packages: readonly string[]): Promise<st
   return root;
 }
 
-test("N1: the packed kit compiles and runs the README's code beside another viem", { timeout: 240_000 }, async () => {
+test("the packed kit compiles and runs the README's code beside another viem", { timeout: 240_000 }, async () => {
   const root = await project("oldest", tarball, `viem@${OLDEST_VIEM}`);
   assert.match(await readFile(join(root, "node_modules/viem/package.json"), "utf8"), new RegExp(`"version": "${OLDEST_VIEM}"`));
   assert.match(await readFile(join(root, "node_modules/@waybill/dapp/LICENSE"), "utf8"), /MIT/);
@@ -69,7 +69,7 @@ test("N1: the packed kit compiles and runs the README's code beside another viem
   await runsTheFirst(root);
 });
 
-test("N1: the kit installs from its folder, which has been built by nobody", { timeout: 240_000 }, async () => {
+test("the kit installs from its folder, which has been built by nobody", { timeout: 240_000 }, async () => {
   for (const [name, ...options] of [["linked"], ["copied", "--install-links"]] as const) {
     await rm(join(clone, "dist"), { recursive: true, force: true });
     const root = await project(name, ...options, clone, "viem");
@@ -112,7 +112,7 @@ test("the element is at most 60 KB gzipped, with the kit and viem in it, and a b
   assert.ok(hook < 60_000, `the hook is ${hook} bytes gzipped`);
 });
 
-test("E10: a bundler keeps of the kit what is imported, and viem only where it is used", async () => {
+test("a bundler keeps of the kit what is imported, and viem only where it is used", async () => {
   const names = await bundled('export { GMPS } from "@waybill/dapp"');
   assert.ok(names < 1_000, `GMPS alone is ${names} bytes`);
   const bits = await bundled('export { gmpsFromBits } from "@waybill/dapp"');

@@ -117,7 +117,6 @@ test("a message expires its ttl after it was sent, or never", () => {
   assert.equal(expiresAt({ ...message, ttl: 0 }), null);
 });
 
-// @requirement OIP-34, OIP-35, OIP-36, OIP-37, OIP-38, OIP-39, OIP-40, OIP-41, OIP-42, OIP-43
 test("without a ttl a message lives as long as the Python kit would have it live", () => {
   const golden = JSON.parse(readFileSync(new URL("../../tests/golden/ttl.json", import.meta.url), "utf8")) as Record<string, number>;
   const ours = Object.fromEntries(Object.entries(Kind).map(([name, kind]) => [name, DEFAULT_TTL[kind]]));

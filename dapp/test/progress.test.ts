@@ -87,14 +87,14 @@ for (const [what, seen, state, final, reason] of CASES) {
   });
 }
 
-test("E6: a message whose clock a pause stopped has not expired, and says why", () => {
+test("a message whose clock a pause stopped has not expired, and says why", () => {
   const progress = judge(observe({ destination: at(1501n) }), 60_000);
   assert.equal(progress.state, "ROUTED");
   assert.match(progress.reason, /its time to live of 500 s seems over, but pauses stopped its clock$/);
   assert.equal(progress.action, "wait");
 });
 
-test("E3: a stalled message is to be retried only if it was sent as retriable", () => {
+test("a stalled message is to be retried only if it was sent as retriable", () => {
   const fixed = { ...routed, retriable: false } as Fact;
   const actions = [routed, fixed].map((creation) => judge(observe({ facts: [creation], destination: at(1061n) }), 60));
   assert.deepEqual(actions.map(({ state, action }) => [state, action]), [["STALLED", "retry"], ["STALLED", "wait"]]);

@@ -49,7 +49,7 @@ test("a reason inside a reason is explained", () => {
   assert.equal(explainRevert(outer), `ExecutionReverted(messageId=${id}, reason=Closed())`);
 });
 
-test("N3: a send that too few GMPs take is explained by each GMP's own reason", () => {
+test("a send that too few GMPs take is explained by each GMP's own reason", () => {
   const low = encodeErrorResult({ abi: adapterAbi, errorName: "WrongFee", args: [4n, 5n] });
   const failures = [
     { gmp: 1, reason: low },
@@ -67,7 +67,7 @@ test("texts and panics of Solidity are explained", () => {
   assert.equal(explainRevert(panic), "Panic(code=17)");
 });
 
-test("N3: errors of the GMPs are decoded, with what to do, also within a refusal of the recipient's", () => {
+test("errors of the GMPs are decoded, with what to do, also within a refusal of the recipient's", () => {
   const fee = encodeErrorResult({
     abi: parseAbi(["error LZ_InsufficientFee(uint256 requiredNative, uint256 suppliedNative, uint256 requiredLzToken, uint256 suppliedLzToken)"]),
     args: [5n, 4n, 0n, 0n],

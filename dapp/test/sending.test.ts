@@ -256,7 +256,7 @@ test("a sender cancels a message for the fee quoted, its destination ends it, an
   await refusal("NothingToReport", stranger.report(other.message, ["axelar"]));
 });
 
-test("N7: a retry after execution is refused before it costs anything, and sent if that is meant", async () => {
+test("a retry after execution is refused before it costs anything, and sent if that is meant", async () => {
   await network.setFee("wormhole", 9n);
   const sent = await waybill.route(request({ gmps: ["hyperlane"] }));
   await network.deliver(sent.message, "hyperlane");
@@ -273,7 +273,7 @@ test("N7: a retry after execution is refused before it costs anything, and sent 
   assert.equal((await blind.retryRoute(sent.message, ["wormhole"])).attempt, 2);
 });
 
-test("O6: a payload whose delivery needs more gas than relayers give is refused with figures, before it is paid for", async () => {
+test("a payload whose delivery needs more gas than relayers give is refused with figures, before it is paid for", async () => {
   const payload: Hex = `0x${"77".repeat(30_000)}`; // the inbox keeps it: 22,100 gas for each 32 bytes
   await assert.rejects(waybill.route(request({ payload })), (error) => {
     assert.ok(error instanceof DeliveryGasError);
@@ -290,7 +290,7 @@ test("O6: a payload whose delivery needs more gas than relayers give is refused 
   assert.equal((await waybill.route(request({ maxDeliveryGas: 300_000n }))).attempt, 0);
 });
 
-test("E10: a dApp's own clients of viem are what the kit reads and signs with", async () => {
+test("a dApp's own clients of viem are what the kit reads and signs with", async () => {
   const asked: string[] = [];
   const counted = http(network.alpha.anvil.url, { onFetchRequest: (_request, { body }) => void asked.push(String(body)) });
   const wallet = createWalletClient({ account: USER, transport: counted });
@@ -311,7 +311,7 @@ test("E10: a dApp's own clients of viem are what the kit reads and signs with", 
   assert.throws(() => walletOf(createWalletClient({ transport: counted })), /has no account; create it with one/);
 });
 
-test("E10: a wallet client whose keys are elsewhere signs through its own requests", async () => {
+test("a wallet client whose keys are elsewhere signs through its own requests", async () => {
   const wallet = createWalletClient({ account: USER.address, transport: http(network.alpha.anvil.url) });
   const own = new Waybill(network.deployment(), { wallet: walletOf(wallet), pollingInterval: 20 });
   assert.equal((await own.route(request())).receipt.from, USER.address.toLowerCase());
@@ -327,7 +327,7 @@ async function pendingOf(account: Address): Promise<Transaction> {
   }
 }
 
-test("E12: what is no hex is named, with the way to make it hex, before anything is asked or sent", async () => {
+test("what is no hex is named, with the way to make it hex, before anything is asked or sent", async () => {
   for (const payload of ["hello", "0xabc", "0xzz", 7, undefined, null]) {
     const wrong = request({ payload: payload as unknown as Hex });
     for (const attempt of [waybill.quoteRoute(wrong), waybill.route(wrong)]) {
@@ -340,7 +340,6 @@ test("E12: what is no hex is named, with the way to make it hex, before anything
   await assert.rejects(waybill.route(request({ replaces: "0x12" })), /^WaybillError: replaces "0x12" is not 0x and 64 hex digits$/);
 });
 
-// @requirement OIP-34, OIP-35, OIP-36, OIP-37, OIP-38, OIP-39, OIP-40, OIP-41, OIP-42, OIP-43
 test("a message of each kind is routed without a ttl, and lives as long as its kind should", async () => {
   for (const kind of Object.values(Kind).filter((one) => one < Kind.CANCELLATION)) {
     const sent = await waybill.route(request({ kind, gmps: ["hyperlane"] }));

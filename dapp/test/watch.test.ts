@@ -198,7 +198,7 @@ test("an execution that is reorged away is taken back", async () => {
   assert.deepEqual(steps.map(({ state }) => state), ["EXECUTED", "ROUTED"]);
 });
 
-test("E6: a pause puts the expiry off, as the router does, and the reason says so", async () => {
+test("a pause puts the expiry off, as the router does, and the reason says so", async () => {
   const sent = await send({ quorum: 1, ttl: 60 });
   await network.pause(3_600n);
   await network.pass(90);

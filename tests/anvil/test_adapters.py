@@ -126,7 +126,6 @@ async def test_a_second_attempt_over_the_same_gmp_needs_no_call_after_the_first(
     assert await world.deliver(gmp, first) == []
 
 
-@pytest.mark.requirement("OIP-57", "OIP-59")
 @every_gmp
 @pytest.mark.parametrize("attester_of", [with_strangers, with_one_too_few])
 async def test_signatures_that_the_gmp_does_not_accept_are_refused_before_gas_is_spent(
@@ -141,7 +140,6 @@ async def test_signatures_that_the_gmp_does_not_accept_are_refused_before_gas_is
     assert not await world.executed(dispatch)
 
 
-@pytest.mark.requirement("OIP-57", "OIP-59")
 @every_gmp
 async def test_an_envelope_that_differs_from_the_attested_one_is_refused(world: World, gmp: Gmp) -> None:
     await world.send(gmp)

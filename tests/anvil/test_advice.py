@@ -345,7 +345,6 @@ EXPECTED = {
 }
 
 
-@pytest.mark.finding("E3")
 @pytest.mark.timeout(300)
 async def test_what_is_advised_is_accepted_by_the_routers(own_devnet: Devnet, tmp_path: Path) -> None:
     await every_state_is_advised_on(own_devnet, tmp_path, SAMPLE)
@@ -353,6 +352,5 @@ async def test_what_is_advised_is_accepted_by_the_routers(own_devnet: Devnet, tm
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1_200)
-@pytest.mark.finding("E3")
 async def test_what_is_advised_is_accepted_by_the_routers_for_every_kind(own_devnet: Devnet, tmp_path: Path) -> None:
     await every_state_is_advised_on(own_devnet, tmp_path, EVERY)

@@ -27,7 +27,6 @@ UNSYNCED = ("fdatasync,fsync:error=EIO", "disk I/O error")
 READ_ONLY = ("pwrite64:error=EROFS", "disk I/O error")
 
 
-@pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5", "OBXS-8")
 async def test_on_a_disk_that_is_full_read_only_or_fails_it_says_so_and_goes_on_when_there_is_room(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

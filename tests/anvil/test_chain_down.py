@@ -118,7 +118,6 @@ def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devne
     assert "no contract" not in waybill("message", "explain", sound.value["messageId"], "--json").value["reason"]
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7")
 async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_answers(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

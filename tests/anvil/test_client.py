@@ -106,7 +106,6 @@ async def test_what_is_sent_while_another_transaction_of_the_account_waits_is_sa
     assert (await client.route("alpha", second)).message.nonce == 2
 
 
-@pytest.mark.finding("N7")
 def test_over_ones_own_web3_a_message_is_sent_and_its_retry_after_execution_is_refused(devnet: Devnet) -> None:
     web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in devnet.deployment.chains}
     inbox = devnet.deployment.chain("beta").examples["inbox"]
@@ -173,7 +172,6 @@ async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_th
         await Client(deployment, chains, DAPP).route("alpha", request)
 
 
-@pytest.mark.finding("O6")
 async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why(
     devnet: Devnet, chains: dict[int, EvmChain]
 ) -> None:

@@ -45,7 +45,6 @@ def test_the_same_send_twice_makes_two_messages(waybill: Waybill) -> None:
     assert second["nonce"] == first["nonce"] + 1
 
 
-@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-37", "OIP-45", "OIP-46")
 def test_a_message_lives_as_long_as_its_kind_should_and_its_class_of_assets_demands(
     devnet: Devnet, waybill: Waybill
 ) -> None:

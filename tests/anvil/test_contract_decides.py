@@ -35,7 +35,6 @@ OWNER = account(DEPLOYER_KEY)
 USAGE = 2
 
 
-@pytest.mark.requirement("OIP-118", "OIP-121", "OIP-125", "OIP-127", "OIP-129")
 async def test_a_safe_decides_alone_and_as_governance_and_its_signature_is_asked_for_again(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -72,11 +72,6 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
     return found
 
 
-@pytest.mark.requirement(
-    "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-119", "OIP-120",
-    "OIP-121", "OIP-122", "OIP-123", "OIP-124", "OIP-125", "OIP-127", "OIP-128", "OIP-161", "OBX-53", "OBX-55",
-    "OBX-56", "SF-113", "OIP-164",
-)  # fmt: skip
 async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
@@ -137,7 +132,6 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     assert [statuses[event_id] for event_id in ids] == ["ABANDONED", "PENDING_REVIEW", "RETRY_QUEUED", "RECOVERED"]
 
 
-@pytest.mark.requirement("OIP-81", "OIP-130")
 async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
@@ -179,7 +173,6 @@ async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
             assert len(await _to_governance(devnet, chains)) == 2, "each is told once, whatever is killed"
 
 
-@pytest.mark.requirement("SF-72", "SF-84", "SF-85", "SF-92", "SF-93")
 async def test_while_letters_cannot_be_written_a_lane_halts_and_once_they_can_and_it_is_resumed_there_is_one(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
@@ -235,7 +228,6 @@ class Counting(FaultProxy):
         return await super().handle(request)
 
 
-@pytest.mark.requirement("OBXS-10", "OBX-30")
 async def test_each_failure_in_a_letter_is_one_attempt_to_deliver_and_nothing_is_retried_inside_it(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:

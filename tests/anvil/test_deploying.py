@@ -119,7 +119,6 @@ async def test_an_interrupted_deployment_says_what_is_done_and_the_next_one_goes
     assert (await deploy(planned, LocalSigner.from_key(OWNER_KEY), target)).changed
 
 
-@pytest.mark.finding("C1")
 def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet: Devnet, tmp_path: Path) -> None:
     done = run(plan(devnet), tmp_path / "second.json")
     assert done.changed
@@ -321,7 +320,6 @@ def test_another_number_puts_the_adapter_elsewhere(devnet: Devnet, tmp_path: Pat
         run(changed, tmp_path / "second.json", ANVIL_KEYS[7])
 
 
-@pytest.mark.finding("C12")
 async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_same(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -343,7 +341,6 @@ async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_
         assert await parameters.thresholds() == Thresholds(10, 100)
 
 
-@pytest.mark.finding("C12")
 def test_a_second_network_is_not_deployed_over_the_file_of_the_first(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     first = run(plan(devnet), target)
@@ -362,7 +359,6 @@ def test_a_second_network_is_not_deployed_over_the_file_of_the_first(devnet: Dev
     assert run(plan(devnet), target).file_changed
 
 
-@pytest.mark.finding("C12")
 def test_two_network_files_do_not_decide_about_the_same_routers(devnet: Devnet, tmp_path: Path) -> None:
     run(plan(devnet), tmp_path / "second.json")
     third = plan(devnet).model_copy(update={"network": "third"})

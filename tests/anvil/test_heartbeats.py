@@ -62,7 +62,6 @@ async def shows(devnet: Devnet, waybill: Waybill, missing: int) -> dict[str, Any
     return found
 
 
-@pytest.mark.requirement("OIP-40", "OIP-138", "OIP-139", "OIP-67", "OIP-80")
 async def test_the_destination_sees_lag_and_loss_after_the_relayer_and_its_store_are_gone(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.anvil.command import Waybill
 from tests.anvil.rpc import free_ports
 
 
-@pytest.mark.finding("F1")
 def test_a_devnet_writes_nothing_into_the_users_home(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "a folder"
     home.mkdir()

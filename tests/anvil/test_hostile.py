@@ -145,7 +145,6 @@ async def storm(
         assert {one.message_id for one in held} <= {one.message.id for one in case.hostile}
 
 
-@pytest.mark.finding("R3")
 async def test_over_a_storm_of_hostile_recipients_the_loss_is_within_the_bounds(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -161,7 +160,6 @@ async def test_over_every_storm_of_hostile_recipients_the_loss_is_within_the_bou
     await storm(devnet, chains, tmp_path, seed, messages=30, seconds=100)
 
 
-@pytest.mark.finding("R2")
 async def test_a_stranger_that_appoints_the_relayer_gets_no_retry_without_consent_or_when_it_is_denied(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

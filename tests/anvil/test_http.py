@@ -56,10 +56,6 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     assert await condition(), what
 
 
-@pytest.mark.requirement(
-    "OBX-57", "OBX-59", "OBXS-13", "OBXS-12", "OBX-66", "SF-5", "SF-82", "SF-102", "SF-104", "SF-106",
-    "SF-108",
-)  # fmt: skip
 async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_it(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

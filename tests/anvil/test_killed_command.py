@@ -193,7 +193,6 @@ async def lived(devnet: Devnet, chains: dict[int, EvmChain], home: Path, ends: l
     return sum(killed)
 
 
-@pytest.mark.requirement("OBXS-5", "OBX-12", "OBX-70", "SF-90", "OIP-1")
 @pytest.mark.timeout(240)
 async def test_killed_at_system_calls_of_this_commits_sample_it_makes_good_all_that_it_had_begun(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path

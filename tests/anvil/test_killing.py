@@ -46,7 +46,6 @@ def sample() -> list[Point]:
     ]
 
 
-@pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5", "SF-11", "SF-26", "SF-90")
 @pytest.mark.parametrize("point", sample(), ids=str)
 def test_a_life_killed_at_a_point_of_this_commits_sample_is_made_good_by_the_next(point: Point, rpc_url: str) -> None:
     _, complaints = kill_at(point, rpc_url)

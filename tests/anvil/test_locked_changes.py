@@ -175,7 +175,6 @@ async def relaying(devnet: Devnet, folder: Path) -> AsyncIterator[RelayerService
             await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.requirement("OIP-85", "OIP-88", "OIP-141")
 async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_taken_again(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -195,7 +194,6 @@ async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_tak
     assert ends != 0
 
 
-@pytest.mark.requirement("OIP-17", "OIP-19")
 async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -211,7 +209,6 @@ async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
 
 
 @pytest.mark.parametrize("by", ["the relayer", "the command"])
-@pytest.mark.requirement("OIP-132", "OIP-136", "OIP-141", "OIP-142", "OIP-143", "OIP-162")
 async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or_with_one_command(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path, by: str
 ) -> None:

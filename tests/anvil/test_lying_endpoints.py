@@ -70,14 +70,12 @@ async def all_is_delivered(
         return {entry.event_id: entry.last_error for entry in listed() if entry.failed_tries}
 
 
-@pytest.mark.finding("R1")
 async def test_views_that_are_answered_with_nothing_cost_no_try(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     assert await all_is_delivered(devnet, chains, tmp_path, FaultProxy.calls_blank) == {}
 
 
-@pytest.mark.finding("R1")
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     "fault",
@@ -100,7 +98,6 @@ async def test_no_answer_that_is_none_costs_a_try(
     assert await all_is_delivered(devnet, chains, tmp_path, fault) == {}
 
 
-@pytest.mark.finding("R1")
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     "fault",
@@ -118,7 +115,6 @@ async def test_nothing_is_lost_by_answers_with_other_logs(
     await all_is_delivered(devnet, chains, tmp_path, fault)  # the devnet's oracles, which sign what they read, may fail
 
 
-@pytest.mark.finding("R4")
 async def test_a_message_in_the_place_of_one_that_a_reorg_took_ends_with_a_letter(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
@@ -20,7 +19,6 @@ from tests.anvil.traffic import DAPP, transact
 OWNER = account(DEPLOYER_KEY)
 
 
-@pytest.mark.requirement("OIP-106", "OIP-127")
 async def test_thresholds_and_operators_are_read_from_the_contract_that_governance_changes(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

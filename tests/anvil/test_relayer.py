@@ -158,7 +158,6 @@ def clean_home(devnet: Devnet) -> Iterator[Path]:
     forget()
 
 
-@pytest.mark.requirement("OIP-7")
 async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
     devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
 ) -> None:
@@ -180,7 +179,6 @@ async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
         rpc(beta.rpc_urls[0], "evm_setAutomine", True)
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7")
 @pytest.mark.parametrize("depth", [1, 3, 8])
 async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, depth: int
@@ -245,7 +243,6 @@ async def test_a_message_that_a_reorg_of_the_source_dropped_before_its_delivery_
     assert not (await Client(devnet.deployment, chains).progress(orphan)).receipts
 
 
-@pytest.mark.requirement("GLA-5", "GLA-10", "GLA-25")
 async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over_another_gmp(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

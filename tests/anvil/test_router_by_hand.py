@@ -96,7 +96,6 @@ def cast(devnet: Devnet) -> Cast:
     return Cast(devnet)
 
 
-@pytest.mark.requirement("GLA-7", "GLA-8", "GLA-15", "X-15")
 def test_the_same_call_twice_creates_two_messages_and_says_so_in_an_event(cast: Cast) -> None:
     first, second = cast.route(b"hello"), cast.route(b"hello")
     assert second.nonce == first.nonce + 1
@@ -107,7 +106,6 @@ def test_the_same_call_twice_creates_two_messages_and_says_so_in_an_event(cast: 
     assert [int(log["data"], 16) for log in created[-2:]] == [first.nonce, second.nonce]
 
 
-@pytest.mark.requirement("GLA-12", "GLA-18")
 def test_a_stranger_s_retry_reverts(cast: Cast) -> None:
     message = cast.route(b"hello")
     refused = cast.retry(ANVIL_KEYS[6], message, message.id)
@@ -116,7 +114,6 @@ def test_a_stranger_s_retry_reverts(cast: Cast) -> None:
     assert cast.retry(DAPP_KEY, message, message.id).returncode == 0
 
 
-@pytest.mark.requirement("GLA-13", "GLA-14", "GLA-19")
 def test_a_retry_with_one_changed_byte_reverts(cast: Cast) -> None:
     message = cast.route(b"hello")
     refused = cast.retry(DAPP_KEY, replace(message, payload=b"hellp"), message.id)

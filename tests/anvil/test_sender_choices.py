@@ -35,7 +35,6 @@ async def chooses(devnet: Devnet, chains: dict[int, EvmChain], message_id: bytes
     assert (await transact(chains[alpha.chain_id], DAPP, call)).succeeded
 
 
-@pytest.mark.requirement("OIP-25", "OIP-17", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-71", "OIP-72")
 async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

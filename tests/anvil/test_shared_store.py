@@ -31,7 +31,6 @@ def postgresql() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.requirement("OIP-1", "OBX-14", "OBX-70", "OBXS-5", "SF-94")
 async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_restart_of_the_database(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, postgresql: Server
 ) -> None:

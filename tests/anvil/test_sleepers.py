@@ -82,7 +82,6 @@ def nothing_was_wasted(store: Store, devnet: Devnet, *, reverted: int = 0) -> No
 
 
 @pytest.mark.parametrize("waits_for", [ROUTER, FEES])
-@pytest.mark.requirement("OBXS-4", "OBXS-5", "OBX-14", "SF-94")
 async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_that_another_one_has_taken(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str, waits_for: str
 ) -> None:
@@ -122,7 +121,6 @@ async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_t
 
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("OBXS-4", "OBXS-5", "OBX-14", "OBX-70")
 async def test_two_relayers_that_fall_asleep_again_and_again_deliver_everything_and_use_every_nonce(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str
 ) -> None:

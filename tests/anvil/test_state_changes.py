@@ -236,19 +236,6 @@ async def sooner_or_later(condition: Callable[[], Awaitable[bool]], clock: SetCl
 
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
-@pytest.mark.requirement(
-    "OIP-4",
-    "OIP-131",
-    "OIP-132",
-    "OIP-133",
-    "OIP-134",
-    "OIP-135",
-    "OIP-136",
-    "OIP-138",
-    "OIP-139",
-    "OIP-140",
-    "OIP-162",
-)
 async def test_a_change_whose_one_destination_is_down_is_brought_forward_after_300_seconds_and_applied_once_on_each(
     three_chains: Devnet, tmp_path: Path, clock: SetClock
 ) -> None:

@@ -219,7 +219,6 @@ def agree_with_themselves(devnet: Devnet) -> None:
         )
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7", "OBX-7", "OBX-70", "SF-90")
 @pytest.mark.timeout(300)
 async def test_with_nodes_that_fail_and_lie_every_message_is_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
@@ -228,7 +227,6 @@ async def test_with_nodes_that_fail_and_lie_every_message_is_executed_once(
 
 
 @pytest.mark.sweep
-@pytest.mark.requirement("OIP-1", "OIP-7", "OBX-7", "OBX-70", "SF-90")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "messages", "deepest"), [(0, 60, 16), (1, 500, 64), (2, 500, 64), (3, 500, 64)])
 async def test_in_bad_weather_with_reorgs_every_message_that_stands_is_executed_once(

@@ -55,10 +55,6 @@ def die(history: History) -> None:
 
 @BOTH
 @pytest.mark.parametrize("keeps_headers", [True, False])
-@pytest.mark.requirement(
-    "SF-4", "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65", "SF-66",
-    "SF-67", "SF-68", "SF-69", "SF-71", "SF-82",
-)  # fmt: skip
 def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_others_arrive(
     broker: Broker, tmp_path: Path, semantics: Semantics, *, keeps_headers: bool
 ) -> None:
@@ -101,10 +97,6 @@ def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_o
 
 
 @pytest.mark.parametrize("keeps_headers", [True, False])
-@pytest.mark.requirement(
-    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65", "SF-68", "SF-69",
-    "SF-71", "SF-66", "OBX-24",
-)  # fmt: skip
 def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_value_and_headers(
     broker: Broker, tmp_path: Path, *, keeps_headers: bool
 ) -> None:
@@ -129,7 +121,6 @@ def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_val
     assert broker.compressions(history.settings.dead_letters.topic) == {"none"}
 
 
-@pytest.mark.requirement("SF-70", "SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92")
 def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_then_publishing_halts_and_goes_on_by_hand(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +149,6 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
     assert len(broker.records(history.settings.dead_letters.topic)) == 1
 
 
-@pytest.mark.requirement("SF-66")
 def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(broker: Broker, tmp_path: Path) -> None:
     history = new_history(tmp_path, broker.servers, Semantics.AT_LEAST_ONCE)
     history = with_queue(history, enabled=False)
@@ -170,7 +160,6 @@ def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(brok
         assert streams.status().waiting == 3
 
 
-@pytest.mark.requirement("SF-67", "SF-71", "SF-72")
 def test_the_dead_letter_topics_defaults_are_the_documents() -> None:
     usual = DeadLetterTopicSettings()
     assert (usual.enabled, usual.include_original_headers, usual.include_stack_trace) == (True, True, False)

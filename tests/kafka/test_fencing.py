@@ -24,7 +24,6 @@ def fails_then_sees_why(made: Publisher) -> None:
     assert not made.publish()
 
 
-@pytest.mark.requirement("SF-16", "SF-18", "OBX-23")
 def test_a_second_store_with_the_same_transactional_id_fences_the_first_which_halts_and_says_so(
     broker: Broker, tmp_path: Path
 ) -> None:

@@ -104,7 +104,6 @@ def all_arrived(broker: Broker, history: History, expected: Events) -> None:
 
 
 @BOTH
-@pytest.mark.requirement("SF-1", "SF-2", "SF-18", "OBX-24")
 def test_all_records_arrive_in_each_messages_order(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
     history = new_history(tmp_path, broker.servers, semantics)
     happen(history, 1, 10)
@@ -137,7 +136,6 @@ def die_before(broker: Broker, folder: Path, semantics: Semantics, step: int) ->
 
 
 @BOTH
-@pytest.mark.requirement("SF-16", "SF-17", "SF-18", "OBX-15", "OBX-21", "OBX-22")
 def test_a_publisher_that_dies_between_two_steps_loses_nothing_and_doubles_nothing_that_is_committed(
     broker: Broker, tmp_path: Path, semantics: Semantics
 ) -> None:
@@ -188,7 +186,6 @@ def storm(broker: Broker, folder: Path, semantics: Semantics, kills: int, seed: 
 
 @BOTH
 @pytest.mark.timeout(240)
-@pytest.mark.requirement("SF-44", "SF-45")
 def test_records_arrive_though_broker_and_publisher_are_killed_at_random(
     broker: Broker, tmp_path: Path, semantics: Semantics
 ) -> None:

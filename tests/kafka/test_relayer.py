@@ -52,7 +52,6 @@ def check(broker: Broker, *sent: Message) -> None:
 
 
 @pytest.mark.timeout(6 * PATIENCE)
-@pytest.mark.requirement("SF-16", "SF-44", "SF-45")
 async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_is_away_and_publishing_halts(
     devnet: Devnet, chains: dict[int, EvmChain], broker: Broker, tmp_path: Path
 ) -> None:

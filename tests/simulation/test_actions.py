@@ -19,7 +19,6 @@ SEEDS = range(6)
 TWIN_SEEDS = range(40)
 
 
-@pytest.mark.requirement("OIP-144", "OIP-145", "OIP-152")
 @pytest.mark.timeout(400)
 def test_every_action_comes_to_one_end_on_all_chains_whatever_befalls_it() -> None:
     reached: Counter[str] = Counter()

@@ -16,7 +16,6 @@ SQUALLS = 1000
 SEEDS_ON_SQLITE = 3
 
 
-@pytest.mark.requirement("OBX-21", "OIP-1", "OIP-3", "OIP-7", "OIP-154", "OBX-7", "OBXS-5", "OBX-70")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_after_any_storm_every_message_is_executed_once_and_every_nonce_is_used(seed: int) -> None:
     history = run_in_virtual_time(play(seed))
@@ -24,7 +23,6 @@ def test_after_any_storm_every_message_is_executed_once_and_every_nonce_is_used(
     assert complaints(history) == [], "\n".join(history.events)
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7", "OBXS-5", "OBX-70")
 @pytest.mark.timeout(400)
 def test_the_same_holds_after_each_of_a_thousand_short_ones() -> None:
     verdicts = list(judge_all(range(SEEDS, SEEDS + SQUALLS), SQUALL_SECONDS))
@@ -33,7 +31,6 @@ def test_the_same_holds_after_each_of_a_thousand_short_ones() -> None:
     assert bad == [], f"make sim FIRST={bad[0].seed} SEEDS=1"
 
 
-@pytest.mark.requirement("OIP-1", "OIP-3", "OIP-7", "OBXS-5")
 @pytest.mark.parametrize("seed", range(1000, 1000 + SEEDS_ON_SQLITE))
 def test_the_same_holds_on_a_real_database(seed: int, tmp_path: Path) -> None:
     store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")

@@ -76,7 +76,6 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
     assert world.contents(*tables.metadata.sorted_tables) == before
 
 
-@pytest.mark.finding("I5")
 def test_a_run_fills_a_lake_again_whose_last_commit_a_power_cut_emptied(spark: SparkSession, world: World) -> None:
     world.tell_a_story()
     for chain in (world.alpha, world.beta):
@@ -143,7 +142,6 @@ def test_a_reorg_while_the_index_was_down_is_noticed_when_it_starts(spark: Spark
     assert world.equals_chains()
 
 
-@pytest.mark.requirement("GLA-5")
 def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_again_after_a_restart(
     spark: SparkSession, world: World
 ) -> None:
@@ -185,7 +183,6 @@ def test_the_first_messages_of_a_lane_have_the_time_that_their_kind_is_given(spa
     assert [row[place] for row in requests] == [usual.id]
 
 
-@pytest.mark.requirement("GLA-5")
 def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: SparkSession, world: World) -> None:
     """A lane's ceiling has room again a minute later, and no chain needs a new block for that."""
     world.send(world.new_message(), world.new_message())
@@ -272,7 +269,6 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 
 
-@pytest.mark.finding("I6")
 def test_what_is_final_reaches_the_lake_though_the_chain_stands_still(spark: SparkSession, world: World) -> None:
     with world.indexing(spark, lake_interval=10):
         world.tell_a_story()

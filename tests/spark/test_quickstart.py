@@ -108,7 +108,6 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("GLA-2", "GLA-3", "GLA-5", "GLA-9", "GLA-10", "GLA-25", "OBX-6", "OBX-12", "SF-90", "X-16")
 def test_a_first_time_reader_sees_the_demo_and_then_a_message_stall_be_explained_retried_and_executed(
     terminal: Terminal,
 ) -> None:

@@ -61,9 +61,6 @@ def has_caught_up(world: World) -> bool:
         return False
 
 
-@pytest.mark.finding("O1")
-@pytest.mark.finding("I3")
-@pytest.mark.finding("I6")
 @pytest.mark.timeout(300)
 def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, tmp_path: Path) -> None:
     home, log = tmp_path / "a home", tmp_path / "index.log"

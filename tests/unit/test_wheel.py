@@ -101,7 +101,6 @@ def typed(words: str) -> str:
     return f"sys.argv = {['waybill', *words.split()]!r}\nfrom bridge.cli import main\nmain()"
 
 
-@pytest.mark.finding("N6")
 def test_the_client_brings_neither_spark_nor_a_server(wheel: Path) -> None:
     core = closure(wheel)
     assert {"web3", "eth-account", "aiohttp"} <= core
@@ -111,7 +110,6 @@ def test_the_client_brings_neither_spark_nor_a_server(wheel: Path) -> None:
     assert {"pyspark", "duckdb", "sqlalchemy"} <= closure(wheel, "index")
 
 
-@pytest.mark.finding("N6")
 def test_the_client_and_its_commands_work_with_what_the_wheel_requires_alone(wheel: Path, tmp_path: Path) -> None:
     code = """
 import bridge.evm, bridge.client, bridge.protocol.deployment
@@ -128,7 +126,6 @@ print(bridge.client.Client.__name__)
     assert "network 'nowhere' is not deployed" in done.stderr or "no key to sign with" in done.stderr, done.stderr
 
 
-@pytest.mark.finding("N6")
 def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path) -> None:
     home = {"WAYBILL_HOME": str(tmp_path)}
     write_network(tmp_path)
@@ -174,13 +171,11 @@ def test_where_a_relayer_runs_the_index_is_read_and_shown(wheel: Path, tmp_path:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.finding("N6")
 def test_a_small_installation_tells_an_error_as_a_whole_one_does(wheel: Path, tmp_path: Path) -> None:
     done = run(wheel, tmp_path, typed("message show nonsense"))
     assert (done.returncode, "'nonsense' is not a message id" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.finding("N6")
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -210,7 +205,6 @@ def test_the_help_of_a_small_installation_lists_every_command(wheel: Path, tmp_p
     assert (done.returncode, "next  pip install 'waybill[relayer]'" in done.stderr) == (1, True), done.stderr
 
 
-@pytest.mark.finding("N6")
 def test_a_devnet_from_the_wheel_says_what_is_missing_and_how_to_get_it(wheel: Path, tmp_path: Path) -> None:
     # npm fetches the GMPs' contracts, and is not there.
     nowhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -160,7 +160,6 @@ abstract contract AdapterBehaviour is AdapterConnections {
 
     // ---------------------------------------------------------------- who may deliver
 
-    /// @custom:requirement OIP-57, OIP-59, OIP-157
     function testFuzz_RevertWhen_TheCallerIsNotTheGmp(address caller) external {
         vm.assume(!_isGmp(caller));
         Message memory message = _invented("forged");
@@ -171,7 +170,6 @@ abstract contract AdapterBehaviour is AdapterConnections {
         assertFalse(_isReceived(message));
     }
 
-    /// @custom:requirement OIP-57, OIP-59, OIP-157
     function test_RefusesWhatTheGmpsOwnPartiesDidNotAttest() external {
         (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
         assertFalse(network.deliverForged(parcel), "consumed by the GMP");
@@ -179,7 +177,6 @@ abstract contract AdapterBehaviour is AdapterConnections {
         assertTrue(network.deliver(parcel), "still deliverable");
     }
 
-    /// @custom:requirement OIP-57, OIP-59, OIP-157
     function testFuzz_RefusesAnAccountThatIsNotTheRemoteAdapter(address stranger) external {
         vm.assume(stranger != address(alphaAdapter) && uint160(stranger) > 0xffff && stranger.code.length == 0);
         Message memory message = _invented("forged");
@@ -223,7 +220,6 @@ abstract contract AdapterBehaviour is AdapterConnections {
 
     // ---------------------------------------------------------------- the receive table, towards the GMP
 
-    /// @custom:requirement OIP-8, OIP-11, OIP-48, OIP-147, OBX-11, OBX-67
     function test_Consumes_WhenTheSameGmpDeliversAgain() external {
         (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
         assertTrue(network.deliver(parcel), "first");

@@ -106,7 +106,7 @@ abstract contract AdapterConnections is TwoRouters {
 
     /// @dev An adapter that was connected for another router, since revoked, is still trusted here: its word may count for that
     ///      router's messages alone.
-    function test_Finding_C8_ARevokedRoutersAdapterDoesNotVouchForTheCurrentOne() external {
+    function test_ARevokedRoutersAdapterDoesNotVouchForTheCurrentOne() external {
         IRouter other = IRouter(makeAddr("alpha's other router"));
         address othersAdapter = makeAddr("its adapter");
         _connect(betaAdapter, ALPHA, other, othersAdapter);
@@ -150,7 +150,7 @@ abstract contract AdapterConnections is TwoRouters {
 
     /// @dev A receipt that a revocation voided comes back over this GMP by a retry; by the old delivery only if the GMP keeps no
     ///      account of deliveries.
-    function test_Finding_C11_AVoidedReceiptComesBackByARetry() external {
+    function test_AVoidedReceiptComesBackByARetry() external {
         (Message memory message, Parcel memory parcel) = _waitingForTheOther();
         assertTrue(network.deliver(parcel), "consumed by the GMP");
         vm.startPrank(owner);
@@ -166,7 +166,7 @@ abstract contract AdapterConnections is TwoRouters {
     }
 
     /// @dev The GMP carries it to the adapter's address. The way back is to put that adapter in its place again.
-    function test_Finding_C11_WhatIsOnItsWayToAReplacedAdapterWaitsForIt() external {
+    function test_WhatIsOnItsWayToAReplacedAdapterWaitsForIt() external {
         (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
         BaseAdapter successor = BaseAdapter(address(network.deployAdapter(BETA, betaRouter)));
         _connect(successor, ALPHA, alphaRouter, address(alphaAdapter));
@@ -184,7 +184,7 @@ abstract contract AdapterConnections is TwoRouters {
     }
 
     /// @dev docs/security.md, "Replacing an adapter": the senders turn first, and what they send waits; then the place changes.
-    function test_Finding_C11_Runbook_ReplacingAnAdapterStrandsNothing() external {
+    function test_Runbook_ReplacingAnAdapterStrandsNothing() external {
         (Message memory first, Parcel memory toTheOld) = _send("first", 100_000);
         BaseAdapter old = betaAdapter;
         betaAdapter = BaseAdapter(address(network.deployAdapter(BETA, betaRouter)));

@@ -48,7 +48,7 @@ contract VulnerableTwinsTest is TwoRouters {
         assertEq(recipient.received(), 1);
     }
 
-    /// @dev test_Finding_C8_ARevokedRoutersAdapterDoesNotVouchForTheCurrentOne
+    /// @dev test_ARevokedRoutersAdapterDoesNotVouchForTheCurrentOne
     function test_AnUncheckedRouterLetsARevokedRoutersAdapterForge() external {
         RouterBlindAdapter twin = new RouterBlindAdapter(betaRouter, _mailbox(), _domain(), ALPHA);
         _put(twin);

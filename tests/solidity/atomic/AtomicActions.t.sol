@@ -190,7 +190,6 @@ contract AtomicActionsTest is Test, AtomicChains {
 
     // ---- times
 
-    /// @custom:requirement OIP-144, OIP-150
     function test_APrepareThatFailsIsRetriedWithinItsBudgetBeforeItsActionIsAborted() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -216,7 +215,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(coordinator.actionOf(actionId).cause == Cause.TIMED_OUT, "cause");
     }
 
-    /// @custom:requirement OIP-144
     function test_APrepareThatIsRetriedInTimeCommits() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -230,7 +228,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertState(actionId, ActionState.COMMITTED);
     }
 
-    /// @custom:requirement OIP-150
     function test_WithoutAnyRetryTheTimeToDecideEndsTheFirstPhase() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -243,7 +240,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(coordinator.actionOf(actionId).decision == Decision.ABORT);
     }
 
-    /// @custom:requirement OIP-31
     function test_AVoteAfterTheTimeToDecideAborts() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -264,7 +260,6 @@ contract AtomicActionsTest is Test, AtomicChains {
     }
 
     /// forge-config: default.fuzz.runs = 24
-    /// @custom:requirement OIP-145
     function testFuzz_ACommitWithinTheWindowFindsItsLock(uint32 votes, uint32 commits) external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -282,7 +277,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         deliver(commitId, 2);
     }
 
-    /// @custom:requirement OIP-145
     function testFuzz_Revert_When_TheLockIsShorterThanTheWindow(Window memory asked) external {
         asked.prepareTtl = uint32(bound(asked.prepareTtl, 1, 1 days));
         asked.decisionTtl = uint32(bound(asked.decisionTtl, 1, 1 days));
@@ -332,7 +326,6 @@ contract AtomicActionsTest is Test, AtomicChains {
     }
 
     /// @dev The coordinator has another idea of its window: the participant keeps to its own.
-    /// @custom:requirement OIP-145
     function test_AParticipantRefusesALockThatIsShorterThanItsOwnWindow() external {
         bytes32 messageId = _instruct(EAST, Phase.PREPARE, Level.ALL_OR_NOTHING, 77, window().lockTtl - 1);
         deliver(messageId);
@@ -342,7 +335,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertUnlocked(EAST);
     }
 
-    /// @custom:requirement OIP-116
     function test_ALockEndsByItselfAndTheAssetMovesAgain() external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
         tell(actionId, 0);
@@ -356,7 +348,6 @@ contract AtomicActionsTest is Test, AtomicChains {
 
     // ---- a participant that does not come back
 
-    /// @custom:requirement OIP-152
     function test_ASilentParticipantAfterTheDecisionDivergesAndNothingNewBegins() external {
         bytes32 actionId = _prepared();
         tell(actionId, 0);
@@ -378,7 +369,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         _begin(request(Level.ALL_OR_NOTHING, _unfreeze(), _unfreeze()));
     }
 
-    /// @custom:requirement OIP-141
     function test_ACommitAfterTheLocksEndTakesAnotherFirst() external {
         bytes32 actionId = _prepared();
         bytes32 commitId = coordinator.dispatch(actionId, 1);
@@ -396,7 +386,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertUnlocked(WEST);
     }
 
-    /// @custom:requirement OIP-136, OIP-142, OIP-143, OIP-152
     function test_AParticipantThatCannotApplyDivergesUntilItsOwnerReconcilesIt() external {
         bytes32 actionId = _begin(move(600));
         _prepareAll(actionId);
@@ -452,7 +441,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertState(actionId, ActionState.ABORTED);
     }
 
-    /// @custom:requirement OIP-136
     function test_TheOwnerReconcilesAParticipantThatIsGoneAndTheDecisionStays() external {
         bytes32 actionId = _prepared();
         tell(actionId, 0);
@@ -474,7 +462,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(coordinator.branchOf(actionId, 1).state == BranchState.RECONCILED);
     }
 
-    /// @custom:requirement OIP-136, OIP-143
     function test_AParticipantThatDidTheContraryIsReportedAndTheDecisionStays() external {
         bytes32 actionId = _prepared();
         tell(actionId, 0);
@@ -662,7 +649,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertEq(assets[EAST].unitsOf(ASSET, ann), 0, "applied in the end");
     }
 
-    /// @custom:requirement OIP-31, OIP-32
     function test_TheLevelsDifferInWhatASilentParticipantLeaves() external {
         bytes32 all = _begin(freeze(Level.ALL_OR_NOTHING));
         coordinator.dispatch(all, 0);

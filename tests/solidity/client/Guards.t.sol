@@ -22,7 +22,6 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- StateHashGuard
 
-    /// @custom:requirement OIP-12, OIP-149
     function testFuzz_RevertWhen_TheDeclaredStateIsNotThePresentOne(bytes32 subject, bytes32 declared) external {
         bytes32 actual = guard.currentStateHash(subject);
         vm.assume(declared != actual);
@@ -30,7 +29,6 @@ contract GuardsTest is Test {
         guard.requireState(subject, declared);
     }
 
-    /// @custom:requirement OIP-149
     function testFuzz_PassesForThePresentStateUntilItChanges(bytes32 subject, bytes32 a, bytes32 b) external {
         vm.assume(a != b);
         guard.setState(subject, a);
@@ -44,7 +42,6 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- OrderedGuard
 
-    /// @custom:requirement OIP-13
     function testFuzz_AcceptsOnlyTheNextSequence(bytes32 subject, uint8 applied, uint64 sequence) external {
         for (uint64 next = 1; next <= applied % 8; ++next) {
             guard.takeInOrder(subject, next);
@@ -57,7 +54,6 @@ contract GuardsTest is Test {
         assertEq(guard.lastSequence(subject), expected);
     }
 
-    /// @custom:requirement OIP-13
     function testFuzz_CountsEachSubjectApart(bytes32 a, bytes32 b) external {
         vm.assume(a != b);
         guard.takeInOrder(a, 1);
@@ -88,7 +84,6 @@ contract GuardsTest is Test {
     }
 
     /// @dev Ledgers number their transactions as they like.
-    /// @custom:requirement OIP-14
     function testFuzz_TransactionsOfTwoLedgersWithOneIdBothCount(bytes32 a, bytes32 b, bytes32 id) external {
         vm.assume(a != 0 && b != 0 && a != b && id != 0);
         guard.useAttestation(a, id, "first");
@@ -97,7 +92,6 @@ contract GuardsTest is Test {
         assertEq(guard.messageOfTransaction(b, id), "second");
     }
 
-    /// @custom:requirement OIP-14, OIP-15, OIP-148
     function testFuzz_ATransactionCountsOnceWhicheverMessageBringsIt(
         bytes32 ledger,
         bytes32 id,
@@ -117,7 +111,6 @@ contract GuardsTest is Test {
 
     /// @dev Of a message and its re-issues one is applied, whichever comes first. A re-issue names the first message, or a re-issue
     ///      that was applied.
-    /// @custom:requirement X-7
     function testFuzz_OfAMessageAndItsReissuesOneIsApplied(uint256 seed, bool namesTheLast) external {
         bytes32[4] memory ids = [bytes32("original"), "second", "third", "fourth"];
         uint256 applied;
@@ -150,7 +143,6 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- ExpiringLocks
 
-    /// @custom:requirement OIP-84, OIP-85, OIP-159, X-2
     function testFuzz_TheLeastLockCoversTheWholeRetryWindow(uint32 messageTtl, uint32 retries, uint32 backoff)
         external
     {
@@ -167,7 +159,6 @@ contract GuardsTest is Test {
         }
     }
 
-    /// @custom:requirement OIP-86
     function test_TheDocumentsExamplesAreSizedAsItSizesThem() external {
         guard.setRetryWindow(ExpiringLocks.RetryWindow({messageTtl: 0, maxRetries: 5, maxBackoff: 60}));
         assertEq(guard.leastLockTtl(), 300, "STATE_SYNC");
@@ -180,21 +171,18 @@ contract GuardsTest is Test {
         guard.takeLock("asset", address(0), LEAST);
     }
 
-    /// @custom:requirement OIP-84, OIP-86, OIP-145, OIP-159
     function testFuzz_RevertWhen_TheLockWouldEndBeforeTheLastRetry(uint64 lockTtl) external {
         lockTtl = uint64(bound(lockTtl, 0, LEAST - 1));
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockTtlTooShort.selector, lockTtl, LEAST));
         guard.takeLock("asset", address(1), lockTtl);
     }
 
-    /// @custom:requirement OIP-87, X-2
     function testFuzz_RevertWhen_TheLockWouldHoldForTooLong(uint64 lockTtl) external {
         lockTtl = uint64(bound(lockTtl, guard.MAX_LOCK_TTL() + 1, type(uint64).max));
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockTtlTooLong.selector, lockTtl, guard.MAX_LOCK_TTL()));
         guard.takeLock("asset", address(1), lockTtl);
     }
 
-    /// @custom:requirement OIP-87, OIP-88, OIP-85, X-2
     function testFuzz_ALockHoldsUntilItEndsByItself(uint64 lockTtl, uint64 later) external {
         lockTtl = uint64(bound(lockTtl, LEAST, guard.MAX_LOCK_TTL()));
         later = uint64(bound(later, 0, 2 * uint256(lockTtl)));
@@ -220,7 +208,6 @@ contract GuardsTest is Test {
         }
     }
 
-    /// @custom:requirement OIP-87, X-2
     function test_TheHolderRenewsUnderANewFence() external {
         guard.takeLock("asset", address(1), LEAST);
         vm.warp(block.timestamp + 100);

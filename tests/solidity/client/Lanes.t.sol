@@ -75,7 +75,7 @@ contract LanesTest is CourierChains {
         assertEq(couriers[ALPHA][1].taken(), 1);
     }
 
-    function testFuzz_Finding_C10_ADappWithThreeGmpsKeepsSendingOverTwo(uint8 number, bool paused) external {
+    function testFuzz_ADappWithThreeGmpsKeepsSendingOverTwo(uint8 number, bool paused) external {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         vm.startPrank(owner);
         if (paused) routers[ALPHA].pauseGmp(gmp, uint48(block.timestamp + 1 hours));

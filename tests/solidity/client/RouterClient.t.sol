@@ -136,7 +136,6 @@ contract RouterClientTest is CourierChains {
         assertEq(betaClient.lastPayload(), payload, "payload");
     }
 
-    /// @custom:requirement GLAS-1
     function test_RefusesASenderWithoutARoute_WhichATrustingTwinObeys() external {
         PlainClient stranger = new PlainClient(routers[ALPHA], user);
         Message memory message = _send(stranger, address(betaClient), 2, "obey me");

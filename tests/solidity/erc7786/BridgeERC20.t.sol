@@ -105,7 +105,7 @@ contract BridgeERC20Test is GatewayChains {
     }
 
     /// @dev The bridge asks for two GMPs on its way out and has no policy on its way in: the lane's floor is all that protects it.
-    function testFuzz_Finding_C1_OneLyingGmpCannotDrainTheBridge(uint8 liar) external {
+    function testFuzz_OneLyingGmpCannotDrainTheBridge(uint8 liar) external {
         bytes memory payload = abi.encode(bytes(""), abi.encodePacked(bob), uint256(1000));
         Message memory forged = _forged(address(alphaBridge), address(betaBridge), payload);
         _bring(forged, uint8(bound(liar, 1, GMPS)));

@@ -53,7 +53,7 @@ contract GovernorCrosschainTest is GatewayChains {
     }
 
     /// @dev OpenZeppelin's executor calls whatever the governor's message says.
-    function testFuzz_Finding_C1_OneLyingGmpCannotCallAnythingInTheGovernorsName(uint8 liar) external {
+    function testFuzz_OneLyingGmpCannotCallAnythingInTheGovernorsName(uint8 liar) external {
         bytes memory payload = abi.encodePacked(SINGLE_CALL, _setCall(666));
         Message memory forged = _forged(address(governor), address(executor), payload);
         _bring(forged, uint8(bound(liar, 1, GMPS)));

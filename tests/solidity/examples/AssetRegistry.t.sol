@@ -14,7 +14,6 @@ import {HashlessRegistry, ReplayableRegistry, UnorderedRegistry} from "./doubles
 contract AssetRegistryTest is AssetRegistryFixture {
     // ---------------------------------------------------------------- any instruction
 
-    /// @custom:requirement OIP-115, OIP-128
     function testFuzz_RefusesASenderWithoutThePermission(uint8 index) external {
         Action action = Action(bound(index, 0, uint8(type(Action).max)));
         vm.prank(owner);
@@ -30,7 +29,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         _assertRefused(made, abi.encodeWithSelector(AssetRegistry.UnknownAsset.selector, bytes32("boat")));
     }
 
-    /// @custom:requirement OIP-152
     function test_WaitsForTheEndOfARollback() external {
         assertTrue(_apply(_make(Action.BEGIN_ROLLBACK, address(0), 0)));
         Message memory sync = _instruct(_make(Action.SYNC, bob, 5));
@@ -47,7 +45,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(_make(Action.SYNC, bob, 5)), "applied after the rollback");
     }
 
-    /// @custom:requirement OIP-117
     function test_GovernanceRollsBackAndSetsTheFinalState() external {
         AssetRegistry council = _council(makeAddr("governor"));
         Message memory stuck = _instruct(_make(Action.SYNC, bob, 5));
@@ -108,7 +105,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         _assertRefused(_make(Action.SYNC, address(0), 5), abi.encodeWithSelector(AssetRegistry.ZeroOwner.selector));
     }
 
-    /// @custom:requirement OIP-12, OIP-16, OIP-155
     function test_AnOvertakenSyncChangesNothing() external {
         assertEq(_overtake(), bob);
     }
@@ -127,7 +123,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
     }
 
     /// @dev The same owner and amount as before are not the same state.
-    /// @custom:requirement OIP-12, OIP-155
     function test_ASyncMadeForAnEarlierEqualStateChangesNothing() external {
         Message memory old = _instruct(_make(Action.SYNC, eve, 1));
         assertTrue(_apply(_make(Action.SYNC, bob, 5)));
@@ -144,7 +139,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(_make(Action.SYNC, bob, 1)));
     }
 
-    /// @custom:requirement OIP-88
     function test_ALockedAssetMovesUnderItsFenceOnly() external {
         assertTrue(_apply(_makeLock(Action.LOCK, bob, 1)));
         Instruction memory made = _make(Action.SYNC, bob, 1);
@@ -164,7 +158,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- regulatory actions
 
-    /// @custom:requirement OIP-12, OIP-16, OIP-155
     function testFuzz_RegulatoryActionsAreForOneState(uint8 index, bytes32 stateHash) external {
         Instruction memory made = _make(Action(bound(index, 1, 3)), bob, 1);
         vm.assume(stateHash != made.stateHash);
@@ -187,7 +180,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- locks
 
-    /// @custom:requirement OIP-13, OIP-16
     function test_LocksAreAppliedInTheSendersOrder() external {
         (Message[3] memory messages) = _locksBackwards();
         assertFalse(_isExecuted(messages[2]), "the last came first");
@@ -218,7 +210,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
     }
 
     /// @dev A re-issue keeps the number of the message that it stands in for, so only one of the two counts.
-    /// @custom:requirement X-7, OIP-83
     function test_OnlyOneOfAMessageAndItsReissueCounts() external {
         Message memory original = _instruct(_makeLock(Action.LOCK, ann, 1));
         assertTrue(_apply(_makeLock(Action.LOCK, ann, 1)), "the re-issue");
@@ -239,7 +230,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertEq(holder, bob);
     }
 
-    /// @custom:requirement OIP-84
     function testFuzz_RefusesALockShorterThanTheRetryWindow(uint64 lockTtl) external {
         Instruction memory made = _makeLock(Action.LOCK, bob, 1);
         made.lockTtl = uint64(bound(lockTtl, 0, beta.leastLockTtl() - 1));
@@ -249,7 +239,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(made));
     }
 
-    /// @custom:requirement OIP-88
     function test_ALockThatWaitsBehindAnotherIsTakenWhenThatEnds() external {
         assertTrue(_apply(_makeLock(Action.LOCK, ann, 1)));
         Message memory second = _instruct(_makeLock(Action.LOCK, bob, 2));
@@ -260,7 +249,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(_makeLock(Action.LOCK, eve, 2)), "re-issued after Ann's lock ended");
     }
 
-    /// @custom:requirement OIP-116
     function test_OfAnAbandonedMessageTheAssetKeepsItsStateAndTheLockEndsAtItsTtl() external {
         bytes32 before = beta.currentStateHash(HOUSE);
         assertTrue(_apply(_makeLock(Action.LOCK, bob, 1)));
@@ -277,7 +265,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(_make(Action.SYNC, eve, 2)), "the asset moves again");
     }
 
-    /// @custom:requirement OIP-141
     function test_AMessageWhoseLockHasExpiredIsAppliedUnderThatLockTakenAgain() external {
         Message memory message = _sendUnderLock();
         vm.prank(owner);
@@ -304,7 +291,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertEq(_ownerOf(), bob);
     }
 
-    /// @custom:requirement OIP-141
     function test_ALockThatWasReleasedOrFollowedByAnotherIsNotTakenAgain() external {
         Message memory message = _sendUnderLock();
         vm.prank(owner);
@@ -342,7 +328,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
 
     // ---------------------------------------------------------------- ATTEST
 
-    /// @custom:requirement OIP-14, OIP-15, OIP-16, OIP-155
     function test_ATransactionRewrappedInAnotherMessageChangesNothing() external {
         assertEq(_rewrap(), bob);
     }
@@ -364,7 +349,6 @@ contract AssetRegistryTest is AssetRegistryFixture {
         return _ownerOf();
     }
 
-    /// @custom:requirement OIP-12, OIP-16, OIP-155
     function testFuzz_AnAttestationAndARollbackAreForOneState(bytes32 stateHash, bool attests) external {
         Instruction memory made = _make(attests ? Action.ATTEST : Action.BEGIN_ROLLBACK, eve, 1);
         (made.ledger, made.transactionId) = ("canton", "canton transaction");

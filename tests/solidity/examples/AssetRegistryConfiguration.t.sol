@@ -117,7 +117,6 @@ contract AssetRegistryConfigurationTest is AssetRegistryFixture {
         }
     }
 
-    /// @custom:requirement OIP-18, OIP-33, OIP-34
     function testFuzz_MessagesLiveAtLeastAsLongAsTheAssetAsksFor(uint32 leastTtl) external {
         vm.prank(owner);
         alpha.setLeastTtl(HOUSE, leastTtl);

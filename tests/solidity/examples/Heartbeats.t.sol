@@ -44,7 +44,6 @@ contract HeartbeatsTest is WaybillFixture {
         assertExecuted(id);
     }
 
-    /// @custom:requirement OIP-80
     function test_KeepsTheNewestWhateverComesLater() external {
         bytes32 early = _beat(100);
         bytes32 late = _beat(200);

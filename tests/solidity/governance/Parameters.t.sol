@@ -59,7 +59,6 @@ contract ParametersTest is RouterFixture {
         deliver(AXELAR, message);
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_TheTimelockSetsEachValueUnderItsName(bytes32 first, bytes32 second, uint256[2] memory given)
         public
     {
@@ -87,7 +86,6 @@ contract ParametersTest is RouterFixture {
         parameters.valueOf(name);
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_Revert_When_AnyoneButTheTimelockSets(address caller) public {
         vm.assume(caller != timelock);
         (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 1);
@@ -96,7 +94,6 @@ contract ParametersTest is RouterFixture {
         parameters.set(1, names, values);
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_Revert_When_AnyoneButTheRouterDelivers(address caller) public {
         vm.assume(caller != address(destination));
         bytes memory governor = parameters.governor();
@@ -105,7 +102,6 @@ contract ParametersTest is RouterFixture {
         parameters.receiveMessage(0, governor, abi.encode(1, new bytes32[](1), new uint256[](1)));
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_ObeysTheGovernorOnceThePolicysQuorumIsReached(bytes32 name, uint256 value) public {
         (bytes32[] memory names, uint256[] memory values) = one(name, value);
         Message memory message = decision(names, values);
@@ -118,7 +114,6 @@ contract ParametersTest is RouterFixture {
         assertEq(parameters.valueOf(name), value);
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_RefusesAnotherSender(address sender) public {
         vm.assume(sender != alice);
         (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 7);
@@ -128,7 +123,6 @@ contract ParametersTest is RouterFixture {
         expectRefusal(message, abi.encodeWithSelector(IParameters.NotGovernor.selector, stranger));
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_RefusesAnyOtherKind(uint8 kind) public {
         kind = uint8(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
         vm.assume(Kind(kind) != Kind.GOVERNANCE_EXECUTE);
@@ -159,7 +153,7 @@ contract ParametersTest is RouterFixture {
     // ---- order
 
     /// @dev A stranger delivers the grant with little gas, waits for the revocation, and executes the grant then.
-    function test_Finding_C6_AGrantThatWasHeldUpDoesNotUndoTheRevocationThatFollowedIt() public {
+    function test_AGrantThatWasHeldUpDoesNotUndoTheRevocationThatFollowedIt() public {
         (bytes32[] memory names, uint256[] memory granted) = one("dlq.operator", 1);
         (, uint256[] memory revoked) = one("dlq.operator", 0);
         Message memory grant = change(1, names, granted);
@@ -177,7 +171,7 @@ contract ParametersTest is RouterFixture {
     }
 
     /// @dev Whatever is held up, the values end as if all had arrived in order, and no change of another parameter is lost.
-    function testFuzz_Finding_C6_TheValuesAreTheSameInWhateverOrderChangesArrive(uint256 seed) public {
+    function testFuzz_TheValuesAreTheSameInWhateverOrderChangesArrive(uint256 seed) public {
         bytes32[2] memory names = [bytes32("first"), "second"];
         uint8[6] memory order = [1, 2, 3, 4, 5, 6];
         for (uint256 left = 6; left > 1; --left) {
@@ -195,7 +189,7 @@ contract ParametersTest is RouterFixture {
     }
 
     /// @dev Both who may decide share one count, so that the timelock can overtake what the governor has under way.
-    function test_Finding_C6_TheTimelockOvertakesAMessageUnderWay() public {
+    function test_TheTimelockOvertakesAMessageUnderWay() public {
         (bytes32[] memory names, uint256[] memory values) = one("dlq.operator", 0);
         (, uint256[] memory granted) = one("dlq.operator", 1);
         vm.prank(timelock);
@@ -244,7 +238,6 @@ contract ParametersTest is RouterFixture {
         parameters.setGovernor(chain, alice, 0, GmpSet.wrap(0));
     }
 
-    /// @custom:requirement OIP-106
     function testFuzz_Revert_When_AnyoneButTheTimelockNamesAGovernor(address caller) public {
         vm.assume(caller != timelock);
         vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, caller));

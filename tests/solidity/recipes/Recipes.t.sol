@@ -144,7 +144,6 @@ contract RecipesTest is WaybillFixture {
     }
 
     /// @dev The first message is given up and issued again, and arrives late after all.
-    /// @custom:requirement X-7
     function test_AReissueAndItsOriginalGiveOneTicket_WhichAForgetfulTwinDoubles() external {
         TicketOffice sold = new TicketOffice(sourceRouter, address(this));
         assertEq(_ticketsOfLateOriginal(sold, new TicketOffice(destinationRouter, address(this))), 1);

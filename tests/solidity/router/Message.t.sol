@@ -54,7 +54,6 @@ contract MessageTest is AnyMessage {
         assertGe(index, 12);
     }
 
-    /// @custom:requirement GLA-14, GLA-16
     function testFuzz_TheIdIsTheHashOfTheMembersOneByOne(RawMessage memory raw) public pure {
         Message memory message = _cooked(raw);
         bytes32 payloadHash = keccak256(message.payload);

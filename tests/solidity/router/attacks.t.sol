@@ -39,7 +39,7 @@ contract AttacksTest is RouterFixture {
 
     /// @dev The refundee of a stranger's own send delivered a message to a recipient that answers. The recipient's `route` was
     ///      refused, since sending was under way; it caught that and accepted, so its answer was lost for ever.
-    function test_Finding_C3_ARefundCannotDeliverToARecipientThatAnswers() public {
+    function test_ARefundCannotDeliverToARecipientThatAnswers() public {
         ReentrantRecipient victim = new ReentrantRecipient();
         victim.reenterWith(address(source), abi.encodeCall(source.route, (usualRoute(1, 1))));
         Message memory question = arrivingFor(address(victim), 1);

@@ -28,7 +28,6 @@ contract ExecuteTest is RouterFixture {
         deliver(AXELAR, refused);
     }
 
-    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheQuorumIsNotReached(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 2, 255)));
         deliver(WORMHOLE, message);
@@ -51,7 +50,6 @@ contract ExecuteTest is RouterFixture {
         destination.execute(altered);
     }
 
-    /// @custom:requirement GLAS-1
     function test_Revert_When_TheQuorumIsZero() public {
         Message memory message = arriving(0);
         vm.expectRevert(IMessageReceiver.ZeroQuorum.selector);
@@ -76,7 +74,6 @@ contract ExecuteTest is RouterFixture {
         destination.execute(refused);
     }
 
-    /// @custom:requirement GLAS-2
     function test_Revert_When_AGmpOfTheQuorumWasRevokedSince() public {
         reverting.mend();
         vm.prank(owner);
@@ -85,8 +82,6 @@ contract ExecuteTest is RouterFixture {
         destination.execute(refused);
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, GLA-11, GLAS-1, OIP-8, OBX-67, OBX-4, SF-91, GLA-3, OIP-3, OIP-48, OIP-134,
-    /// OIP-147, OIP-154, OIP-155, OBX-11, OBX-21, OBX-27, OBX-68
     function test_Revert_When_TheMessageWasExecuted() public {
         reverting.mend();
         destination.execute(refused);
@@ -124,7 +119,6 @@ contract ExecuteTest is RouterFixture {
         assertEq(uint8(execution), uint8(Execution.NONE));
     }
 
-    /// @custom:requirement GLAS-2
     function testFuzz_AnyoneMayExecuteOnceTheRecipientIsMended(address caller) public {
         reverting.mend();
         vm.expectEmit(address(destination));

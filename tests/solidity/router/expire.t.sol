@@ -20,7 +20,6 @@ contract ExpireTest is RouterFixture {
         assertEq(uint8(found), uint8(execution));
     }
 
-    /// @custom:requirement OIP-26, X-1
     function testFuzz_OnlyPlainAndCriticalMessagesMayLiveForEver(uint8 kind) public {
         Route memory request = usualRoute(1, 1);
         request.ttl = 0;
@@ -32,7 +31,6 @@ contract ExpireTest is RouterFixture {
         source.route(request);
     }
 
-    /// @custom:requirement OIP-61, OIP-76, OIP-160, X-1
     function testFuzz_Revert_When_ACriticalActionCouldExpire(uint32 ttl) public {
         Route memory request = usualRoute(1, 1);
         request.ttl = uint32(bound(ttl, 1, type(uint32).max));
@@ -44,7 +42,6 @@ contract ExpireTest is RouterFixture {
         source.route(request);
     }
 
-    /// @custom:requirement OIP-30
     function testFuzz_Revert_When_AnExpiredMessageIsRetried(uint32 ttl, uint32 late) public {
         Route memory request = usualRoute(1, 1);
         request.ttl = uint32(bound(ttl, 60, 365 days));
@@ -58,7 +55,6 @@ contract ExpireTest is RouterFixture {
         source.retryRoute(usualRetry(message, AXELAR));
     }
 
-    /// @custom:requirement OIP-27, OIP-28, OIP-30, OIP-146, OIP-156
     function testFuzz_AnExpiredArrivalIsMarkedAndConsumed(uint32 ttl, uint32 late, uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         message.ttl = uint32(bound(ttl, 1, 365 days));
@@ -74,7 +70,6 @@ contract ExpireTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
-    /// @custom:requirement OIP-27, OIP-156
     function testFuzz_AMessageExecutesUntilTheLastSecondOfItsTime(uint32 ttl) public {
         Message memory message = arriving(1);
         message.ttl = uint32(bound(ttl, 1, type(uint32).max));
@@ -91,7 +86,6 @@ contract ExpireTest is RouterFixture {
         assertState(message, 3, Execution.EXECUTED);
     }
 
-    /// @custom:requirement OIP-28, OIP-27, OIP-30, OIP-146, OIP-156
     function test_Revert_When_AnExpiredMessageIsExecuted() public {
         // All that it lacks is time: its quorum is reached, and its recipient is willing by now.
         RevertingRecipient reverting = new RevertingRecipient();

@@ -51,7 +51,7 @@ contract FundTest is GatewayFixture {
 
     /// @dev A payer that named a fee of 0 for one of three GMPs made its adapter fail; the quorum was met without it, and nothing
     ///      could be sent again.
-    function testFuzz_Finding_C4_ThePayerCannotLeaveAGmpOutByPayingLess(uint8 value) public {
+    function testFuzz_ThePayerCannotLeaveAGmpOutByPayingLess(uint8 value) public {
         Message memory message = unfundedOverThree();
         vm.deal(address(this), value);
         if (value < 10) vm.expectRevert(abi.encodeWithSelector(IGateway.InsufficientValue.selector, value, 10));
@@ -62,7 +62,7 @@ contract FundTest is GatewayFixture {
     }
 
     /// @dev Nor by giving so little gas that a GMP can't tell its fee, or can't take the message.
-    function testFuzz_Finding_C4_NorByTheGasOfTheCall(uint256 gas) public {
+    function testFuzz_NorByTheGasOfTheCall(uint256 gas) public {
         Message memory message = unfundedOverThree();
         install(WORMHOLE, new GasHungryAdapter(690_000));
         vm.deal(address(this), 10);
@@ -128,7 +128,6 @@ contract FundTest is GatewayFixture {
         assertEq(source.retryRoute(usualRetry(message, WORMHOLE)), 1);
     }
 
-    /// @custom:requirement GLA-6
     function test_Revert_When_ADispatchedMessageThatIsNotRetriableIsRetried() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
         source.fund(message, refundee);
@@ -137,7 +136,6 @@ contract FundTest is GatewayFixture {
         source.retryRoute(usualRetry(message, WORMHOLE));
     }
 
-    /// @custom:requirement OIP-28
     function test_Revert_When_TheUnfundedMessageExpiredOrWasCancelled() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
         vm.warp(START + message.ttl + 1);

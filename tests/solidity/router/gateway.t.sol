@@ -146,7 +146,6 @@ contract GatewayTest is GatewayFixture {
         assertEq(sender, alice);
     }
 
-    /// @custom:requirement OIP-26
     function testFuzz_AttributesSayHowThisMessageTravels(uint64 gasLimit, uint32 ttl, uint8 kind) public {
         Profile memory profile = usualProfile();
         profile.gmps = GmpSet.wrap(6);
@@ -192,7 +191,6 @@ contract GatewayTest is GatewayFixture {
         return DeliveryChoice(true, Semantics.AT_LEAST_ONCE, Idempotency.MESSAGE_ID, retries, 100, 200, true);
     }
 
-    /// @custom:requirement OIP-25
     function testFuzz_WhatIsChosenForAMessageGoesBeforeWhatIsChosenForAll(bytes32 messageId, bytes32 other) public {
         vm.assume(messageId != other && messageId != 0 && other != 0);
         IProfiles profiles = source.profiles();

@@ -48,7 +48,7 @@ contract GuardsTest is RouterFixture {
         profiles.setDefaultProfile(THERE, Profile(GmpSet.wrap(1), 1, GAS_LIMIT, 7 days, Kind.PLAIN, true));
     }
 
-    function test_Finding_C3_WhileSendingAnAdapterMayWithdrawButNeitherSendNorReceive() public {
+    function test_WhileSendingAnAdapterMayWithdrawButNeitherSendNorReceive() public {
         Entry[10] memory inner = entriesOf(address(adapter), 100);
         Entry[10] memory outer = entriesOf(alice, 200);
         for (uint256 row; row < outer.length; ++row) {

@@ -75,7 +75,7 @@ contract PausesTest is RouterFixture {
         source.pauseLane(THERE, inFuture(WEEK));
     }
 
-    function testFuzz_Finding_C5_TheGuardianRestsForAllThatItMayPause(uint32 length, uint32 later, uint8 first) public {
+    function testFuzz_TheGuardianRestsForAllThatItMayPause(uint32 length, uint32 later, uint8 first) public {
         uint48 until = inFuture(bound(length, 1, WEEK));
         vm.startPrank(guardian);
         if (first % 2 == 0) source.pauseLane(THERE, until);
@@ -111,7 +111,7 @@ contract PausesTest is RouterFixture {
     }
 
     /// @dev The rest was one of each thing: alternating lane and GMPs the guardian alone stopped 2,184 deliveries in a year.
-    function test_Finding_C5_InAYearTheGuardianStopsNoMoreThanHalfOfTheDeliveries() public {
+    function test_InAYearTheGuardianStopsNoMoreThanHalfOfTheDeliveries() public {
         onDestination();
         Message memory message = arriving(1);
         uint256 until;
@@ -128,7 +128,7 @@ contract PausesTest is RouterFixture {
     }
 
     /// @dev Pausing the numbers of GMPs that there are not stopped every clock, and nothing showed it.
-    function test_Finding_C5_NoGuardianKeepsAMessageAliveForMoreThanAPauseLasts() public {
+    function test_NoGuardianKeepsAMessageAliveForMoreThanAPauseLasts() public {
         onDestination();
         uint256 until;
         uint64 time;
@@ -142,7 +142,7 @@ contract PausesTest is RouterFixture {
 
     /// @dev Each router counts its own pauses. One guardian of both, which takes turns, leaves no moment in which both ends are
     ///      open (docs/decisions/0038). What is sent still arrives: as soon as the other end opens, within the length of a pause.
-    function test_Finding_C5_AGuardianOfBothEndsDelaysAMessageByOnePauseAndStopsNone() public {
+    function test_AGuardianOfBothEndsDelaysAMessageByOnePauseAndStopsNone() public {
         onDestination();
         for (uint256 week; week < 10; ++week) {
             vm.warp(START + week * WEEK);
@@ -169,7 +169,7 @@ contract PausesTest is RouterFixture {
         }
     }
 
-    function testFuzz_Finding_C5_Revert_When_AGmpWithoutAdapterIsPaused(uint8 number, bool byOwner) public {
+    function testFuzz_Revert_When_AGmpWithoutAdapterIsPaused(uint8 number, bool byOwner) public {
         if (number != 0) number = uint8(bound(number, 4, 255));
         vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.GmpHasNoAdapter.selector, number));
         vm.prank(byOwner ? owner : guardian);
@@ -436,7 +436,7 @@ contract PausesTest is RouterFixture {
 
     /// @dev Each pause that was made every delivery dearer, until it was ended by hand: sixteen of them by 37,600 gas.
     /// forge-config: default.isolate = true
-    function test_Finding_C13_APauseThatIsOverCostsADeliveryNothing() public {
+    function test_APauseThatIsOverCostsADeliveryNothing() public {
         vm.startPrank(owner);
         for (uint8 number = 4; number <= 16; ++number) {
             destination.addAdapter(Gmp.wrap(number), address(new RecordingAdapter()));
@@ -463,7 +463,7 @@ contract PausesTest is RouterFixture {
 
     /// @dev From 64 pauses on, what an adapter asks its GMP for did not suffice for a message whose time seems to be over.
     /// forge-config: default.isolate = true
-    function test_Finding_C13_TheDeliverysGasSufficesAfterAThousandPauses() public {
+    function test_TheDeliverysGasSufficesAfterAThousandPauses() public {
         onDestination();
         Message memory message = arriving(1);
         vm.startPrank(owner);
@@ -524,7 +524,6 @@ contract PausesTest is RouterFixture {
         assertTrue(source.isExpired(THERE, sentAt, 1 days));
     }
 
-    /// @custom:requirement OIP-160
     function test_AMessageThatMayLiveForEverNeverExpires() public {
         vm.warp(START + 100 * 365 days);
         assertFalse(source.isExpired(THERE, uint64(START), 0));

@@ -46,7 +46,7 @@ contract QuotesTest is RouterFixture {
     }
 
     /// @dev What is quoted can be sent, with one GMP paused, revoked or unable to tell.
-    function testFuzz_Finding_C10_AGmpThatCannotTellIsQuotedNothing(uint8 how, uint64 fee) public {
+    function testFuzz_AGmpThatCannotTellIsQuotedNothing(uint8 how, uint64 fee) public {
         outbound[HYPERLANE].setFee(fee);
         outbound[WORMHOLE].setFee(fee);
         outbound[AXELAR].setFee(7);
@@ -69,7 +69,7 @@ contract QuotesTest is RouterFixture {
     }
 
     /// @dev One fault had one name in `route` and another here.
-    function test_Finding_N7_AQuoteRefusesAsRouteDoes() public {
+    function test_AQuoteRefusesAsRouteDoes() public {
         Route memory request = usualRoute(0, 1);
         vm.expectRevert(IMessageSender.NoGmps.selector);
         source.quoteRoute(request);

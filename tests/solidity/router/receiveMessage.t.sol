@@ -31,7 +31,6 @@ contract ReceiveMessageTest is RouterFixture {
 
     // ---- refusals
 
-    /// @custom:requirement OIP-57, OIP-59, OIP-157
     function testFuzz_Revert_When_TheCallerIsNoAdapter(address caller) public {
         for (uint8 number = 1; number <= 3; ++number) {
             vm.assume(caller != address(inbound[Gmp.wrap(number)]));
@@ -81,7 +80,6 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
     }
 
-    /// @custom:requirement GLA-4, GLA-14
     function testFuzz_Revert_When_AnyByteWasAltered(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         bytes memory envelope = envelopeOf(arriving(1));
@@ -91,7 +89,6 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
     }
 
-    /// @custom:requirement GLA-23, GLAS-1
     function testFuzz_Revert_When_TheStatedIdIsNotTheContentsId(bytes32 stated) public {
         Message memory message = arriving(1);
         bytes32 computed = MessageEncoding.id(message);
@@ -100,7 +97,6 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, MessageEncoding.encode(message, stated));
     }
 
-    /// @custom:requirement GLA-23, GLA-4
     function test_Revert_When_TheStatedIdIsThatOfAnotherMessageWhichWasReceived() public {
         Message memory message = arriving(2);
         bytes32 stated = MessageEncoding.id(message);
@@ -211,8 +207,6 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(DirtyAddress.selector, word));
     }
 
-    /// @custom:requirement OIP-8, OIP-9, OIP-10, OIP-11, OIP-48, OIP-154, OIP-155, GLA-11, GLA-21, GLA-22, GLAS-1, OBX-11,
-    /// GLA-24, OBX-27, OBX-67, SF-91, X-3
     function testFuzz_Revert_When_TheSameGmpDeliversAgain(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         deliver(HYPERLANE, message);
@@ -222,7 +216,6 @@ contract ReceiveMessageTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement X-3, OBX-68
     function test_Revert_When_TheSameGmpDeliversAgainYearsAndManyMessagesLater() public {
         Message memory message = arriving(1);
         deliver(HYPERLANE, message);
@@ -253,7 +246,6 @@ contract ReceiveMessageTest is RouterFixture {
 
     // ---- receipts
 
-    /// @custom:requirement GLA-21, GLA-24
     function testFuzz_RecordsAReceiptBelowTheQuorumAndCallsNobody(uint8 quorum) public {
         quorum = uint8(bound(quorum, 2, 16));
         Message memory message = arriving(quorum);
@@ -268,8 +260,6 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
-    /// @custom:requirement OIP-3, OIP-8, OIP-9, OIP-10, OIP-11, OIP-154, OIP-155, GLA-3, GLA-11, GLA-21, GLA-24, OBX-21,
-    /// OBX-27, OBX-67, SF-91, OBX-68, OBX-4, OIP-134
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);
@@ -284,7 +274,6 @@ contract ReceiveMessageTest is RouterFixture {
         assertReceipts(message, 7, Execution.EXECUTED);
     }
 
-    /// @custom:requirement GLA-3, OIP-8, SF-91
     function test_ALateReceiptOfAnotherGmpIsRecordedAndExecutesNothing() public {
         Message memory message = arriving(1);
         deliver(HYPERLANE, message);
@@ -313,7 +302,6 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.lastPayload(), honest.payload);
     }
 
-    /// @custom:requirement GLA-21
     function testFuzz_ReceiptsOfARevokedGmpDoNotCountAndItMayDeliverAgain(uint8 number, uint8 times) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
         inbound[gmp] = new RecordingAdapter();

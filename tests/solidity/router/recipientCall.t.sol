@@ -31,7 +31,6 @@ contract RecipientCallTest is RouterFixture {
 
     // ---- the call
 
-    /// @custom:requirement OBX-27
     function testFuzz_CallsTheRecipientWithRouterIdSenderAndPayload(bytes calldata payload, address sender) public {
         vm.assume(payload.length <= 4096);
         Message memory message = arriving(1);
@@ -76,7 +75,6 @@ contract RecipientCallTest is RouterFixture {
         assertEq(sum, expected);
     }
 
-    /// @custom:requirement OBX-10
     /// @dev Glacis lost the last receipt with the recipient's revert; here it stays.
     function testFuzz_ARecipientThatRevertsAtTheQuorumKeepsAllReceipts(uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));

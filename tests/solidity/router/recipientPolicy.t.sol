@@ -177,7 +177,7 @@ contract RecipientPolicyTest is RouterFixture {
     }
 
     /// @dev Otherwise a liar's receipt from before the raise would keep the low quorum alive for its forgery.
-    function testFuzz_Finding_C7_ARaiseAppliesToMessagesOnTheirWay(bool byPolicy, bool byHand) public {
+    function testFuzz_ARaiseAppliesToMessagesOnTheirWay(bool byPolicy, bool byHand) public {
         Message memory message = arriving(2);
         bytes memory anything = abi.encodeWithSelector(AcceptingRecipient.receiveMessage.selector);
         if (byHand) vm.mockCallRevert(address(recipient), anything, "not now");
@@ -200,7 +200,7 @@ contract RecipientPolicyTest is RouterFixture {
     }
 
     /// @dev The receipt that came first counts for nobody: it may not decide what the others must reach.
-    function test_Finding_C7_AReceiptFromOutsideThePolicyKeepsNoLowQuorumAlive() public {
+    function test_AReceiptFromOutsideThePolicyKeepsNoLowQuorumAlive() public {
         setPolicy(1, HYPERLANE_AND_AXELAR);
         Message memory forged = arriving(1);
         deliver(WORMHOLE, forged);
@@ -212,7 +212,7 @@ contract RecipientPolicyTest is RouterFixture {
     }
 
     /// @dev The liar is paused, the floor raised, the liar revoked: nothing of what it brought before may matter.
-    function test_Finding_C7_APausedAndRevokedGmpsReceiptKeepsNoLowQuorumAlive() public {
+    function test_APausedAndRevokedGmpsReceiptKeepsNoLowQuorumAlive() public {
         setFloor(2);
         Message memory forged = arriving(1);
         deliver(WORMHOLE, forged);

@@ -44,7 +44,6 @@ contract RetryRouteTest is RouterFixture {
         assertEq(adapter.answer(), abi.encodeWithSelector(IMessageSender.SendingReentered.selector));
     }
 
-    /// @custom:requirement GLA-13, GLA-14, GLA-19
     function testFuzz_Revert_When_AnyFieldDiffersFromTheOriginal(uint8 field, uint64 change) public {
         vm.assume(change != 0);
         Message memory altered = alter(sent, field, change);
@@ -56,7 +55,6 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLA-4, GLA-13, GLA-14, GLA-19, GLAS-1
     function testFuzz_Revert_When_AnyPayloadByteDiffersFromTheOriginal(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         Message memory altered = sent;
@@ -70,7 +68,6 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLA-13, GLA-19
     function testFuzz_Revert_When_AnotherIdIsStated(bytes32 stated) public {
         vm.assume(stated != sentId);
         bytes32[2] memory others = [stated, bytes32(0)];
@@ -103,7 +100,6 @@ contract RetryRouteTest is RouterFixture {
         assertEq(answer, "");
     }
 
-    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheMessageWasNeverCreatedHere(uint8 field, uint64 change) public {
         vm.assume(change != 0);
         Retry memory request = usualRetry(alter(sent, field, change), AXELAR);
@@ -122,7 +118,6 @@ contract RetryRouteTest is RouterFixture {
     }
 
     /// @dev Also not if the sender is the caller's retrier.
-    /// @custom:requirement GLAS-1, GLA-12, GLA-18
     function testFuzz_Revert_When_TheCallerIsNeitherSenderNorRetrier(address caller) public {
         vm.assume(caller != alice && caller != address(0));
         vm.prank(caller);
@@ -166,14 +161,13 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLAS-1
     function test_Revert_When_NoGmpIsNamed() public {
         Retry memory request = usualRetry(sent, AXELAR);
         request.gmps = new GmpFee[](0);
         expectRetryRevert(alice, request, abi.encodeWithSelector(IMessageSender.NoGmps.selector));
     }
 
-    function test_Finding_N4_ARetryGoesOverAllGmpsUnlessFewerAreSaidToDo() public {
+    function test_ARetryGoesOverAllGmpsUnlessFewerAreSaidToDo() public {
         vm.prank(owner);
         source.pauseGmp(WORMHOLE, uint48(block.timestamp + 1 hours));
         Retry memory request = usualRetry(sent, AXELAR);
@@ -195,7 +189,6 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheFeesDifferFromTheValue(uint96 fee, uint96 value) public {
         vm.assume(fee != value);
         vm.deal(alice, value);
@@ -221,7 +214,6 @@ contract RetryRouteTest is RouterFixture {
 
     // ---- what it does
 
-    /// @custom:requirement GLA-20, OIP-82, OIP-134
     function testFuzz_GivesAnyGmpTheEnvelopeOfTheFirstAttempt(uint8 number, uint64 fee, uint32 later) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         vm.warp(START + bound(later, 0, 6 days));
@@ -237,7 +229,6 @@ contract RetryRouteTest is RouterFixture {
         }
     }
 
-    /// @custom:requirement GLAS-2
     function testFuzz_NumbersAttemptsFromOne(uint8 retries) public {
         retries = uint8(bound(retries, 1, 12));
         for (uint32 number = 1; number <= retries; ++number) {
@@ -250,7 +241,6 @@ contract RetryRouteTest is RouterFixture {
         assertEq(attempts, retries);
     }
 
-    /// @custom:requirement GLA-18
     function test_AnAppointedRetrierMayRetry() public {
         vm.expectEmit(address(source));
         emit IRouterViews.RetrierAppointed(alice, stranger);

@@ -62,7 +62,6 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(ILanePolicy.SameChain.selector, chain));
     }
 
-    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheDestinationHasNoPeer(uint64 chain) public {
         vm.assume(chain != HERE && chain != THERE);
         Route memory request = usualRoute(1, 1);
@@ -129,7 +128,6 @@ contract RouteTest is RouterFixture {
         );
     }
 
-    /// @custom:requirement GLAS-1
     function test_Revert_When_NoGmpIsNamed() public {
         expectRouteRevert(usualRoute(0, 1), abi.encodeWithSelector(IMessageSender.NoGmps.selector));
     }
@@ -193,7 +191,6 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(InvalidGmp.selector, number));
     }
 
-    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_AGmpHasNoAdapter(uint8 number) public {
         number = uint8(bound(number, 4, 16));
         Route memory request = usualRoute(1, 1);
@@ -203,7 +200,7 @@ contract RouteTest is RouterFixture {
     }
 
     /// @dev One of two GMPs got a fee of yesterday; the other carried the message alone, and the transaction succeeded.
-    function test_Finding_N4_EveryGmpNamedTakesItUnlessFewerAreSaidToDo() public {
+    function test_EveryGmpNamedTakesItUnlessFewerAreSaidToDo() public {
         PricedAdapter priced = new PricedAdapter();
         priced.setFee(5);
         install(AXELAR, priced);
@@ -217,7 +214,7 @@ contract RouteTest is RouterFixture {
     }
 
     /// @dev A dApp with three GMPs named all of them, and could not send while one was paused or revoked.
-    function testFuzz_Finding_C10_AGmpThatIsPausedOrRevokedHindersNobody(bool paused, uint8 number) public {
+    function testFuzz_AGmpThatIsPausedOrRevokedHindersNobody(bool paused, uint8 number) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         uint48 until = uint48(block.timestamp + 1 hours);
         vm.startPrank(owner);
@@ -238,7 +235,6 @@ contract RouteTest is RouterFixture {
         assertEq(outbound[gmp].dispatches(), 0);
     }
 
-    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheFeesDifferFromTheValue(uint96 fee, uint96 value) public {
         vm.assume(fee != value);
         vm.deal(alice, value);
@@ -269,7 +265,7 @@ contract RouteTest is RouterFixture {
     }
 
     /// @dev A fee below the quote, a gas limit that a GMP does not carry and a broken GMP all ended in `(0, 1)`.
-    function test_Finding_N3_TheErrorNamesEachGmpWithItsOwnReason() public {
+    function test_TheErrorNamesEachGmpWithItsOwnReason() public {
         install(HYPERLANE, new FailingAdapter());
         install(WORMHOLE, new GasBurningAdapter());
         PricedAdapter priced = new PricedAdapter();
@@ -284,7 +280,7 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1, failures));
     }
 
-    function test_Finding_N3_AHugeReasonIsCutInTheErrorToo() public {
+    function test_AHugeReasonIsCutInTheErrorToo() public {
         install(HYPERLANE, new ReturnBombAdapter());
         vm.prank(alice);
         try source.route(usualRoute(1, 1)) {
@@ -312,7 +308,7 @@ contract RouteTest is RouterFixture {
     }
 
     /// @dev The call's own cost went off what the last of three adapters was promised; one that looked at its gas refused.
-    function test_Finding_C9_NoAmountOfGasGivesTheLastGmpLessThanIsPromised() public {
+    function test_NoAmountOfGasGivesTheLastGmpLessThanIsPromised() public {
         install(HYPERLANE, new GasCountingAdapter(0));
         install(AXELAR, new GasCountingAdapter(0));
         install(WORMHOLE, new GasCountingAdapter(728_000));
@@ -354,7 +350,6 @@ contract RouteTest is RouterFixture {
 
     // ---- what it does
 
-    /// @custom:requirement GLA-16, OIP-26
     function testFuzz_ReturnsTheIdOfExactlyTheMessageAskedFor(
         bytes calldata payload,
         uint64 gasLimit,
@@ -386,7 +381,6 @@ contract RouteTest is RouterFixture {
         assertEq(address(source).balance, 0);
     }
 
-    /// @custom:requirement GLA-7, X-15
     function test_EmitsMessageIdCreatedAndMessageRouted() public {
         Route memory request = usualRoute(2, 2);
         Message memory message = expectedMessage(alice, request);
@@ -412,7 +406,6 @@ contract RouteTest is RouterFixture {
         assertEq(sum, expected);
     }
 
-    /// @custom:requirement GLA-17
     function test_RemembersTheSenderOfARetriableMessage() public {
         (, bytes32 messageId) = send(usualRoute(1, 1));
         (address sender, uint32 attempts) = source.sentMessage(messageId);
@@ -420,7 +413,6 @@ contract RouteTest is RouterFixture {
         assertEq(attempts, 0);
     }
 
-    /// @custom:requirement GLA-6
     function test_RemembersNothingOfAMessageThatCannotBeRetried() public {
         Route memory request = usualRoute(1, 1);
         request.retriable = false;
@@ -429,7 +421,6 @@ contract RouteTest is RouterFixture {
         assertEq(sender, address(0));
     }
 
-    /// @custom:requirement GLA-8, GLA-15, GLA-16
     function test_TwoCallsWithEqualArgumentsCreateTwoMessages() public {
         (, bytes32 first) = send(usualRoute(1, 1));
         (, bytes32 second) = send(usualRoute(1, 1));

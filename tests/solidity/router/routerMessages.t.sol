@@ -190,7 +190,6 @@ contract RouterMessagesTest is RouterFixture {
         assertEq(GmpSet.unwrap(receipts), 3);
     }
 
-    /// @custom:requirement OIP-76
     function testFuzz_ACancellationEndsAMessageOfAnyKind(uint8 kind) public {
         Route memory request = usualRoute(2, 2);
         request.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
@@ -252,7 +251,7 @@ contract RouterMessagesTest is RouterFixture {
         executeOriginal();
     }
 
-    function test_Finding_N4_CancellationsAndReportsGoOverAllGmpsUnlessFewerAreSaidToDo() public {
+    function test_CancellationsAndReportsGoOverAllGmpsUnlessFewerAreSaidToDo() public {
         uint48 until = uint48(block.timestamp + 1 hours);
         vm.startPrank(owner);
         source.pauseGmp(AXELAR, until);
@@ -296,7 +295,7 @@ contract RouterMessagesTest is RouterFixture {
 
     /// @dev The destination marks any header as expired and reports it: that proves that it will not be executed, not that it
     ///      was ever sent.
-    function testFuzz_Finding_C2_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing(uint64 nonce) public {
+    function testFuzz_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing(uint64 nonce) public {
         RefundingApp app = new RefundingApp(source);
         vm.deal(address(app), 10 ether);
         Message memory invented = original;
@@ -320,7 +319,7 @@ contract RouterMessagesTest is RouterFixture {
     }
 
     /// @dev A cancellation asks nobody whether the message exists; the flag that it leaves is no proof.
-    function test_Finding_C2_ACancellationOfAMessageThatWasNeverSentProvesNothing() public {
+    function test_ACancellationOfAMessageThatWasNeverSentProvesNothing() public {
         original.nonce = 99;
         originalId = MessageEncoding.id(original);
         (, bytes memory cancellation) = cancel();
@@ -334,7 +333,7 @@ contract RouterMessagesTest is RouterFixture {
     }
 
     /// @dev What was sent without a slot can't be told from what was never sent: the report is an event, each time.
-    function test_Finding_C2_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly() public {
+    function test_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly() public {
         Route memory request = usualRoute(2, 2);
         request.retriable = false;
         (original, originalId) = send(request);

@@ -39,7 +39,6 @@ contract WaybillFixtureTest is WaybillFixture {
         assertEq(_there.entries(0), "hello");
     }
 
-    /// @custom:requirement OIP-3, OBX-4, OBX-8
     function test_ALateDuplicateIsAbsorbedAndExecutesNothing() public {
         bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
         deliver(id, HYPERLANE);
@@ -62,7 +61,6 @@ contract WaybillFixtureTest is WaybillFixture {
         _there.entries(1);
     }
 
-    /// @custom:requirement X-15, GLA-25
     function test_AStalledMessageIsRetriedOverAnotherGmpAndExecutedOnce() public {
         setBroken(AXELAR, true);
         bytes32 id = _sign("hello", 2, quoted(HYPERLANE, AXELAR));
@@ -85,7 +83,6 @@ contract WaybillFixtureTest is WaybillFixture {
         _there.entries(1);
     }
 
-    /// @custom:requirement GLA-12, GLA-18
     function test_OnlyTheSenderMayRetry() public {
         bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
         Retry memory request = retryOf(id, quoted(AXELAR), address(this));
@@ -129,7 +126,7 @@ contract WaybillFixtureTest is WaybillFixture {
     }
 
     /// @dev A message may ask for one receipt: the lane asks for two, as a deployed one does.
-    function test_Finding_C1_TheFixturesLanesHaveTheFloorOfADeployment() public {
+    function test_TheFixturesLanesHaveTheFloorOfADeployment() public {
         bytes32 id = _sign("hello", 1, quoted(HYPERLANE, AXELAR));
         deliver(id, HYPERLANE);
         assertNotExecuted(id);

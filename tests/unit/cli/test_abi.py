@@ -26,8 +26,6 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return Command(monkeypatch, capsys)
 
 
-@pytest.mark.finding("N3")
-@pytest.mark.finding("N5")
 def test_a_revert_is_explained_down_to_each_gmps_own_reason(waybill: Command) -> None:
     end = waybill("decode-error", f"0x{REVERTED.hex()}")
     assert end.code == ExitCode.OK
@@ -43,7 +41,6 @@ def test_a_revert_is_explained_down_to_each_gmps_own_reason(waybill: Command) ->
         assert part in said, part
 
 
-@pytest.mark.finding("N5")
 def test_a_revert_is_a_tree_in_json(waybill: Command) -> None:
     end = waybill("decode-error", "--json", f"0x{REVERTED.hex()}")
     found = json.loads(end.out)
@@ -53,7 +50,6 @@ def test_a_revert_is_a_tree_in_json(waybill: Command) -> None:
     assert inner["inner"][1]["values"] == {"value": 4, "fee": 5}
 
 
-@pytest.mark.finding("N3")
 def test_an_error_that_was_cut_off_is_known_by_its_name(waybill: Command) -> None:
     end = waybill("decode-error", f"0x{LOW[:36].hex()}")
     assert end.code == ExitCode.OK
@@ -74,7 +70,6 @@ def test_what_is_no_known_error_is_an_end_that_says_so(waybill: Command, data: s
     assert said in end.err
 
 
-@pytest.mark.finding("N5")
 def test_every_error_of_every_abi_can_be_decoded() -> None:
     known = {(error["name"], len(error["inputs"])) for error in load_abi("Errors")}
     for contract in ("Router", "IAdapter", "Profiles", "LayerZeroAdapter", "CcipAdapter", "Inbox"):
@@ -84,7 +79,6 @@ def test_every_error_of_every_abi_can_be_decoded() -> None:
     assert {name for error in load_abi("Errors") for name in error["by"]} >= {"waybill", "axelar", "layerzero", "ccip"}
 
 
-@pytest.mark.finding("N5")
 def test_an_abi_is_printed_by_its_name(waybill: Command) -> None:
     assert "Router" in waybill("abi").out.split()
     assert json.loads(waybill("abi", "router").out) == load_abi("Router")

@@ -127,7 +127,6 @@ def test_wrong_arguments_are_usage_errors_that_name_the_value(
     assert says in ended.err.replace("\n", " ")
 
 
-@pytest.mark.finding("O8")
 @pytest.mark.usefixtures("deployed")
 @pytest.mark.parametrize("named", ["pigeon", "axelar", ","])
 def test_a_gmp_that_the_lane_does_not_have_is_answered_with_those_that_it_has(waybill: Command, named: str) -> None:

@@ -83,7 +83,6 @@ def test_it_shows_the_values_in_tables_that_nobody_set_and_who_set_the_others(
     assert "kafka.poll_interval" in text
 
 
-@pytest.mark.requirement("SF-51", "SF-79", "SF-80", "OIP-49", "OIP-53", "OIP-54", "OIP-55", "OIP-157")
 @pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run")])
 @pytest.mark.parametrize(
     ("text", "complaint"), [("retention = 700\n", "dedup window is 700"), ("retention = ", "is not TOML")]
@@ -98,7 +97,6 @@ def test_a_relayer_does_not_start_with_settings_that_check_refuses(
     assert complaint in ended.error["message"]
 
 
-@pytest.mark.requirement("SF-79")
 def test_check_ends_with_a_usage_error_that_lists_everything(waybill: Command, tmp_path: Path) -> None:
     (tmp_path / "waybill.toml").write_text("poll_interval = 0\nspeed = 1\n")
     ended = waybill("config", "check", "--json")
@@ -162,7 +160,6 @@ def refused_alike(waybill: Command, *commands: tuple[str, ...]) -> str:
     return run
 
 
-@pytest.mark.requirement("SF-79")
 def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, public: Path) -> None:
     (public / "waybill.toml").write_text(
         f'[[signers]]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n'
@@ -172,7 +169,6 @@ def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, public: Pa
     assert "no key to seal dead letters with" in said
 
 
-@pytest.mark.requirement("SF-51")
 @pytest.mark.parametrize(
     ("text", "complaints"),
     [

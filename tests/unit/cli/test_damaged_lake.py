@@ -61,8 +61,6 @@ def overwritten_file(lake: Path) -> Path:
 DAMAGES = [cut_commit, emptied_commit, lost_file, cut_file, overwritten_file]
 
 
-@pytest.mark.finding("I5")
-@pytest.mark.finding("O5")
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_damaged_lake_is_named_with_its_file_and_what_to_do(
@@ -78,7 +76,6 @@ def test_a_damaged_lake_is_named_with_its_file_and_what_to_do(
     assert "waybill index run" in told
 
 
-@pytest.mark.finding("I5")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_the_store_alone_can_tell_is_told(
     network: Network, waybill: Command, damage: Callable[[Path], Path]
@@ -93,8 +90,6 @@ def test_what_the_store_alone_can_tell_is_told(
     assert {item["message_id"] for item in value["divergences"]} == {"0x" + SENT.id.hex()}
 
 
-@pytest.mark.finding("I5")
-@pytest.mark.finding("O5")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_report_over_a_damaged_lake_does_not_end_as_if_it_were_whole(
     network: Network, waybill: Command, damage: Callable[[Path], Path]

@@ -32,10 +32,6 @@ HEADERS = (
 )  # fmt: skip
 
 
-@pytest.mark.requirement(
-    "SF-54", "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-65",
-    "SF-113",
-)  # fmt: skip
 def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -58,10 +54,6 @@ def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
     assert letter["analysis"]["wouldRetrySucceed"].startswith("not known")
 
 
-@pytest.mark.requirement(
-    "OIP-91", "OIP-92", "OIP-93", "OIP-94", "OIP-95", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100",
-    "OIP-107", "OIP-111", "OIP-112", "OIP-113", "OIP-114", "SF-55", "SF-56",
-)  # fmt: skip
 def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -122,7 +114,6 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     assert [one["kind"] for one in value["history"]] == ["ENTERED"]
 
 
-@pytest.mark.requirement("OIP-107", "OIP-126")
 def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -144,7 +135,6 @@ def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
     assert f"REQUEUE by {SEALER.address}: the gateway is back" in shown
 
 
-@pytest.mark.requirement("OIP-95")
 def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -165,7 +155,6 @@ def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])
 
 
-@pytest.mark.requirement("OIP-94", "OIP-101", "OIP-126")
 def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stays(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -189,7 +178,6 @@ def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stay
     assert after[3]["document"] == decided
 
 
-@pytest.mark.requirement("OIP-129")
 def test_verify_names_a_changed_record_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

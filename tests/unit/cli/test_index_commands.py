@@ -139,7 +139,6 @@ def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal
     assert (nothing.code, "no divergence" in nothing.out) == (0, True)
 
 
-@pytest.mark.finding("I1")
 def test_verify_names_the_rows_of_the_store_that_are_not_those_of_the_lake_and_repairs_them(
     network: Network, waybill: Command
 ) -> None:
@@ -173,7 +172,6 @@ ASKING_THE_INDEX = (
 )
 
 
-@pytest.mark.finding("O2")
 @pytest.mark.parametrize("command", ASKING_THE_INDEX, ids=" ".join)
 def test_an_index_that_is_behind_says_so_first_and_is_no_verdict(
     network: Network, waybill: Command, command: list[str]
@@ -204,7 +202,6 @@ def test_an_index_that_is_behind_says_so_first_and_is_no_verdict(
     assert waybill(*command, "--max-behind", "1045").code == 0
 
 
-@pytest.mark.finding("O2")
 def test_a_contradiction_goes_before_being_behind_and_both_are_said(network: Network, waybill: Command) -> None:
     network.beta.mine(executed(SENT))
     network.index()
@@ -215,7 +212,6 @@ def test_a_contradiction_goes_before_being_behind_and_both_are_said(network: Net
     assert "EXECUTED_TWICE; the index is behind: beta" in ended.err
 
 
-@pytest.mark.finding("O2")
 def test_how_far_behind_a_silent_chain_is_goes_by_the_clock(network: Network, waybill: Command) -> None:
     network.index()
     network.servers[1].shutdown()

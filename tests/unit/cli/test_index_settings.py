@@ -83,7 +83,6 @@ def test_without_anything_set_the_index_runs_by_its_own_defaults(workspace: Work
         assert getattr(settings, name) == getattr(usual, name), name
 
 
-@pytest.mark.requirement("GLA-1")
 def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspace) -> None:
     (workspace.root / "waybill.toml").write_text(EVERYTHING)
     settings = index_settings(workspace)

@@ -19,7 +19,6 @@ from tests.unit.indexer.world import SimulatedChain, routed, sent_message
 __all__ = ["network", "waybill"]  # fixtures
 
 
-@pytest.mark.finding("I6")
 def test_every_table_and_column_of_the_lake_says_what_it_is(network: Network, waybill: Command) -> None:
     network.index()
     assert waybill("index", "tables", "--max-behind", "4000000000").code == 0
@@ -31,7 +30,6 @@ def test_every_table_and_column_of_the_lake_says_what_it_is(network: Network, wa
         assert all(comments.values()), name
 
 
-@pytest.mark.finding("I6")
 def test_a_message_is_found_by_the_id_that_people_type(network: Network, waybill: Command) -> None:
     network.index()
     assert waybill("index", "tables", "--max-behind", "4000000000").code == 0
@@ -43,7 +41,6 @@ def test_a_message_is_found_by_the_id_that_people_type(network: Network, waybill
         assert connection.execute("select count(*) from events where message_id like '0x%'").fetchone() == (4,)
 
 
-@pytest.mark.finding("I6")
 def test_columns_that_are_always_null_cost_next_to_nothing(tmp_path: Path) -> None:
     chain = SimulatedChain(ALPHA)
     for number in range(1, 2_001):
@@ -57,7 +54,6 @@ def test_columns_that_are_always_null_cost_next_to_nothing(tmp_path: Path) -> No
     assert sum(one.total_compressed_size for one in empty) < 0.01 * file.stat().st_size
 
 
-@pytest.mark.finding("F1")
 def test_a_home_with_a_space_in_its_path_is_read_like_any_other(
     tmp_path: Path, waybill: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,6 @@ def test_a_pause_is_durable_and_ends_by_a_resume(waybill: Command, store_url: st
     store.close()
 
 
-@pytest.mark.requirement("SF-92")
 def test_a_halt_can_not_be_turned_into_a_pause(waybill: Command, store_url: str) -> None:
     store = open_store(store_url)
     halt = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.HALTED, reason="no room", by="worker", at=1.0)

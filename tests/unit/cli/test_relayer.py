@@ -48,10 +48,6 @@ def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
         yield run
 
 
-@pytest.mark.requirement(
-    "SF-12", "SF-13", "SF-14", "SF-19", "SF-27", "SF-29", "SF-33", "X-13", "OBX-3", "OBX-25", "SF-1", "SF-30", "SF-32",
-    "SF-34", "SF-35", "SF-36", "SF-37",
-)  # fmt: skip
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     start: Start, strategy: CommitStrategy | None
@@ -61,7 +57,6 @@ def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
     assert commits.strategy is (strategy or CommitStrategy.BATCH)
 
 
-@pytest.mark.requirement("SF-31", "SF-36")
 def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -78,10 +73,6 @@ def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
     assert "add unsafe = true if that is meant" in " ".join(ended.err.split())
 
 
-@pytest.mark.requirement(
-    "SF-39", "SF-42", "SF-52", "SF-92", "SF-95", "OBXS-11", "OBX-14", "OBX-18", "OBX-35", "OBX-38", "OBX-40", "OBX-57",
-    "SF-2", "SF-7", "SF-89",
-)  # fmt: skip
 def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
     text = f'ordering = "block"\nlease = 20\ncommit_tries = 3\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
@@ -94,10 +85,6 @@ def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_
     assert deliveries._commits._settings.tries == 3
 
 
-@pytest.mark.requirement(
-    "SF-3", "SF-20", "SF-22", "SF-24", "SF-34", "SF-35", "SF-38", "SF-40", "SF-41", "SF-43", "SF-72", "SF-84", "SF-87",
-    "SF-99", "SF-100", "SF-101", "X-8", "OBX-40",
-)  # fmt: skip
 @pytest.mark.parametrize(
     ("profile", "strategy", "interval", "policy"),
     [
@@ -120,7 +107,6 @@ def test_the_profile_that_the_file_names_is_that_of_the_deliveries(
     assert (dead_letters.tries, dead_letters.pause) == (3, 1)
 
 
-@pytest.mark.requirement("SF-89")
 def test_a_store_that_takes_no_commit_ends_the_command_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -152,7 +138,6 @@ def publisher_of(relayer: RelayerService) -> Publisher:
     return publisher
 
 
-@pytest.mark.requirement("SF-66")
 @pytest.mark.parametrize("enabled", [None, True, False])
 def test_a_relayer_with_kafka_puts_the_dead_into_their_topic_unless_that_is_switched_off(
     start: Start, *, enabled: bool | None
@@ -162,7 +147,6 @@ def test_a_relayer_with_kafka_puts_the_dead_into_their_topic_unless_that_is_swit
     assert publisher._topic._settings.enabled is (enabled is not False)
 
 
-@pytest.mark.requirement("OBX-15", "OBX-16", "OBX-21", "OBX-23", "OBX-24", "OBX-25", "SF-18")
 @pytest.mark.parametrize("delivery", [None, *Semantics])
 def test_records_are_published_exactly_once_where_that_is_asked_for_and_nowhere_else(
     start: Start, delivery: Semantics | None
@@ -177,7 +161,6 @@ _QUEUE = (
 )
 
 
-@pytest.mark.requirement("SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72")
 @pytest.mark.parametrize(
     ("said", "brokers", "settings"),
     [

@@ -39,16 +39,12 @@ def ttl_of(waybill: Command, *options: str) -> int:
     return int(json.loads(ended.out)["ttl"])
 
 
-@pytest.mark.requirement(
-    "OIP-34", "OIP-35", "OIP-36", "OIP-37", "OIP-38", "OIP-39", "OIP-40", "OIP-41", "OIP-42", "OIP-43"
-)
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind < Kind.CANCELLATION], ids=lambda kind: kind.name)
 def test_a_message_lives_as_long_as_its_kind_should_unless_a_ttl_is_given(waybill: Command, kind: Kind) -> None:
     assert ttl_of(waybill, "--kind", kind.name.lower()) == TTLS[kind.name]
     assert ttl_of(waybill, "--kind", kind.name.lower(), "--ttl", "900") == 900
 
 
-@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
 def test_a_message_to_a_class_of_assets_lives_no_shorter_than_the_class_demands(
     waybill: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,9 +58,6 @@ def test_heartbeats_are_shown_but_for_the_chain_that_can_not_be_read(
     assert (refused.code, "'nonsense' is not an EVM address" in refused.error["message"]) == (2, True)
 
 
-@pytest.mark.requirement(
-    "OIP-4", "OIP-131", "OIP-132", "OIP-133", "OIP-135", "OIP-136", "OIP-138", "OIP-142", "OIP-163", "OIP-162"
-)
 def test_what_was_applied_where_is_told_for_each_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -105,7 +102,6 @@ def test_what_was_applied_where_is_told_for_each_message(
     assert "is not followed: only state changes are" in refused.error["message"]
 
 
-@pytest.mark.requirement("OIP-133", "OIP-135")
 def test_a_record_is_proven_from_the_archive_and_a_changed_one_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

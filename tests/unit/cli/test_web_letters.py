@@ -16,7 +16,6 @@ from tests.unit.cli.network import write_network
 TOKEN = "an operator's long token"
 
 
-@pytest.mark.requirement("OIP-127")
 @pytest.mark.parametrize(
     ("http", "token", "proxy", "opened"),
     [
@@ -37,7 +36,6 @@ def test_letters_are_open_on_this_machine_alone_unless_somebody_is_to_sign_in(
     assert is_open(http, Settings.load(api_token=token), proxy) is opened
 
 
-@pytest.mark.requirement("OIP-127")
 @pytest.mark.parametrize(
     ("flags", "token", "opened"),
     [

@@ -47,7 +47,6 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.finding("O4")
 @pytest.mark.parametrize("command", READERS)
 def test_a_store_that_is_named_and_not_there_is_not_made(
     waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -61,7 +60,6 @@ def test_a_store_that_is_named_and_not_there_is_not_made(
     assert not mistyped.parent.exists()
 
 
-@pytest.mark.finding("O4")
 def test_a_store_is_made_by_the_command_for_it_once(waybill: Command, deployed: Path) -> None:
     url = f"sqlite:///{deployed}/elsewhere/bridge.db"
     assert waybill("store", "create", "--store", url).code == 0
@@ -81,7 +79,6 @@ def not_a_store(path: Path, kind: str) -> None:
             file.execute("CREATE TABLE photos (name TEXT)")
 
 
-@pytest.mark.finding("O4")
 @pytest.mark.parametrize("command", [*READERS, ("store", "backup", "copy.db")])
 @pytest.mark.parametrize("kind", ["empty file", "the index", "other program"])
 def test_a_database_that_is_no_store_is_not_made_one(
@@ -100,7 +97,6 @@ def test_a_database_that_is_no_store_is_not_made_one(
     assert path.read_bytes() == before
 
 
-@pytest.mark.finding("O4")
 @pytest.mark.parametrize("kind", ["the index", "other program"])
 def test_neither_a_new_store_nor_a_restored_one_goes_into_another_programs_database(
     waybill: Command, deployed: Path, kind: str
@@ -117,7 +113,6 @@ def test_neither_a_new_store_nor_a_restored_one_goes_into_another_programs_datab
     assert path.read_bytes() == before
 
 
-@pytest.mark.finding("O4")
 @pytest.mark.parametrize("command", [*READERS, ("store", "create"), ("store", "backup", "copy.db")])
 @pytest.mark.parametrize(
     ("url", "says"),
@@ -138,7 +133,6 @@ def test_a_url_that_names_no_file_is_refused(
     assert says in ended.error["message"]
 
 
-@pytest.mark.finding("O4")
 def test_the_explorer_makes_no_store_in_an_empty_file(
     waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +143,6 @@ def test_the_explorer_makes_no_store_in_an_empty_file(
     assert (ended.code, "waybill store create" in ended.err, path.read_bytes()) == (1, True, b"")
 
 
-@pytest.mark.finding("O4")
 @pytest.mark.usefixtures("deployed")
 def test_a_postgresql_schema_without_a_store_is_not_made_one(
     waybill: Command, monkeypatch: pytest.MonkeyPatch, postgresql: Server
@@ -164,7 +157,6 @@ def test_a_postgresql_schema_without_a_store_is_not_made_one(
     assert waybill("lane", "list").code == 0
 
 
-@pytest.mark.finding("O5")
 @pytest.mark.parametrize("command", [("relayer", "run"), ("dlq", "list"), ("status",), ("store", "backup", "copy.db")])
 @pytest.mark.parametrize("damage", ["head", "page"])
 def test_a_damaged_store_ends_with_one_line(
@@ -183,7 +175,6 @@ def test_a_damaged_store_ends_with_one_line(
     assert str(path) in ended.error["message"]
 
 
-@pytest.mark.finding("O5")
 @pytest.mark.parametrize(
     "command", [("status",), ("devnet", "status"), ("relayer", "run"), ("config", "show"), ("index", "verify")]
 )
@@ -197,7 +188,6 @@ def test_a_home_that_is_a_file_is_named(
     assert (ended.code, ended.error["message"]) == (2, f"WAYBILL_HOME {home} is not a folder")
 
 
-@pytest.mark.finding("O5")
 @pytest.mark.usefixtures("deployed")
 def test_with_json_an_error_that_nobody_foresaw_is_json_too(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.cli.lane.open_relayer_store", lambda _: 1 / 0)
@@ -206,7 +196,6 @@ def test_with_json_an_error_that_nobody_foresaw_is_json_too(waybill: Command, mo
     assert any("test_wrong_paths" in line for line in error["traceback"])
 
 
-@pytest.mark.finding("O8")
 def test_the_version_imports_no_command() -> None:
     program = (
         "import sys; sys.argv[1:] = ['--version']\nfrom bridge.cli import main\ntry: main()\nexcept SystemExit: pass\n"
@@ -219,7 +208,6 @@ def test_the_version_imports_no_command() -> None:
     assert not HEAVY & set(modules.split())
 
 
-@pytest.mark.finding("O8")
 @pytest.mark.parametrize(
     ("table", "setting"),
     [
@@ -240,7 +228,6 @@ def test_a_chain_that_the_network_does_not_have_is_found(
     assert setting in ended.error["message"]
 
 
-@pytest.mark.finding("O8")
 @pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run"), ("tripwire", "run")])
 def test_without_the_networks_file_nothing_is_checked_or_started(
     waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -252,7 +239,6 @@ def test_without_the_networks_file_nothing_is_checked_or_started(
     assert ended.error["next"] == "waybill deploy --network testnet"
 
 
-@pytest.mark.finding("O7")
 def test_every_variable_that_the_code_reads_is_in_the_settings_page() -> None:
     sources = [path for folder in ("bridge", "indexer") for path in (ROOT / folder).rglob("*.py")]
     read = {name for path in sources for name in re.findall(r"\bWAYBILL_[A-Z]+(?:_[A-Z]+)*\b", path.read_text())}

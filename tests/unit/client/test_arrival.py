@@ -48,7 +48,6 @@ async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refus
         await asked(least - 1, finality=finality)
 
 
-@pytest.mark.requirement("OIP-34", "OIP-40")
 @pytest.mark.parametrize(
     ("confirmations", "kind", "ttl"),
     [

@@ -23,7 +23,6 @@ from tests.unit.dead_letters.test_review import SENDER, RoutingChain, deployed
 RECIPIENT = "0x" + "0a" * 20
 
 
-@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
 @pytest.mark.parametrize(
     ("asked", "member", "routed"), [(30, True, 600), (700, True, 700), (0, True, 0), (30, False, 30)]
 )
@@ -49,9 +48,6 @@ TTLS = json.loads((Path(__file__).parents[2] / "golden" / "ttl.json").read_text(
 """By kind, what both kits give a message whose sender names no TTL."""
 
 
-@pytest.mark.requirement(
-    "OIP-26", "OIP-34", "OIP-35", "OIP-36", "OIP-37", "OIP-38", "OIP-39", "OIP-40", "OIP-41", "OIP-42", "OIP-43"
-)
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind < Kind.CANCELLATION], ids=lambda kind: kind.name)
 async def test_without_a_ttl_a_message_lives_as_long_as_its_kind_should(kind: Kind) -> None:
     chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
@@ -72,9 +68,6 @@ async def test_without_a_ttl_a_message_lives_as_long_as_its_kind_should(kind: Ki
     )
 
 
-@pytest.mark.requirement(
-    "OIP-34", "OIP-35", "OIP-36", "OIP-37", "OIP-38", "OIP-39", "OIP-40", "OIP-41", "OIP-42", "OIP-43"
-)
 def test_the_kits_and_the_router_have_the_same_values() -> None:
     root = Path(__file__).parents[3]
     typescript = (root / "dapp" / "src" / "message.ts").read_text()

@@ -128,7 +128,6 @@ def node(seen: list[str]) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.finding("N7")
 @pytest.mark.parametrize("kind", ["blocking", "async"])
 async def test_a_providers_own_headers_are_sent(kind: str) -> None:
     seen: list[str] = []
@@ -145,7 +144,6 @@ async def test_a_providers_own_headers_are_sent(kind: str) -> None:
     assert set(seen) == {"eth_chainId", "eth_getBlockByNumber"}
 
 
-@pytest.mark.finding("N7")
 async def test_what_a_chain_is_asked_goes_through_the_users_web3() -> None:
     chain = Web3Chain(CHAIN, Web3(Scripted()))
     head = await chain.head()
@@ -193,7 +191,6 @@ async def test_a_call_that_brings_nothing_says_that_the_deployment_may_be_of_ano
         await chain.call(Call(to=TO, data=b"", returns=("uint256",)))
 
 
-@pytest.mark.finding("N7")
 async def test_a_web3_of_another_chain_is_refused_before_anything_else_is_asked() -> None:
     provider = Scripted(999)
     with pytest.raises(DeploymentError, match=f"the Web3 given for chain {CHAIN} is of chain 999"):
@@ -243,7 +240,6 @@ async def test_a_transaction_that_no_block_includes_is_named(monkeypatch: pytest
     assert HexBytes(keccak(HexBytes(raw)))
 
 
-@pytest.mark.finding("N7")
 def test_both_clients_take_web3s_by_chain_and_name_a_chain_that_was_left_out() -> None:
     quiet = {chain_id: Web3(Scripted(chain_id, eth_getLogs=[])) for chain_id in (CHAIN, *OTHERS)}
     with BlockingClient(deployment(), quiet) as client, pytest.raises(LookupError, match="has created a message 0x00"):

@@ -98,7 +98,6 @@ def from_npm(project: Path) -> None:
     shutil.copytree(ROOT / "node_modules/@openzeppelin/contracts", project / "node_modules/@openzeppelin/contracts")
 
 
-@pytest.mark.finding("N2")
 @pytest.mark.parametrize("layout", [linked, cloned, cloned_alone, from_npm])
 def test_the_quickstarts_imports_resolve_in_another_project(tmp_path: Path, layout: Callable[[Path], None]) -> None:
     project = tmp_path / "a dapp"

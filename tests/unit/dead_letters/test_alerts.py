@@ -71,7 +71,6 @@ def hook() -> Iterator[WebhookServer]:
         yield server
 
 
-@pytest.mark.requirement("OIP-105", "OIP-107", "OIP-109", "OIP-110", "OIP-161")
 async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None:
     review = DeadLetterService()
     sent = message()
@@ -129,7 +128,6 @@ def governed(tmp_path: Path, sent: Sent, values: dict[bytes, int] | None = None,
     )
 
 
-@pytest.mark.requirement("OIP-81")
 async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else(
     tmp_path: Path,
 ) -> None:
@@ -150,7 +148,6 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
     assert "a new vote is needed" in why
 
 
-@pytest.mark.requirement("OIP-130")
 async def test_governance_is_told_by_a_message_that_the_log_was_changed(tmp_path: Path) -> None:
     sent = Sent()
     service = governed(tmp_path, sent)
@@ -166,7 +163,6 @@ async def test_governance_is_told_by_a_message_that_the_log_was_changed(tmp_path
     assert "the log of dead letters was changed" in what
 
 
-@pytest.mark.requirement("OIP-105")
 async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_nor_mention(
     hook: WebhookServer,
 ) -> None:
@@ -180,7 +176,6 @@ async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_
     assert posted["text"].startswith("WARNING: PLAIN message 0x")
 
 
-@pytest.mark.requirement("OIP-105")
 async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thing_one_incident(
     hook: WebhookServer,
 ) -> None:
@@ -194,7 +189,6 @@ async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thin
     assert len(posted["payload"]["summary"]) <= 1024
 
 
-@pytest.mark.requirement("OIP-105")
 async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     review = DeadLetterService()
     await review.die(error="first line\nBcc: everybody@example.org")
@@ -208,7 +202,6 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     assert "failureHistory" in mail.get_content()
 
 
-@pytest.mark.requirement("OIP-107", "OIP-116")
 async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -221,7 +214,6 @@ async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -
         assert (other.posted[1]["severity"], other.posted[1]["details"]) == ("info", decided)
 
 
-@pytest.mark.requirement("OIP-109")
 async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(hook: WebhookServer) -> None:
     review = DeadLetterService()
     for nonce in (1, 2):
@@ -253,7 +245,6 @@ async def test_a_step_says_whether_there_may_be_more_to_tell(
     assert len(hook.posted) == 3
 
 
-@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-109", "OIP-164")
 async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
     review = DeadLetterService()
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(Thresholds(2, 3)), review.clock)
@@ -268,7 +259,6 @@ async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: We
     assert hook.posted[-1]["severity"] == "warning", "the hour is over"
 
 
-@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-164")
 @pytest.mark.parametrize(
     ("count", "severity"), [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")]
 )
@@ -283,7 +273,6 @@ async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServ
     assert len(hook.posted) == 1
 
 
-@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-105", "OIP-106", "OIP-107", "OIP-109", "OIP-164")
 async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_its_network_says(
     hook: WebhookServer, tmp_path: Path
 ) -> None:
@@ -302,7 +291,6 @@ async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_i
     assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
 
 
-@pytest.mark.requirement("OIP-106")
 async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold_while_the_chain_is_away(
     hook: WebhookServer,
 ) -> None:
@@ -320,7 +308,6 @@ async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold
     assert [one["severity"] for one in hook.posted] == ["error"] * 3
 
 
-@pytest.mark.requirement("OIP-130")
 async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(hook: WebhookServer) -> None:
     review = DeadLetterService()
     await review.die()
@@ -357,7 +344,6 @@ class ParameterChain:
         return encode(["uint256"], [self.values[call.data[4:]]])
 
 
-@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-127")
 async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
     chain = ParameterChain({ALERT_THRESHOLD: 5, operator_parameter(OPERATOR.address): 1, CRITICAL_THRESHOLD: 0})
     parameters = OnChainParameters(cast(Chain, chain), "0x" + "01" * 20, "0x" + "02" * 20)
@@ -368,7 +354,6 @@ async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
     assert not await parameters.is_operator(OPERATOR.address), "a role that was taken back is gone"
 
 
-@pytest.mark.requirement("OIP-127")
 async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> None:
     parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
     assert await parameters.is_operator(STRANGER.address)
@@ -377,7 +362,6 @@ async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> Non
     assert await parameters.thresholds() == Thresholds()
 
 
-@pytest.mark.requirement("OIP-102", "OIP-105", "OIP-164")
 def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
     named = AlertSettings(
         webhook="http://localhost/a",
@@ -390,7 +374,6 @@ def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
     assert channels(AlertSettings()) == []
 
 
-@pytest.mark.requirement("OIP-129", "OIP-130")
 async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: WebhookServer, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/dlq.db"
     settings = Settings.load(relayer_key="0x" + "44" * 32)

@@ -39,9 +39,6 @@ def decide(dead_letters: DeadLetterLog, event_id: str, decision: Decision, **cha
     return signed(document, OPERATOR)
 
 
-@pytest.mark.requirement(
-    "OIP-107", "OIP-118", "OIP-119", "OIP-120", "OIP-121", "OIP-122", "OIP-123", "OIP-124", "OIP-125", "OIP-162"
-)
 async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -65,7 +62,6 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
     assert verify(review.dead_letters, trusted=trusted).violations == ()
 
 
-@pytest.mark.requirement("OIP-121")
 async def test_a_decision_of_governance_names_governance_and_the_account_that_signed_for_it() -> None:
     review = DeadLetterService()
     first = review.dead_letters.history(await review.die())[0]
@@ -80,7 +76,6 @@ async def test_a_decision_of_governance_names_governance_and_the_account_that_si
     assert (record.document["decisionMaker"], record.document["decisionAccount"]) == (GOVERNANCE, OPERATOR.address)
 
 
-@pytest.mark.finding("E12")
 async def test_what_is_signed_is_typed_data_that_a_wallet_shows() -> None:
     review = DeadLetterService()
     document = decide(review.dead_letters, await review.die(), Decision.ABANDON)
@@ -92,7 +87,6 @@ async def test_what_is_signed_is_typed_data_that_a_wallet_shows() -> None:
     assert f"0x{by_wallet.hex().removeprefix('0x')}" == document["signature"]
 
 
-@pytest.mark.requirement("OIP-108", "OIP-124")
 @pytest.mark.parametrize("rationale", ["", "  \n"])
 async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
     review = DeadLetterService()
@@ -108,7 +102,6 @@ async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
         )
 
 
-@pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127", "OIP-162")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -128,9 +121,6 @@ async def test_a_decision_changed_after_its_signature_is_refused(field: str, val
     assert len(review.dead_letters.records()) == 1
 
 
-@pytest.mark.requirement(
-    "OIP-118", "OIP-119", "OIP-120", "OIP-121", "OIP-122", "OIP-123", "OIP-124", "OIP-125"
-)  # fmt: skip
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -153,7 +143,6 @@ async def test_every_field_of_a_decision_is_under_its_signature(field: str, valu
     assert decision_signer(document | {field: value}) != OPERATOR.address
 
 
-@pytest.mark.requirement("OIP-125")
 async def test_a_decision_about_one_letter_decides_no_other() -> None:
     review = DeadLetterService()
     first, second = await review.die(message(1)), await review.die(message(2))
@@ -162,7 +151,6 @@ async def test_a_decision_about_one_letter_decides_no_other() -> None:
         record_decision(review.dead_letters, document, SEAL, 0)
 
 
-@pytest.mark.requirement("OBX-58", "OIP-116")
 async def test_an_abandoned_letter_is_decided_for_good() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -173,7 +161,6 @@ async def test_an_abandoned_letter_is_decided_for_good() -> None:
             record_decision(review.dead_letters, again, SEAL, 0)
 
 
-@pytest.mark.requirement("OIP-117")
 async def test_an_escalated_letter_stays_under_review() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -181,7 +168,6 @@ async def test_an_escalated_letter_stays_under_review() -> None:
     assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.PENDING_REVIEW]
 
 
-@pytest.mark.requirement("OIP-108")
 async def test_nothing_is_decided_by_itself_however_long_a_letter_waits() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -211,7 +197,6 @@ async def analysis(review: DeadLetterService, event_id: str, sent: Message, **si
     )
 
 
-@pytest.mark.requirement("OIP-111", "OIP-112", "OIP-113", "OIP-114")
 async def test_one_transient_failure_is_isolated_and_worth_another_try() -> None:
     review, sent = DeadLetterService(), message()
     answers = await analysis(review, await review.die(sent), sent)
@@ -222,7 +207,6 @@ async def test_one_transient_failure_is_isolated_and_worth_another_try() -> None
     assert answers.suggestion == "requeue"
 
 
-@pytest.mark.requirement("OIP-112", "OIP-114")
 async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() -> None:
     review = DeadLetterService()
     many = [message(nonce) for nonce in range(1, 5)]
@@ -235,7 +219,6 @@ async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() ->
     assert (await analysis(review, await review.die(later), later)).systemic.startswith("isolated")
 
 
-@pytest.mark.requirement("OIP-112")
 @pytest.mark.parametrize(
     ("shared", "counted"),
     [
@@ -262,7 +245,6 @@ async def test_a_lane_a_gmp_or_an_error_in_common_makes_a_failure_systemic(
     )
 
 
-@pytest.mark.requirement("OIP-113")
 @pytest.mark.parametrize(
     ("situation", "said"),
     [
@@ -276,7 +258,6 @@ async def test_the_destinations_word_comes_first(situation: dict[str, bool], sai
     assert (await analysis(review, await review.die(sent), sent, **situation)).would_succeed.startswith(said)
 
 
-@pytest.mark.requirement("OIP-114")
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
@@ -294,14 +275,12 @@ async def test_governance_is_asked_about_what_it_decided_and_about_regulatory_ac
     )
 
 
-@pytest.mark.requirement("OIP-111", "OIP-113")
 async def test_an_error_that_says_never_is_permanent() -> None:
     answers = await failed_for_good(message())
     assert answers.permanent.startswith("permanent")
     assert answers.would_succeed.startswith("only after the cause is put right")
 
 
-@pytest.mark.requirement("OIP-111", "OIP-113")
 @pytest.mark.parametrize(
     ("texts", "permanent", "would_succeed"),
     [
@@ -339,7 +318,6 @@ async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:
     assert answers.suggestion == "none yet: wait"
 
 
-@pytest.mark.finding("E5")
 @pytest.mark.parametrize(
     ("error", "thing"),
     [("GmpPaused(gmp=4, until={until})", "layerzero"), ("LanePaused(chain=7, until={until})", "the lane from chain 7")],

@@ -47,7 +47,6 @@ def cut_off(url: str, *changes: str) -> None:
     engine.dispose()
 
 
-@pytest.mark.requirement("OIP-129", "OIP-130")
 @pytest.mark.parametrize("goes_on", [False, True])
 async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(tmp_path: Path, goes_on: bool) -> None:
     """Also when the log has grown since: what is noted in the relayer's store never passes a cut."""
@@ -89,7 +88,6 @@ async def test_only_decisions_that_a_contract_confirmed_are_asked_about_again() 
     assert await denied_decisions(review.dead_letters, {}) == frozenset({last.sequence})
 
 
-@pytest.mark.requirement("OIP-129")
 async def test_a_head_that_somebody_noted_elsewhere_must_still_be_there() -> None:
     review, settings = DeadLetterService(), Settings.load(relayer_key="0x" + "44" * 32)
     await review.die()
@@ -170,7 +168,6 @@ async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> N
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-130")
 @pytest.mark.parametrize(
     ("change", "said"),
     [

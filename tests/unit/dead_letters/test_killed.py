@@ -20,7 +20,6 @@ from tests.unit.dead_letters.world import SEALER
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.requirement("OIP-1", "OIP-90", "SF-9", "SF-23", "SF-85", "SF-116", "SF-117")
 @pytest.mark.parametrize(
     ("step", "dead_letters", "state"),
     [

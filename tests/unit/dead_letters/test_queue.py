@@ -31,10 +31,6 @@ from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, Failin
 from tests.virtual_time import crash, in_virtual_time, running, until
 
 
-@pytest.mark.requirement(
-    "OIP-91", "OIP-92", "OIP-93", "OIP-94", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151",
-    "SF-53", "SF-54", "SF-65", "SF-87", "SF-113",
-)  # fmt: skip
 async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     review = DeadLetterService()
     sent = message(payload=b"\x00\xff{not text}\x00" * 2_000)
@@ -72,7 +68,6 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     assert review.store.outbox.entries(sent.id)[0].state is OutboxState.DEAD
 
 
-@pytest.mark.requirement("OIP-91", "OIP-92", "SF-55", "SF-56")
 async def test_the_letter_of_an_actions_participant_holds_the_message_that_carries_the_decision_to_it() -> None:
     review, sent, diverged = DeadLetterService(), message(), action(branch(0, BETA, BranchState.DIVERGED))
     failure = Failure(at=review.clock.now(), kind=FailureKind.REFUSED, code="DIVERGED", message="TOO_FEW_UNITS")
@@ -88,9 +83,6 @@ async def test_the_letter_of_an_actions_participant_holds_the_message_that_carri
     assert headers.items() <= record.document["headers"].items()
 
 
-@pytest.mark.requirement(
-    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-68", "SF-69", "SF-113"
-)
 async def test_the_headers_say_what_failed_and_where_it_came_from() -> None:
     review = DeadLetterService()
     await review.die(error="no proof")
@@ -112,7 +104,6 @@ async def test_the_headers_say_what_failed_and_where_it_came_from() -> None:
     assert "Traceback" not in str(document)
 
 
-@pytest.mark.requirement("SF-72", "SF-84")
 async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> None:
     review = DeadLetterService(dead_letters=FailingLog(2))
     event_id = await review.die()
@@ -124,7 +115,6 @@ async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> Non
     assert entry.state is OutboxState.DEAD
 
 
-@pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92", "SF-117", "SF-9")
 async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_is_still_to_be_done() -> None:
     log = FailingLog(3)
     review = DeadLetterService(dead_letters=log)
@@ -145,7 +135,6 @@ async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the
     assert critical["message"] == event_id.partition("/")[0]
 
 
-@pytest.mark.requirement("SF-93")
 async def test_scenario_6_once_the_letters_can_be_written_and_the_lane_is_resumed_the_delivery_becomes_one() -> None:
     review = DeadLetterService(dead_letters=FailingLog(3))
     event_id = await review.die()
@@ -160,7 +149,6 @@ async def test_scenario_6_once_the_letters_can_be_written_and_the_lane_is_resume
     assert len(record.document["failureHistory"]) == 2
 
 
-@pytest.mark.requirement("OIP-90", "SF-9", "SF-23", "SF-117")
 async def test_a_letter_written_before_a_crash_is_not_written_again() -> None:
     review = DeadLetterService()
     review.observe(message())
@@ -182,7 +170,6 @@ async def requeue(review: DeadLetterService, event_id: str) -> None:
     review.store.outbox.replay(event_id, "by hand", review.clock.now())
 
 
-@pytest.mark.requirement("OIP-95", "OIP-107")
 async def test_a_delivery_that_dies_again_after_a_decision_comes_back_for_review() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -196,7 +183,6 @@ async def test_a_delivery_that_dies_again_after_a_decision_comes_back_for_review
     assert kinds == [RecordKind.ENTERED, RecordKind.DECIDED, RecordKind.RETURNED]
 
 
-@pytest.mark.requirement("OIP-95")
 async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -217,7 +203,6 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     assert len(review.dead_letters.records()) == 3
 
 
-@pytest.mark.requirement("OIP-63", "OIP-77", "OBX-51", "OBX-52")
 @in_virtual_time
 async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> None:
     world, store = World(), MemoryStore()
@@ -242,11 +227,6 @@ LATE = 1.1  # seconds: the worker looks once in half a second
 KINDS = [kind for kind in Kind if Kind.PLAIN < kind < Kind.CANCELLATION]
 
 
-@pytest.mark.requirement(
-    "OIP-24", "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68",
-    "OIP-69", "OIP-70", "OIP-71", "OIP-72", "OIP-73", "OIP-77", "OIP-79", "OIP-90", "OIP-151", "OIP-158",
-    "OIP-160", "OBX-30", "OBX-31", "OBX-35", "OBX-36", "OBX-37", "OBX-38", "OBX-40", "OBX-50",
-)  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_letter_or_none(kind: Kind) -> None:
@@ -277,7 +257,6 @@ async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_l
     assert len(waits) < 2 or max(shares) - min(shares) > 0.001, "no jitter"
 
 
-@pytest.mark.requirement("OIP-79", "OBX-42")
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK], ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_no_dead_letter(kind: Kind) -> None:
@@ -301,10 +280,6 @@ async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_
     await world.stop()
 
 
-@pytest.mark.requirement(
-    "OIP-3", "OIP-90", "OIP-92", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151", "OIP-161",
-    "SF-4", "SF-54", "SF-78", "SF-82", "SF-87",
-)  # fmt: skip
 @in_virtual_time
 async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
     world, store = World(), MemoryStore()
@@ -338,7 +313,6 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("SF-90", "OIP-90")
 @in_virtual_time
 async def test_a_relayer_killed_at_any_moment_of_marking_dead_leaves_exactly_one_letter() -> None:
     """The power goes off at each call in turn, from before the letter is written until after the delivery is dead."""
@@ -374,7 +348,6 @@ async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog,
     return event.event_id
 
 
-@pytest.mark.requirement("SF-92", "SF-93", "SF-117")
 @in_virtual_time
 async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_back_and_the_lane_is_resumed() -> None:
     world, store, dead_letters = World(), MemoryStore(), FailingLog(3)

@@ -185,7 +185,6 @@ def said(record: LogRecord, name: str) -> str:
     return str(record.document[name])
 
 
-@pytest.mark.requirement("OIP-83", "OIP-115", "OIP-123", "OIP-128", "X-7")
 async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and_is_made_once() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
@@ -210,7 +209,6 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     assert dead_letter_queue.chains[ALPHA].sent == [new]
 
 
-@pytest.mark.requirement("OIP-115")
 async def test_a_re_issue_keeps_what_the_message_asked_for_and_takes_other_gmps_first_or_those_that_are_named() -> None:
     dead_letter_queue = Office(wormhole={"chainId": 10_001, "core": CONTRACTS["mailbox"]})
     review, chain, sender = dead_letter_queue.review, dead_letter_queue.chains[ALPHA], to_bytes32(SENDER.address)
@@ -227,7 +225,6 @@ async def test_a_re_issue_keeps_what_the_message_asked_for_and_takes_other_gmps_
     assert chain.gmps == [[Gmp.WORMHOLE, Gmp.HYPERLANE], [Gmp.WORMHOLE], [Gmp.HYPERLANE]]
 
 
-@pytest.mark.requirement("OIP-115", "OIP-128")
 async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_operator_records_it() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
@@ -245,7 +242,6 @@ async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_ope
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
-@pytest.mark.requirement("OIP-123", "X-7")
 async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipients_guard_expects() -> None:
     dead_letter_queue = Office()
     await dead_letter_queue.review.decide(await dead_letter_queue.letter(), Decision.RETRY, "because", sender=SENDER)
@@ -258,7 +254,6 @@ async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipient
         assert said(record, "newMessageId") == f"0x{third.id.hex()}" != f"0x{second.id.hex()}"
 
 
-@pytest.mark.requirement("OIP-115", "X-7")
 async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement() -> None:
     dead_letter_queue = Office()
     review, service = dead_letter_queue.review, dead_letter_queue.dead_letter_service
@@ -284,7 +279,6 @@ async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement(
     await review.decide(ids[1], Decision.ABANDON, "the new one arrived")
 
 
-@pytest.mark.requirement("OIP-116", "OIP-117")
 async def test_a_letter_whose_message_can_not_be_read_is_abandoned_or_escalated_all_the_same() -> None:
     dead_letter_queue = Office()
     service, review = dead_letter_queue.dead_letter_service, dead_letter_queue.review
@@ -304,7 +298,6 @@ async def test_a_letter_whose_message_can_not_be_read_is_abandoned_or_escalated_
     assert dead_letter_queue.status() is LetterStatus.ABANDONED
 
 
-@pytest.mark.requirement("OIP-123")
 async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> None:
     dead_letter_queue = Office()
     sent = dead_letter_queue.chains[ALPHA].sent
@@ -317,7 +310,6 @@ async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> No
     assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
 
 
-@pytest.mark.requirement("OIP-123", "OIP-128")
 async def test_a_strangers_message_that_names_the_dead_one_is_not_taken_for_its_re_issue() -> None:
     dead_letter_queue = Office()
     sent, original = dead_letter_queue.chains[ALPHA].sent, dead_letter_queue.original
@@ -329,7 +321,6 @@ async def test_a_strangers_message_that_names_the_dead_one_is_not_taken_for_its_
     assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
 
 
-@pytest.mark.requirement("OIP-116")
 @pytest.mark.parametrize("is_contract", [True, False])
 async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> None:
     dead_letter_queue = Office()
@@ -349,7 +340,6 @@ async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> 
     assert said(record, "senderNotice") == f"0x{notice.id.hex()}"
 
 
-@pytest.mark.requirement("OIP-117")
 async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open() -> None:
     dead_letter_queue = Office()
     record = await dead_letter_queue.review.decide(
@@ -361,7 +351,6 @@ async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OIP-107", "OBX-53", "OBX-56", "OBX-59", "SF-54")
 async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
@@ -374,7 +363,6 @@ async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() ->
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
-@pytest.mark.requirement("OIP-108", "OIP-127", "OIP-83", "OIP-115")
 @pytest.mark.parametrize(
     ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
 )
@@ -391,7 +379,6 @@ async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is
     assert (await dead_letter_queue.review.open(event_id)).analysis.permanent.startswith("transient")
 
 
-@pytest.mark.requirement("OIP-127")
 async def test_who_has_lost_the_role_records_no_decision_that_was_drafted_before() -> None:
     dead_letter_queue = Office()
     event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
@@ -402,7 +389,6 @@ async def test_who_has_lost_the_role_records_no_decision_that_was_drafted_before
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OIP-127", "OIP-128", "OIP-121")
 async def test_nobody_but_the_owner_decides_as_governance() -> None:
     dead_letter_queue = Office()
     event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
@@ -416,7 +402,6 @@ async def test_nobody_but_the_owner_decides_as_governance() -> None:
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-@pytest.mark.requirement("OIP-112", "OIP-113")
 async def test_an_opened_letter_is_judged_among_those_around_it_and_by_what_its_destination_says() -> None:
     dead_letter_queue = Office()
     dead_letter_queue.original = replace(dead_letter_queue.original, ttl=600)
@@ -434,7 +419,6 @@ async def test_an_opened_letter_is_judged_among_those_around_it_and_by_what_its_
     assert (await review.open(event_id)).analysis.would_succeed.startswith("not needed: the message was executed")
 
 
-@pytest.mark.requirement("OIP-115", "OBX-56", "OBX-58")
 async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decide_like_about_any_other() -> None:
     dead_letter_queue = Office()
     dead_letter_service = dead_letter_queue.dead_letter_service

@@ -36,7 +36,6 @@ WHEN = {
 """StreamForge's recommendations."""
 
 
-@pytest.mark.requirement("SF-15", "SF-29", "SF-31", "SF-33", "SF-34", "SF-35", "SF-36", "SF-37")
 @pytest.mark.parametrize("strategy", list(CommitStrategy))
 def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_loses(strategy: CommitStrategy) -> None:
     promises, committed, crash = rows(_STORES, "When deliveries are committed")[strategy]
@@ -54,13 +53,11 @@ def test_operators_are_told_of_each_strategy_what_it_repeats_and_whether_it_lose
     assert size.get(strategy, "") in repeats
 
 
-@pytest.mark.requirement("SF-15", "SF-31", "SF-36", "OBX-3")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_profile_takes_a_strategy_that_loses(profile: str) -> None:
     assert Settings.load(profile=profile).relay().commits.strategy not in IS_LOST
 
 
-@pytest.mark.requirement("SF-99", "SF-100", "SF-101")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_operators_are_told_the_values_of_each_profile(profile: str) -> None:
     committed, *tries, _ = rows(_STREAMFORGE, "Its three configurations")[profile]
@@ -71,7 +68,6 @@ def test_operators_are_told_the_values_of_each_profile(profile: str) -> None:
     assert tries == [str(plain.max_retries), f"{plain.base:g} s", f"{plain.cap:g} s"]
 
 
-@pytest.mark.requirement("SF-89")
 def test_operators_are_told_how_many_refused_commits_end_the_relayer() -> None:
     tries = Settings().relay().commits.tries
     assert f"`commit_tries` | {tries}, then the relayer stops |" in _STREAMFORGE
@@ -79,7 +75,6 @@ def test_operators_are_told_how_many_refused_commits_end_the_relayer() -> None:
     assert Settings.load(commit_tries=3).relay().commits.tries == 3
 
 
-@pytest.mark.requirement("OBX-16", "OBX-22", "OBX-23", "OBX-25", "SF-1")
 def test_exactly_once_is_off_and_says_what_it_needs_and_where_it_ends() -> None:
     section = " ".join(_STREAMS.partition("\n## Guarantees\n")[2].partition("\n## ")[0].split())
     needs = ("`isolation.level=read_committed`", "Each store needs a `transactional_id` of its own")

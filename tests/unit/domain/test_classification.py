@@ -54,7 +54,6 @@ def refused_execution(reason: bytes) -> bytes:
 MISMATCH = reverted("StateHashMismatch(bytes32,bytes32,bytes32)", WORD, WORD, WORD)
 
 
-@pytest.mark.requirement("OIP-146", "OIP-147", "OIP-148", "OIP-149", "OIP-150", "OIP-151", "OIP-152", "OIP-153")
 def test_the_seven_codes_have_the_documents_dispositions() -> None:
     assert {row.code: row.disposition.value for row in FAILURES[:7]} == DOCUMENT
     assert {row.disposition for row in FAILURES} == set(Disposition), "each disposition is that of a failure"
@@ -69,7 +68,6 @@ def test_the_seven_codes_have_the_documents_dispositions() -> None:
     }
 
 
-@pytest.mark.requirement("SF-115", "SF-53", "SF-79", "SF-80", "SF-81", "SF-51")
 def test_every_error_of_streamforge_has_a_row() -> None:
     theirs = {name.partition("{")[0]: row for row in FAILURES for name in row.theirs}
     assert theirs.keys() == THEIRS
@@ -80,7 +78,6 @@ def test_every_error_of_streamforge_has_a_row() -> None:
     assert [name for name, row in theirs.items() if not row.handling] == []
 
 
-@pytest.mark.requirement("OBX-44", "OIP-98")
 @pytest.mark.parametrize(
     ("error", "code", "kind", "disposition"),
     [
@@ -110,9 +107,6 @@ def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
     assert disposition_of(code) in (disposition, UNKNOWN.disposition)
 
 
-@pytest.mark.requirement(
-    "OIP-14", "OIP-48", "OIP-147", "OIP-148", "OIP-149", "OIP-152", "X-16", "OIP-27", "OIP-146", "OIP-156"
-)
 @pytest.mark.parametrize(
     ("reason", "code"),
     [
@@ -135,7 +129,6 @@ def test_a_guards_refusal_has_the_code_of_its_error(reason: bytes, code: ErrorCo
     assert (known and known.code) == code
 
 
-@pytest.mark.requirement("OIP-48")
 @pytest.mark.parametrize(
     "reason", [reverted("AlreadyReceived(bytes32,uint8)", WORD, 1), reverted("AlreadyExecuted(bytes32)", WORD)]
 )

@@ -68,10 +68,6 @@ def delay(
     return None if isinstance(found, GiveUpReason) else found
 
 
-@pytest.mark.requirement(
-    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69",
-    "OIP-70", "OIP-158", "OBX-37",
-)  # fmt: skip
 @pytest.mark.parametrize(("kind", "retries", "base", "cap", "dead_letter"), TABLE)
 def test_each_kind_has_the_row_of_the_document(
     kind: Kind,
@@ -84,7 +80,6 @@ def test_each_kind_has_the_row_of_the_document(
     assert Settings.load().delivery_policies()[kind] == DEFAULT_POLICIES[kind], "what a relayer takes"
 
 
-@pytest.mark.requirement("OIP-74", "OIP-75")
 @pytest.mark.parametrize(("kind", "seconds"), WINDOWS.items())
 def test_the_retry_window_is_retries_times_cap(kind: Kind, seconds: float | None) -> None:
     assert DEFAULT_POLICIES[kind].retry_window == seconds
@@ -95,7 +90,6 @@ def test_every_kind_of_message_has_a_policy() -> None:
     assert validated(DEFAULT_POLICIES) is DEFAULT_POLICIES
 
 
-@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "SF-42", "SF-43", "X-4", "OBX-35", "OBX-40")
 @given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
 def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
     policy: DeliveryPolicy, attempt: int, draw: float
@@ -105,14 +99,12 @@ def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
     assert delay(unlimited, attempt, draw=draw) == pytest.approx(nominal * (1 + draw * 0.2 - 0.1))
 
 
-@pytest.mark.requirement("OBX-60", "OBX-61", "OBX-62")
 def test_a_proof_is_asked_for_after_a_tenth_of_its_age_and_critical_ones_at_their_cap() -> None:
     plain, critical = DEFAULT_POLICIES[Kind.PLAIN], DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
     assert [attestation_pause(plain, age) for age in (0, 10, 100, 1_000, 100_000)] == [1, 1, 10, 100, 600]
     assert [attestation_pause(critical, age) for age in (0, 30, 100_000)] == [1, 3, 5]
 
 
-@pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158", "SF-40", "SF-52")
 @given(policy=policies, attempt=st.integers(1, 2000), draw=st.floats(0, 1, exclude_max=True))
 def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: DeliveryPolicy, attempt: int, draw: float) -> None:
     unlimited = DeliveryPolicy(None, policy.base, policy.cap, dead_letter=False)
@@ -121,13 +113,11 @@ def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: DeliveryPolicy, att
     assert 0 < waited <= policy.cap
 
 
-@pytest.mark.requirement("X-5", "OBX-35", "OBX-40")
 def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> None:
     policy = DeliveryPolicy(10, 1, 1000, dead_letter=True)
     assert [delay(policy, attempt) for attempt in (1, 2, 3, 4)] == [1, 2, 4, 8]
 
 
-@pytest.mark.requirement("SF-38", "SF-39", "SF-40", "SF-41", "SF-42", "SF-43", "SF-52", "X-8")
 @given(draw=st.floats(0, 1, exclude_max=True))
 def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
     """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
@@ -140,7 +130,6 @@ def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
     assert policy.max_tries == 4
 
 
-@pytest.mark.requirement("OIP-72", "OIP-158")
 @given(draw=st.floats(0, 1, exclude_max=True), attempt=st.integers(1, 5))
 def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, attempt: int) -> None:
     policy = DeliveryPolicy(10, 1, 1000, dead_letter=True)
@@ -149,7 +138,6 @@ def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, a
     assert abs(waited / 2 ** (attempt - 1) - 1) <= JITTER + 1e-9
 
 
-@pytest.mark.requirement("X-4", "OIP-72", "OIP-158")
 def test_at_the_cap_senders_still_wait_differently_long() -> None:
     policy = DEFAULT_POLICIES[Kind.STATE_SYNC]
     dice = random.Random(1)
@@ -163,7 +151,6 @@ def test_at_the_cap_senders_still_wait_differently_long() -> None:
         assert max(known) - min(known) > 0.15 * min(cap, max(known))
 
 
-@pytest.mark.requirement("X-8", "OIP-90", "OBX-38")
 @pytest.mark.parametrize("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])
 def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     policy = DEFAULT_POLICIES[kind]
@@ -176,13 +163,11 @@ def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     assert next_try(policy, 1, FailureKind.TERMINAL, random=lambda: 0.5) is GiveUpReason.PERMANENT_FAILURE
 
 
-@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
 @given(attempt=st.integers(1, 10**6), failed=st.sampled_from(FailureKind))
 def test_a_critical_action_is_tried_without_end(attempt: int, failed: FailureKind) -> None:
     assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt, kind=failed) is not None
 
 
-@pytest.mark.requirement("OBX-62", "OBX-49", "OBX-47", "OBX-48")
 def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() -> None:
     policy = DEFAULT_POLICIES[Kind.PLAIN]
     assert delay(policy, 1, kind=FailureKind.TERMINAL) is None
@@ -192,7 +177,6 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(DEFAULT_POLICIES[Kind.HEARTBEAT], 1, kind=FailureKind.UNANSWERED) == 1, "its row has no pause"
 
 
-@pytest.mark.requirement("OBX-43", "OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42")
 @pytest.mark.parametrize(
     ("kind", "policy", "complaint"),
     [

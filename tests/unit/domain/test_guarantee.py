@@ -45,7 +45,6 @@ from tests.unit.dead_letters.test_review import deployed
 from tests.virtual_time import in_virtual_time, running, until
 
 
-@pytest.mark.requirement("OIP-17", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-18", "OIP-158")
 def test_a_guarantee_has_every_field_of_the_document() -> None:
     guards = {IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH}
     sent = message(kind=Kind.STATE_SYNC, ttl=450)  # not its kind's
@@ -59,7 +58,6 @@ def test_a_guarantee_has_every_field_of_the_document() -> None:
     assert given_.policy == DEFAULT_POLICIES[Kind.STATE_SYNC]
 
 
-@pytest.mark.requirement("OIP-19")
 @pytest.mark.parametrize(
     ("kind", "strategy"),
     [
@@ -79,7 +77,6 @@ def test_each_kind_has_its_idempotency_strategy_where_the_recipient_has_the_guar
     assert bare is IdempotencyStrategy.MESSAGE_ID
 
 
-@pytest.mark.requirement("OIP-19")
 @pytest.mark.parametrize("chosen", IdempotencyStrategy)
 def test_a_sender_chooses_on_which_guard_it_relies(chosen: IdempotencyStrategy) -> None:
     sent, choices = message(kind=Kind.LOCK_MANAGEMENT), {message().sender: SenderChoice(idempotency=chosen)}
@@ -87,7 +84,6 @@ def test_a_sender_chooses_on_which_guard_it_relies(chosen: IdempotencyStrategy) 
     assert guarantee_of(sent, DEFAULT_POLICIES, choices, guards=every).idempotency_strategy is chosen
 
 
-@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
 @given(sender=st.integers(1, 10**6))
 def test_the_ttl_is_the_larger_of_the_senders_and_the_assets(sender: int) -> None:
     assert resolve_ttl(sender, None) == sender
@@ -97,9 +93,6 @@ def test_the_ttl_is_the_larger_of_the_senders_and_the_assets(sender: int) -> Non
     assert resolve_ttl(0, 600) == 0, "for ever is longer than any minimum"
 
 
-@pytest.mark.requirement(
-    "OIP-35", "OIP-36", "OIP-37", "OIP-38", "OIP-39", "OIP-40", "OIP-41", "OIP-42", "OIP-43", "X-1"
-)
 def test_the_recommended_ttls_are_those_of_the_document() -> None:
     found = {kind.name: ttl for kind, ttl in RECOMMENDED_TTL.items()}
     assert found == {
@@ -119,7 +112,6 @@ def test_the_recommended_ttls_are_those_of_the_document() -> None:
     }
 
 
-@pytest.mark.requirement("OIP-25", "OBX-57")
 def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_first() -> None:
     sent, other = message(1), message(1, sender=bytes(31) + b"\x01")
     chosen = {sent.sender: SenderChoice(max_retries=2), sent.id: SenderChoice(max_retries=1, dead_letter=False)}
@@ -130,14 +122,12 @@ def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_fir
     assert guarantee_of(other, DEFAULT_POLICIES, chosen).policy == DEFAULT_POLICIES[Kind.PLAIN]
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160", "OBX-42", "OIP-76", "OIP-90")
 def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
     sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
     promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: SenderChoice(max_retries=1, dead_letter=True)})
     assert (promised.max_retries, promised.dlq_enabled) == (None, False)
 
 
-@pytest.mark.requirement("OIP-25")
 @in_virtual_time
 async def test_the_relayer_keeps_a_senders_choice() -> None:
     world, store = World(), MemoryStore()
@@ -157,7 +147,6 @@ def test_the_defaults_hold_together() -> None:
     Settings.load()
 
 
-@pytest.mark.requirement("OIP-49", "OIP-53", "OIP-54", "OIP-55", "OIP-157")
 def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
     ttls: dict[Kind, int] = {kind: min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {Kind.PLAIN: 0}
     for window in (610, 700):
@@ -168,7 +157,6 @@ def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
         reliable(Reliability(ttls=ttls, dedup_window=609))
 
 
-@pytest.mark.requirement("OIP-49", "OIP-53", "OIP-54", "OIP-55", "OIP-157")
 @pytest.mark.parametrize(("changed", "least"), [({}, 610), ({"max_clock_skew": 50}, 700)])
 def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
     changed: dict[str, Any], least: int
@@ -182,7 +170,6 @@ def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
         Settings.load(retention=least, reliability={**reliability, "ttls": {**ttls, "governance_execute": 700}})
 
 
-@pytest.mark.requirement("OIP-51", "OIP-52", "X-3")
 def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
     reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
     with pytest.raises(
@@ -194,14 +181,12 @@ def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
         Settings.load(reliability={"messages_per_second": 2})
 
 
-@pytest.mark.requirement("OIP-51", "OIP-52")
 def test_the_relayer_keeps_to_the_capacity_that_is_set_and_by_default_to_one_that_the_window_needs() -> None:
     """The document's 100,000 would be refused: 30 days at a message a second are more (X-3)."""
     assert Settings.load().relay().dedup_capacity == 5_000_000
     assert Settings.load(reliability={"dedup_capacity": 3_000_000}).relay().dedup_capacity == 3_000_000
 
 
-@pytest.mark.requirement("OIP-74", "OIP-84", "OIP-85", "OIP-145", "OIP-159", "X-2")
 def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -> None:
     reliable(Reliability(lock_ttl=1_020))
     with pytest.raises(
@@ -216,7 +201,6 @@ def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -
     assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
 
 
-@pytest.mark.requirement("OIP-86", "X-6")
 def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_long_as_a_state_sync() -> None:
     windows = {kind: DEFAULT_POLICIES[kind].retry_window for kind in LOCKING}
     assert windows[Kind.REGULATORY_ACTION] == windows[Kind.STATE_SYNC] == 300
@@ -227,7 +211,6 @@ def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_l
     assert named == LOCKING, "what takes 300 s is no less of a bound for being the third"
 
 
-@pytest.mark.requirement("OIP-28", "OIP-74")
 def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> None:
     with pytest.raises(PolicyError, match=r"TTL of STATE_SYNC is 60 s, less than its tries wait together: 68\.2 s"):
         reliable(Reliability(ttls={**RECOMMENDED_TTL, Kind.STATE_SYNC: 60}))
@@ -235,7 +218,6 @@ def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> N
         reliable(Reliability(source_finality=780))
 
 
-@pytest.mark.requirement("OIP-49", "OIP-55", "OIP-74", "SF-51", "SF-79", "X-6")
 def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.load(retention=700, reliability={"lock_ttl": 10})
@@ -272,7 +254,6 @@ class Undelivered(SimulatedAdapter):
         raise AssertionError
 
 
-@pytest.mark.requirement("OBX-13", "OIP-29", "OIP-31", "OIP-32", "OIP-144", "OIP-150")
 @pytest.mark.parametrize(("phase", "adapter"), [("attest", Hanging), ("deliver", Undelivered)])
 @pytest.mark.parametrize(
     ("kind", "changed", "codes"),
@@ -316,7 +297,6 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-29")
 @pytest.mark.parametrize(
     ("limits", "seconds"),
     [
@@ -356,9 +336,6 @@ def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() 
         Settings.load(atomicity={"query": "HALF"})
 
 
-@pytest.mark.requirement(
-    "OBX-16", "OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25", "SF-6"
-)
 def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
     sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=150)
     settings = Settings.load(
@@ -388,7 +365,6 @@ NETWORK = Deployment.model_validate(
 )
 
 
-@pytest.mark.requirement("OIP-44", "OIP-45")
 def test_the_documents_classes_of_assets_have_its_minimums_and_others_need_one() -> None:
     members = {"alpha": [REGULATED]}
     named = {name: {"members": members} for name in ("high-frequency", "regulatory")}
@@ -398,7 +374,6 @@ def test_the_documents_classes_of_assets_have_its_minimums_and_others_need_one()
         Settings.load(asset_classes={"gold": {"members": members}})
 
 
-@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-46")
 def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in() -> None:
     settings = Settings.load(
         asset_classes={
@@ -418,7 +393,6 @@ def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in(
     assert class_of(message(ttl=1), classes) is None, "no policy: the sender's TTL counts"
 
 
-@pytest.mark.requirement("OIP-34", "OIP-45")
 @in_virtual_time
 async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its_class() -> None:
     world, store = World(), MemoryStore()

@@ -38,7 +38,6 @@ class Figure:
         return self.value
 
 
-@pytest.mark.finding("E2")
 def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
     figure, clock = Figure(), Clock()
     cached = Cached(figure, lasts=2, oldest=60, clock=clock)
@@ -53,7 +52,6 @@ def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
     assert cached.look() == Dated(2, 1_059), "as of when its computation began"
 
 
-@pytest.mark.finding("E2")
 def test_many_who_look_have_it_computed_once() -> None:
     figure = Figure()
     figure.may_end.clear()

@@ -425,7 +425,6 @@ HALF_ANSWERS: dict[str, tuple[Callable[[EvmChain], Awaitable[Any]], Any, list[An
 }
 
 
-@pytest.mark.finding("R1")
 @pytest.mark.parametrize("asked", HALF_ANSWERS)
 async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_another_one_is_asked(
     serve: Serve, asked: str
@@ -441,7 +440,6 @@ async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_ano
                 await ask(chain)
 
 
-@pytest.mark.finding("R1")
 async def test_where_endpoints_must_agree_an_answer_that_can_not_be_decoded_has_no_vote(serve: Serve) -> None:
     blank, truth = (lambda *_: {"result": "0x"}), (lambda *_: {"result": f"0x{1:064x}"})
     urls = [(await serve(behaviour)).url for behaviour in (blank, truth, blank, truth)]

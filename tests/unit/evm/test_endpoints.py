@@ -130,7 +130,6 @@ async def test_the_next_endpoint_is_asked_when_one_gives_no_usable_answer(serve:
     assert broken.asked("eth_getBalance") == 1
 
 
-@pytest.mark.requirement("SF-48")
 @pytest.mark.parametrize("failure", [*FAILURES, "down"])
 async def test_without_another_endpoint_the_error_is_to_be_retried_and_says_which_url(
     serve: Serve, failure: str

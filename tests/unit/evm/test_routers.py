@@ -39,7 +39,6 @@ class Refusing:
         return b""
 
 
-@pytest.mark.finding("E12")
 @pytest.mark.parametrize(
     ("reason", "has_code", "said"),
     [
@@ -72,7 +71,6 @@ class Guarded:
         raise CallRevertedError(b"")
 
 
-@pytest.mark.requirement("OIP-19")
 @pytest.mark.parametrize("fallback", [False, True])
 @pytest.mark.parametrize(
     ("views", "guards"),

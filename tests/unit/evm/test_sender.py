@@ -92,7 +92,6 @@ async def test_bytes_that_a_slow_node_has_not_answered_for_are_not_handed_over_a
     assert len(handed_over) == 3
 
 
-@pytest.mark.requirement("OBXS-5", "SF-90")
 @in_virtual_time
 async def test_after_a_crash_the_same_bytes_are_sent_again() -> None:
     account = Account()
@@ -317,7 +316,6 @@ async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused(
         await account.sender(settings=replace(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
 
 
-@pytest.mark.requirement("OBXS-4")
 @in_virtual_time
 async def test_nothing_is_sent_for_a_claim_that_is_lost() -> None:
     account = Account()

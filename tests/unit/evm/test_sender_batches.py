@@ -170,7 +170,6 @@ async def test_when_every_call_reverts_so_does_the_transaction() -> None:
     assert [slot.included.succeeded, *(receipt.succeeded for receipt in receipts)] == [False] * 3
 
 
-@pytest.mark.requirement("OBXS-5", "SF-90")
 @in_virtual_time
 async def test_after_a_crash_each_purpose_finds_the_transaction_that_it_shares() -> None:
     account = Account()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from bridge.domain.ports import Fees, Receipt
 from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, until
 
 
-@pytest.mark.requirement("SF-90", "SF-116")
 @in_virtual_time
 async def test_after_a_restart_all_that_was_under_way_is_handed_over_at_the_same_moment() -> None:
     account = Account()
@@ -61,7 +58,6 @@ async def test_bytes_that_a_node_took_while_receipts_were_waited_for_are_not_han
     second.cancel()
 
 
-@pytest.mark.requirement("SF-90")
 @in_virtual_time
 async def test_a_transaction_that_the_node_dropped_holds_up_the_others_for_no_longer_than_a_block() -> None:
     account = Account()

@@ -399,7 +399,6 @@ class Delivered:
         raise CallRevertedError(b"")
 
 
-@pytest.mark.requirement("OBX-11", "OBX-26")
 @every_gmp
 async def test_what_was_delivered_before_is_done_and_needs_no_call(gmp: Gmp) -> None:
     (dispatch,) = dispatches(gmp, Sent(envelope=own_message().encode()))

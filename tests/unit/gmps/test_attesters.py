@@ -25,8 +25,6 @@ from bridge.protocol.gmps import Gmp
 from tests.builders import dispatch, message
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, SOURCE, address
 
-pytestmark = pytest.mark.finding("R1")
-
 KEYS = [Account.from_key(bytes([number]) * 32) for number in (1, 2, 3)]
 ROOT = keccak(text="a root")
 TO_HYPERLANE = dispatch(message(1), Gmp.HYPERLANE, evidence={"leaf": 5, "header": "00" * 77})

@@ -338,7 +338,6 @@ def test_counts_by_state_are_those_of_the_messages_themselves(
     assert counted[Status.STALLED] > 0
 
 
-@pytest.mark.finding("E1")
 @pytest.mark.parametrize(("outcome", "status"), [(1, Status.EXECUTED), (2, Status.EXPIRED), (3, Status.CANCELLED)])
 @pytest.mark.parametrize("received_first", [False, True])
 def test_a_message_whose_end_only_the_report_tells_is_in_the_list_that_its_tile_counts(

@@ -19,7 +19,6 @@ def header(number: int, time: float, branch: int = 0) -> Header:
     return Header(number=number, hash=b"%d/%d" % (number, branch), parent_hash=b"", time=int(time))
 
 
-@pytest.mark.finding("I4")
 @pytest.mark.parametrize("block_time", [0.25, 1.0, 2.0, 12.0])
 @pytest.mark.parametrize("skew", [-90.0, 0.0, 90.0])
 def test_a_regular_chain_is_looked_at_once_a_block_and_soon_after_it(block_time: float, skew: float) -> None:
@@ -37,7 +36,6 @@ def test_a_regular_chain_is_looked_at_once_a_block_and_soon_after_it(block_time:
         assert statistics.median(settled) < block_time / 8
 
 
-@pytest.mark.finding("I4")
 def test_where_nothing_comes_the_looks_become_rare_and_soon_again_when_something_does() -> None:
     schedule = PollSchedule(0.1)
     waits = [schedule.wait_after(header(5, 100)) for _ in range(60)]
@@ -50,7 +48,6 @@ def test_where_nothing_comes_the_looks_become_rare_and_soon_again_when_something
     assert [schedule.wait_after(header(10, 900)) < 0.2 for _ in range(10)] == [True] * 10
 
 
-@pytest.mark.finding("I4")
 def test_a_reorg_and_a_clock_that_goes_back_leave_the_waits_within_their_bounds() -> None:
     schedule, dice, number = PollSchedule(0.5), random.Random(3), 10
     for step in range(500):
@@ -70,7 +67,6 @@ def read_to(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition
     return position, rows
 
 
-@pytest.mark.finding("I4")
 def test_a_block_without_events_costs_one_request_and_no_block_costs_one() -> None:
     chain = chain_of(20)
     endpoint = Endpoint(chain, final=0)
@@ -93,7 +89,6 @@ def test_a_block_without_events_costs_one_request_and_no_block_costs_one() -> No
     assert (len(advance.events), endpoint.requests) == (1, 2)
 
 
-@pytest.mark.finding("I4")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_idle_chain_costs_one_request_a_block_though_nothing_was_sent_since_the_router_was_set_up(
     restarts: bool,
@@ -116,7 +111,6 @@ def test_an_idle_chain_costs_one_request_a_block_though_nothing_was_sent_since_t
         assert (position.block, endpoint.requests) == (chain.head, 2)  # the second finds no block
 
 
-@pytest.mark.finding("I4")
 @pytest.mark.parametrize("blooms", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_no_event_is_lost_whether_a_chain_has_filters_or_not(blooms: bool, seed: int) -> None:
@@ -132,7 +126,6 @@ def test_no_event_is_lost_whether_a_chain_has_filters_or_not(blooms: bool, seed:
     assert sorted(found) == truth(chain)
 
 
-@pytest.mark.finding("I4")
 def test_a_chain_whose_filters_left_out_logs_is_asked_for_every_block() -> None:
     chain = chain_of(6)
     endpoint = Endpoint(chain)

@@ -114,7 +114,6 @@ def test_columns_equal_what_eth_abi_decodes_log_by_log(logs: list[tuple[str, lis
             assert row[column] == value, column
 
 
-@pytest.mark.requirement("GLA-9")
 @given(sent=messages(), retriable=st.booleans())
 def test_envelope_fields_equal_the_message_that_was_encoded(*, sent: Any, retriable: bool) -> None:
     book = LogBook()

@@ -224,7 +224,6 @@ def test_a_seeded_fault_is_found_and_nothing_else(world: World, fault: Callable[
     assert message_id in ids
 
 
-@pytest.mark.requirement("GLA-9")
 @pytest.mark.parametrize("nonces", [(1, 3), (1, 1, 2)])
 def test_a_gap_or_a_repeat_in_a_lanes_nonces_is_found(world: World, nonces: tuple[int, ...]) -> None:
     for position, nonce in enumerate(nonces):
@@ -300,7 +299,6 @@ def test_a_quorum_that_was_lowered_raised_or_taken_back_meanwhile_is_no_divergen
     assert world.found() == []
 
 
-@pytest.mark.finding("C7")
 def test_an_execution_at_the_quorum_from_before_a_raise_is_a_divergence(world: World) -> None:
     sent = sent_message(1, quorum=2)
     world.alpha.mine(routed(sent))
@@ -723,7 +721,6 @@ RESCUED_ALL_THE_SAME = {duplicate_without_a_first_delivery}
 """Where the fault is a GMP's: a retry over the others is the rescue. A liar must not be able to prevent it."""
 
 
-@pytest.mark.finding("I2")
 @pytest.mark.parametrize("fault", NO_HONEST_ROUTER, ids=lambda fault: fault.__name__)
 def test_what_no_honest_router_emits_is_found_with_evidence_and_shown_as_diverged(
     world: World, fault: Callable[[World], None]
@@ -805,7 +802,6 @@ HONEST = (
 """What is next to a contradiction, and is none."""
 
 
-@pytest.mark.finding("I2")
 @pytest.mark.parametrize("history", HONEST, ids=lambda history: history.__name__)
 def test_what_honest_routers_emit_is_not_found(world: World, history: Callable[[World], None]) -> None:
     history(world)
@@ -813,20 +809,20 @@ def test_what_honest_routers_emit_is_not_found(world: World, history: Callable[[
 
 
 def reports_of_what_is_not_retriable(world: World) -> None:
-    """As in `test_Finding_C2_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly`."""
+    """As in `test_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly`."""
     world.alpha.mine(routed(SENT, retriable=False))
     world.beta.mine(received(SENT, 1), executed(SENT))
     world.alpha.mine(reported(SENT, 1), reported(SENT, 1))
 
 
 def reports_of_the_expiry_of_an_invented_message(world: World) -> None:
-    """As in `testFuzz_Finding_C2_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing`."""
+    """As in `testFuzz_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing`."""
     world.beta.mine(expired(MORTAL), time=START + 501)
     world.alpha.mine(reported(MORTAL, 2), reported(MORTAL, 2), time=START + 501 + POLICY.max_lag + 1)
 
 
 def reports_of_the_cancellation_of_an_invented_message(world: World) -> None:
-    """As in `test_Finding_C2_ACancellationOfAMessageThatWasNeverSentProvesNothing`."""
+    """As in `test_ACancellationOfAMessageThatWasNeverSentProvesNothing`."""
     world.alpha.mine(cancellation_requested(SENT))
     world.beta.mine(cancelled(SENT))
     world.alpha.mine(reported(SENT, 3), reported(SENT, 3), time=LATER)
@@ -840,7 +836,6 @@ OF_STRANGERS: dict[Callable[[World], None], tuple[set[str], Status]] = {
 """What anybody can have honest routers emit: by history, what is found, and the message's status."""
 
 
-@pytest.mark.finding("I2")
 @pytest.mark.parametrize("history", OF_STRANGERS, ids=lambda history: history.__name__)
 def test_what_strangers_can_have_honest_routers_emit_raises_no_alarm(
     world: World, history: Callable[[World], None]
@@ -859,7 +854,6 @@ def test_what_strangers_can_have_honest_routers_emit_raises_no_alarm(
     assert not any(one.is_contradiction or "pause" in one.next_action for one in found)
 
 
-@pytest.mark.finding("I2")
 def test_a_forged_receipt_does_not_keep_a_message_from_being_retried(world: World) -> None:
     message = sent_message(quorum=2)
     world.alpha.mine(routed(message, gmps=0b001))
@@ -874,7 +868,6 @@ def test_a_forged_receipt_does_not_keep_a_message_from_being_retried(world: Worl
     assert request_retries(world.store.engine, POLICY, OVERDUE) == 1
 
 
-@pytest.mark.finding("I2")
 @pytest.mark.parametrize(("outcome", "status"), [(1, Status.EXECUTED), (2, Status.EXPIRED), (3, Status.CANCELLED)])
 def test_a_report_counts_until_its_destination_was_read_past_it_and_never_afterwards(
     world: World, outcome: int, status: Status
@@ -892,7 +885,6 @@ def test_a_report_counts_until_its_destination_was_read_past_it_and_never_afterw
         assert request_retries(world.store.engine, POLICY, START + 300) == 0
 
 
-@pytest.mark.finding("I2")
 def test_an_execution_is_not_shown_as_one_before_its_creation_was_read(world: World) -> None:
     world.beta.mine(received(SENT, 1), executed(SENT))
     for at, expected in ((START + 1 + POLICY.max_lag, Status.UNKNOWN), (LATER, Status.DIVERGED)):

@@ -35,8 +35,6 @@ from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.runner import Runner, naive, naive_messages, refused
 from tests.unit.indexer.world import START, Event, apply, created, executed, new_world, received, routed, sent_message
 
-pytestmark = pytest.mark.finding("I1")
-
 SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 20)]
 
 
@@ -519,7 +517,6 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
 
 
-@pytest.mark.finding("I2")
 def test_a_start_makes_the_statuses_of_another_waybill_again_and_says_how_far_it_is(runner: Runner) -> None:
     runner.run()
     store = runner.opened()

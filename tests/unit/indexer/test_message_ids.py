@@ -16,8 +16,6 @@ from tests.unit.indexer.logs import ALPHA
 from tests.unit.indexer.runner import Runner
 from tests.unit.indexer.world import START, Event, created, new_world, routed, sent_message
 
-pytestmark = pytest.mark.finding("I2")
-
 FORGED = bytes(30) + b"\xf0\x0d"
 
 

@@ -42,7 +42,6 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-@pytest.mark.requirement("GLA-10", "GLA-1")
 def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(99)
@@ -53,7 +52,6 @@ def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_an
     assert world.status(sent) is Status.STALLED, "its GMP may keep it for ever"
 
 
-@pytest.mark.requirement("GLA-10", "GLA-1", "GLA-5", "GLA-2")
 def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     sent = world.send(sent_message(quorum=2), gmps=0b011)
     world.happens(world.beta, received(sent, 1))
@@ -175,7 +173,6 @@ def test_an_executed_message_gets_no_request(world: World) -> None:
     assert (world.status(sent), world.ask()) == (Status.EXECUTED, 0)
 
 
-@pytest.mark.requirement("GLA-6")
 def test_a_message_that_is_not_retriable_is_shown_as_stalled_and_gets_no_request(world: World) -> None:
     sent = world.send(sent_message(), retriable=False)
     world.let_pass(100)
@@ -287,7 +284,6 @@ def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_las
     assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 0)
 
 
-@pytest.mark.requirement("OIP-79", "OIP-80")
 def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_none(world: World) -> None:
     query, heartbeat = sent_message(1, kind=Kind.QUERY), sent_message(2, kind=Kind.HEARTBEAT)
     lost = sent_message(3, kind=Kind.ACK)
@@ -303,7 +299,6 @@ def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_n
     assert (POLICY.retries_of(Kind.HEARTBEAT), POLICY.retries_of(Kind.ACK)) == (0, POLICY.max_message_retries)
 
 
-@pytest.mark.requirement("OIP-61", "OIP-76", "OIP-5", "OIP-160")
 def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_that_grow_up_to_eight_times(
     world: World,
 ) -> None:

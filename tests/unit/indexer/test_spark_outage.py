@@ -19,8 +19,6 @@ class Clock:
         return self.now
 
 
-@pytest.mark.finding("I3")
-@pytest.mark.finding("R6")
 def test_the_pauses_grow_to_a_minute_and_never_end() -> None:
     clock = Clock()
     outage = SparkOutage(clock=clock)
@@ -43,7 +41,6 @@ def test_the_pauses_grow_to_a_minute_and_never_end() -> None:
     assert outage.wait == 1
 
 
-@pytest.mark.finding("I3")
 def test_a_machine_too_busy_to_start_a_worker_is_no_failure() -> None:
     outage = SparkOutage(most=2)
     for _ in range(50):
@@ -54,7 +51,6 @@ def test_a_machine_too_busy_to_start_a_worker_is_no_failure() -> None:
         outage.failed(RuntimeError("three\n\tat java"))
 
 
-@pytest.mark.finding("O1")
 def test_a_reason_is_one_line_of_a_stack() -> None:
     assert reason_of(SLOW) == "Python worker failed to connect back."
     assert reason_of(ConnectionRefusedError()) == "ConnectionRefusedError"

@@ -338,7 +338,6 @@ def test_pieces_of_a_range_join_to_the_whole_and_are_small_unless_one_block_is_l
         assert part.position.hash_at(part.position.block) == chain.blocks[part.position.block].hash[:16]
 
 
-@pytest.mark.finding("I2")
 def test_statuses_by_other_queries_are_made_again_once_and_nothing_else_changes(store: Store) -> None:
     alpha, beta = new_world()
     sent = [sent_message(nonce, quorum=1) for nonce in range(1, 4)]
@@ -361,7 +360,6 @@ def test_statuses_by_other_queries_are_made_again_once_and_nothing_else_changes(
     assert store.recompute_if_outdated() == 0
 
 
-@pytest.mark.finding("I2")
 def test_a_recomputation_that_is_cut_off_begins_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     alpha, _ = new_world()
     alpha.mine(*[routed(sent_message(nonce)) for nonce in range(1, 4)])

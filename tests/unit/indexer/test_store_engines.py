@@ -194,7 +194,6 @@ def test_a_story_with_everything_in_it_gives_the_same_in_both_stores(pair: Pair)
         assert {type(deadline) for deadline in deadlines} == {int}
 
 
-@pytest.mark.finding("I2")
 def test_a_kind_that_one_message_shows_twice_stands_in_the_same_order_in_both_stores(pair: Pair) -> None:
     pair.empty()
     alpha, beta = pair.chains

@@ -40,7 +40,6 @@ def named(text: str) -> set[str]:
     return set(re.findall(r"\bwaybill_[a-z_]*[a-z]\b", text))
 
 
-@pytest.mark.requirement("X-9", "X-10", "SF-109", "SF-110", "SF-111")
 def test_each_alert_fires_on_series_that_must_raise_it_and_is_silent_on_others() -> None:
     done = subprocess.run(
         [find_program("promtool", "prometheus", with_dependencies=False), "test", "rules", OPS / "alerts.test.yml"],
@@ -72,7 +71,6 @@ def test_promtool_refuses_a_rule_that_does_not_fire(tmp_path: Path) -> None:
     assert "WaybillLag fires" in done.stdout + done.stderr
 
 
-@pytest.mark.requirement("X-11")
 @pytest.mark.parametrize(
     "path",
     [
@@ -136,13 +134,11 @@ def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _tables_in(part)
 
 
-@pytest.mark.requirement("SF-115")
 @pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
 def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
     assert page.read_text() == pages()[page], "write them again: python -m scripts.generate_operate"
 
 
-@pytest.mark.requirement("SF-115")
 @pytest.mark.parametrize("row", [*FAILURES, UNKNOWN], ids=lambda row: row.code or row.errors[0])
 def test_the_page_of_errors_says_of_each_what_is_done_about_it(row: FailureClass) -> None:
     page = (ROOT / "docs" / "dead-letter-errors.md").read_text()

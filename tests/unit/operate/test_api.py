@@ -138,7 +138,6 @@ async def test_probes_tell_alive_from_ready() -> None:
         assert (scraped.text, scraped.headers["content-type"][:10]) == ("waybill_build_info 1\n", "text/plain")
 
 
-@pytest.mark.requirement("OBX-55", "OBXS-12")
 async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
     async with client(Recorder()) as http:
         assert (await http.get("/v1/status")).json() == {"network": "devnet"}
@@ -151,7 +150,6 @@ async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
         assert dead_letters.json() == [LETTER]
 
 
-@pytest.mark.requirement("OIP-127")
 async def test_what_is_in_a_dead_letter_is_read_with_the_token_alone() -> None:
     path = f"/v1/dead-letters/{ID}/axelar/0"
     async with client(Recorder()) as http:
@@ -180,7 +178,6 @@ CHANGES: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.requirement("OBX-56", "OBX-57")
 @pytest.mark.parametrize(("path", "body", "change"), CHANGES)
 async def test_a_change_takes_the_token_and_nothing_less(path: str, body: dict[str, Any], change: object) -> None:
     backend = Recorder()
@@ -251,7 +248,6 @@ def test_an_address_that_is_taken_or_can_not_be_meant_is_said() -> None:
             listening_at(address)
 
 
-@pytest.mark.finding("R7")
 @pytest.mark.parametrize(
     ("path", "named"),
     [

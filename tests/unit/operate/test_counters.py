@@ -161,7 +161,6 @@ def counters(exposition: bytes) -> dict[str, float]:
     }
 
 
-@pytest.mark.requirement("SF-102", "SF-103", "SF-104", "SF-106", "OBXS-13")
 async def test_after_a_day_with_retention_prometheus_sees_no_reset_and_the_true_increase(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

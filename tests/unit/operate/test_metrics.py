@@ -248,7 +248,6 @@ def monitor(
     )
 
 
-@pytest.mark.requirement("SF-107", "SF-110", "SF-82", "X-9")
 async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_when_it_comes_back(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -268,10 +267,6 @@ async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_w
     assert counted == [(1, 1), (0, 1), (1, 2), (0, 2)]
 
 
-@pytest.mark.requirement(
-    "OBXS-13", "SF-5", "SF-82", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108", "SF-109", "X-10",
-    "X-11", "OBX-66",
-)  # fmt: skip
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -328,7 +323,6 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert ("waybill_divergences", frozenset({("severity", "low")})) not in found, "any stranger can cause it"
 
 
-@pytest.mark.requirement("SF-5")
 async def test_executions_retries_breakers_and_how_far_all_have_read_are_numbers_too(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -359,7 +353,6 @@ async def test_executions_retries_breakers_and_how_far_all_have_read_are_numbers
     assert value(shown, "waybill_dedup_messages") == 15
 
 
-@pytest.mark.requirement("OBXS-13")
 async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -378,7 +371,6 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 
 
-@pytest.mark.requirement("SF-108", "SF-111")
 async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -481,7 +473,6 @@ async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
     assert names == {name for name in expected if not name.startswith("waybill_tripwire_")}
 
 
-@pytest.mark.requirement("OIP-138")
 async def test_lag_and_loss_are_those_that_arrived_on_the_destination(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -98,7 +98,6 @@ async def is_alive(url: str) -> bool:
         return bool((await http.get("/healthz")).json() == {"status": "ok"})
 
 
-@pytest.mark.finding("R5", "E8")
 async def test_a_body_that_nobody_may_send_is_refused_before_it_is_read(surface: Surface) -> None:
     async with surface() as url:
         path = f"/v1/lanes/alpha/beta/pause HTTP/1.1\r\n{HOST}Content-Type: application/json\r\n"
@@ -111,7 +110,6 @@ async def test_a_body_that_nobody_may_send_is_refused_before_it_is_read(surface:
         assert await is_alive(url)
 
 
-@pytest.mark.finding("R5")
 async def test_bodies_of_80_mb_in_parallel_keep_nobody_from_an_answer(surface: Surface) -> None:
     async def flood(url: str) -> None:
         reader, writer = await connect(url)
@@ -135,7 +133,6 @@ async def test_bodies_of_80_mb_in_parallel_keep_nobody_from_an_answer(surface: S
             await asyncio.gather(*floods)
 
 
-@pytest.mark.finding("R5")
 async def test_a_token_is_looked_at_before_the_body_and_a_size_even_with_it() -> None:
     backend = Recorder()
     async with api(backend) as url, httpx.AsyncClient(base_url=url, trust_env=False) as http:
@@ -146,7 +143,6 @@ async def test_a_token_is_looked_at_before_the_body_and_a_size_even_with_it() ->
     assert backend.changes == []
 
 
-@pytest.mark.finding("R5")
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     async with api(limits=Limits(body_seconds=0.3)) as url:
         head = f"POST /v1/messages/{ID}/retry HTTP/1.1\r\n{HOST}Authorization: Bearer {TOKEN}\r\nContent-Length: 400\r\n\r\n"
@@ -155,7 +151,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         assert b"not complete within 0.3 seconds" in answer
 
 
-@pytest.mark.finding("R5")
 async def test_bodies_that_do_not_come_keep_nobody_from_reading(tmp_path: Path) -> None:
     world = World(tmp_path)
     listener = listening_at("127.0.0.1:0")
@@ -185,7 +180,6 @@ async def test_bodies_that_do_not_come_keep_nobody_from_reading(tmp_path: Path) 
     world.store.close()
 
 
-@pytest.mark.finding("R5")
 async def test_bodies_that_do_not_come_are_limited_over_all_addresses_too() -> None:
     limits = Limits(bodies_at_once=1, body_seconds=60)
     path = f"/v1/messages/{ID}/retry"
@@ -206,7 +200,6 @@ async def test_bodies_that_do_not_come_are_limited_over_all_addresses_too() -> N
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.finding("E12")
 async def test_connections_that_do_not_ask_are_closed_and_keep_nobody_out(
     surface: Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +221,6 @@ async def test_connections_that_do_not_ask_are_closed_and_keep_nobody_out(
         assert await is_alive(url)
 
 
-@pytest.mark.finding("E12")
 async def test_one_address_can_not_hold_all_connections(surface: Surface, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "CONNECTIONS_OF_ONE", 20)
     async with surface() as url:
@@ -242,7 +234,6 @@ async def test_one_address_can_not_hold_all_connections(surface: Surface, monkey
         assert await is_alive(url)
 
 
-@pytest.mark.finding("E8")
 async def test_requests_under_way_are_limited_and_health_is_told_all_the_same() -> None:
     backend = Slow()
     async with (
@@ -262,7 +253,6 @@ async def test_requests_under_way_are_limited_and_health_is_told_all_the_same() 
         assert (await http.get("/v1/status")).status_code == 200
 
 
-@pytest.mark.finding("E8")
 async def test_an_answer_that_takes_too_long_is_given_up() -> None:
     backend = Slow()
     async with (
@@ -273,7 +263,6 @@ async def test_an_answer_that_takes_too_long_is_given_up() -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
 
-@pytest.mark.finding("E8")
 async def test_an_address_that_asks_too_often_waits_and_can_not_pretend_to_be_another() -> None:
     async with (
         api(limits=Limits(requests_per_minute=20)) as url,
@@ -308,7 +297,6 @@ MALFORMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.finding("E8", "E12")
 async def test_what_is_malformed_is_refused_and_breaks_nothing(surface: Surface) -> None:
     async with surface() as url:
         for raw in MALFORMED:
@@ -318,7 +306,6 @@ async def test_what_is_malformed_is_refused_and_breaks_nothing(surface: Surface)
         assert await is_alive(url)
 
 
-@pytest.mark.finding("E12")
 async def test_a_host_header_decides_nothing(surface: Surface) -> None:
     async with surface() as url:
         for path in ("/messages/", "//evil.example", "/static", "/v1/status/", "/dead-letters/"):
@@ -329,7 +316,6 @@ async def test_a_host_header_decides_nothing(surface: Surface) -> None:
         assert (await said(url, disguised.encode())).split()[1] in (b"401", b"404", b"405")
 
 
-@pytest.mark.finding("E12")
 async def test_head_is_answered_like_get_without_a_body_and_other_methods_name_those_there_are(
     surface: Surface,
 ) -> None:

@@ -1,6 +1,5 @@
 """What contracts refuse with, as sentences."""
 
-import pytest
 from eth_abi.abi import encode
 from eth_utils.abi import function_signature_to_4byte_selector
 from eth_utils.crypto import keccak
@@ -12,7 +11,6 @@ from bridge.domain.ports import CallRevertedError
 from bridge.protocol.contracts import ROUTER, _known_errors, decode_revert, explain_revert
 
 
-@pytest.mark.finding("N3")
 def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() -> None:
     low = keccak(text="WrongFee(uint256,uint256)")[:4] + encode(["uint256", "uint256"], [4, 5])
     refused = keccak(text="TooFewDispatched(uint256,uint256,(uint8,bytes)[])")[:4] + encode(
@@ -24,7 +22,6 @@ def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() ->
     )
 
 
-@pytest.mark.finding("R1")
 def test_reasons_that_a_lying_node_nests_without_end_are_told_in_short() -> None:
     nested = b""
     for _ in range(3_000):
@@ -37,8 +34,6 @@ WORDS = (0, 1, 2, 31, 32, 64, 2**40, 2**63, 2**64 - 1, 2**64, 2**255, 2**256 - 1
 SELECTORS = sorted(_known_errors())
 
 
-@pytest.mark.finding("R1")
-@pytest.mark.finding("E4")
 @given(
     selector=st.sampled_from(SELECTORS),
     words=st.lists(st.sampled_from(WORDS) | st.integers(0, 2**256 - 1), max_size=9),

@@ -28,7 +28,6 @@ def reverted(text: str) -> bytes:
     return ERROR + encode(["string"], [text])
 
 
-@pytest.mark.finding("E4")
 def test_a_reverts_own_words_are_quoted_once_and_hold_no_code() -> None:
     assert explain_revert(reverted("closed")) == 'Error(message="closed")'
     told = explain_revert(reverted(EVIL))
@@ -37,7 +36,6 @@ def test_a_reverts_own_words_are_quoted_once_and_hold_no_code() -> None:
     assert told.isprintable()
 
 
-@pytest.mark.finding("E4")
 def test_a_long_text_says_how_much_of_it_was_cut() -> None:
     told = explain_revert(reverted("a" * 9_000))
     assert told.endswith('aaa…" (8800 more characters))')
@@ -48,7 +46,6 @@ def test_a_long_text_says_how_much_of_it_was_cut() -> None:
     assert re.search(r"x… \(4\d{4} more characters\)$", failed.message)
 
 
-@pytest.mark.finding("E4")
 def test_what_a_node_answers_reaches_no_history_with_its_control_characters() -> None:
     assert failure_of(TransientError("gone\x1b]0;owned\x07"), 0).message == r"gone\x1b]0;owned\x07"
     assert failure_of(CallRevertedError(reverted("`x`")), 0).message == r'Error(message="\x60x\x60")'
@@ -64,7 +61,6 @@ def test_a_quotation_is_one_printable_line_of_bounded_length(text: str) -> None:
     assert visible(text, keep="\n").replace("\n", "").isprintable()
 
 
-@pytest.mark.finding("E4")
 @pytest.mark.parametrize("text", [EVIL, "\\[red]x[/red]", "[link=https://evil.example]x[/link]", "end\\"])
 def test_a_terminal_obeys_nothing_in_a_table_a_fact_or_a_line(text: str) -> None:
     output = io.StringIO()
@@ -79,7 +75,6 @@ def test_a_terminal_obeys_nothing_in_a_table_a_fact_or_a_line(text: str) -> None
     assert "\u202e" not in plain
 
 
-@pytest.mark.finding("E4")
 def test_progress_and_log_lines_are_obeyed_by_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     progress(f"can't look now: {EVIL}")
     configure_logging(level=logging.INFO)

@@ -24,7 +24,6 @@ NONE, PREPARED, APPLIED, RELEASED = (
 )
 
 
-@pytest.mark.requirement("OIP-136")
 @pytest.mark.parametrize(
     ("decision", "says", "contradicts"),
     [
@@ -70,7 +69,6 @@ def test_an_action_is_followed_until_each_participant_bears_it_out() -> None:
     assert not action(branch(0, 2, APPLIED, problem="silent"), **over).agrees
 
 
-@pytest.mark.requirement("OIP-136")
 def test_a_participant_that_is_silent_after_its_time_gets_a_letter() -> None:
     late = action(branch(0, 2, APPLIED), branch(1, 3, NONE, problem="silent"), state=ActionState.DIVERGED)
     ((about, failure),) = failures_of(late, 1.0)

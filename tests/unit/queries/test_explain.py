@@ -91,7 +91,6 @@ def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> MessageReco
     return message_record(MESSAGE, status, dispatched=dispatched, failure_reason=failure_reason)
 
 
-@pytest.mark.requirement("OIP-150", "OBX-63", "OBX-64")
 def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
     found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
     assert found.status is Status.RECEIVED
@@ -210,7 +209,6 @@ def test_every_status_has_a_next_action(status: Status) -> None:
             assert f"explain 0x{bytes(32).hex()}" not in step, "it is the command that was just typed"
 
 
-@pytest.mark.requirement("OIP-151")
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
     claimed = entry(Gmp.AXELAR).claimed("worker", NOW, 30)
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
@@ -220,7 +218,6 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     assert found.gmps[0].stage is Stage.DEAD
 
 
-@pytest.mark.requirement("SF-5")
 def test_each_stage_of_a_delivery_has_a_name_of_its_own() -> None:
     waiting = entry(Gmp.AXELAR)
     claimed = waiting.claimed("worker", NOW, 30)
@@ -249,7 +246,6 @@ def given_up(gmp: Gmp) -> OutboxEntry:
     return claimed.marked_dead(claimed.current_claim, failure)
 
 
-@pytest.mark.requirement("OIP-151")
 def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to_decide() -> None:
     both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
     assert both.status is Status.DEAD
@@ -360,7 +356,6 @@ def test_what_the_relayer_found_refused_is_called_so() -> None:
     assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
 
 
-@pytest.mark.requirement("OIP-147", "OIP-148", "OIP-149", "OIP-152", "OIP-153")
 @pytest.mark.parametrize(
     "code",
     [
@@ -384,7 +379,6 @@ def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -
     assert "relayer" not in told.reason
 
 
-@pytest.mark.finding("R4")
 @pytest.mark.parametrize(("setbacks", "is_stuck"), [(1, False), (STUCK_AFTER - 1, False), (STUCK_AFTER, True)])
 def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int, *, is_stuck: bool) -> None:
     one = entry(Gmp.AXELAR)

@@ -204,7 +204,6 @@ def test_a_gmp_has_one_queue(faces: Faces) -> None:
     assert f"given up {dead['count']} on {dead['lane']}" in text_of(faces.page("/gmps"))
 
 
-@pytest.mark.requirement("OBX-55")
 def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
     (listed,) = faces.command("dlq", "list")
     assert faces.api("/dead-letters") == [listed]
@@ -223,7 +222,6 @@ def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
         assert decision["command"] in shown
 
 
-@pytest.mark.requirement("OBX-55", "OBXS-12", "OBX-66", "OBX-65")
 def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure(faces: Faces) -> None:
     found = {one["eventId"]: one for one in faces.api("/deliveries")}
     assert {name: one["state"] for name, one in found.items()} == {faces.letter: "DEAD", faces.failing: "PENDING"}
@@ -248,7 +246,6 @@ def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure
     }
 
 
-@pytest.mark.requirement("OBX-57")
 @pytest.mark.parametrize(("named", "chosen"), [(["axelar", "ccip"], (Gmp.AXELAR, Gmp.CCIP)), (None, None)])
 def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
     faces: Faces, named: list[str] | None, chosen: tuple[Gmp, ...] | None
@@ -265,7 +262,6 @@ def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
     assert faces.asked("POST", path, {"gmps": named}).status_code == 403, "here is no relayer that could"
 
 
-@pytest.mark.requirement("OBX-54", "OBX-55", "OBX-56", "OBX-53", "OBX-58", "OBX-59", "OBX-63", "OBX-64")
 def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_sign_for_it(faces: Faces) -> None:
     store, reason = faces.world.relayer, {"reason": "the gateway is back", "by": "ann"}
     pending = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)
@@ -308,7 +304,6 @@ def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
     assert stages == {"EXECUTED": ["RECEIVED", "DISPATCHED", "DISPATCHED"], "DEAD": ["DEAD"], "DIVERGED": []}
 
 
-@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24")
 def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_programs(faces: Faces) -> None:
     command = ("message", "explain", f"0x{faces.stuck.id.hex()}")
     assert faces.command(*command)["guarantee"] == {

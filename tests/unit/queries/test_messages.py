@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
 from bridge.protocol.gmps import Gmp
@@ -15,7 +13,6 @@ from tests.unit.web.explorer import deployment
 NOW, LATER = 1_000.0, 1_300.0
 
 
-@pytest.mark.requirement("OBX-63", "OBX-64", "OBX-65", "OBX-66")
 def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     outbox, network = (store := MemoryStore()).outbox, deployment()
     store.observations.record(observed_range(message(1), now=100))
@@ -30,7 +27,6 @@ def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (LATER, None, None)
 
 
-@pytest.mark.requirement("X-14")
 def test_a_delivery_has_one_word_for_each_state_and_is_claimed_rather_than_locked() -> None:
     outbox, network = (store := MemoryStore()).outbox, deployment()
     store.observations.record(observed_range(message(1), message(2), now=100))

@@ -112,13 +112,11 @@ def follower(asked: Branch, *silent: Branch, at: float = LATE, takes: float = 0)
     return followed, sent_again
 
 
-@pytest.mark.requirement("OIP-144")
 @pytest.mark.parametrize("says", [BranchState.PREPARED, BranchState.REFUSED])
 async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_travels(says: BranchState) -> None:
     assert await retries_of(replace(SENT, participation=participation(says))) == []
 
 
-@pytest.mark.requirement("OIP-144")
 @pytest.mark.parametrize(
     "asked",
     [
@@ -141,7 +139,6 @@ async def test_a_record_that_was_asked_for_in_time_is_not_late_because_its_answe
     assert sent_again == [SENT.prepare_id]
 
 
-@pytest.mark.requirement("OIP-144")
 async def test_a_phase_whose_retries_are_used_up_is_not_sent_again() -> None:
     asked = replace(SENT, participation=participation(BranchState.NONE))
     assert await retries_of(replace(asked, retries=WINDOW.max_retries - 1)) == [SENT.prepare_id]

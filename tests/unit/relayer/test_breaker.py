@@ -92,7 +92,6 @@ def entries(store: Store, gmp: Gmp) -> list[tuple[OutboxState, int]]:
     return [(entry.state, entry.failed_tries) for entry in listed if entry.dispatch.gmp is gmp]
 
 
-@pytest.mark.requirement("GLA-1", "OBX-60")
 @in_virtual_time
 async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_delivered() -> None:
     world, store = World(), MemoryStore()
@@ -133,7 +132,6 @@ async def test_an_open_breaker_outlives_the_process(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.requirement("OBX-41", "OIP-61", "OIP-76", "OIP-160", "OIP-5")
 @in_virtual_time
 async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
     world, store = World(), MemoryStore()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bridge.domain.ports import Call, Log, UnansweredError
 from bridge.protocol.events import MessageUnfunded
 from bridge.protocol.message import Kind
@@ -49,7 +47,6 @@ async def later(case: Observed, seconds: float) -> None:
     await case.catch_up()
 
 
-@pytest.mark.requirement("OBX-7", "SF-90")
 @in_virtual_time
 async def test_messages_whose_logs_a_node_left_out_are_found_within_a_minute() -> None:
     case = Observed(block_range=3)

@@ -107,7 +107,6 @@ async def test_a_delivery_is_confirmed_only_when_its_block_is_deep_enough() -> N
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 16, 64])
-@pytest.mark.requirement("OIP-1", "OIP-4", "OIP-7")
 @in_virtual_time
 async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(depth: int) -> None:
     case = Delivered()
@@ -140,7 +139,6 @@ async def test_a_delivery_that_moved_to_another_block_is_not_made_twice() -> Non
     await case.world.stop()
 
 
-@pytest.mark.requirement("OIP-4", "OIP-7")
 @in_virtual_time
 async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
     case = Delivered()
@@ -157,7 +155,6 @@ async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
     await case.world.stop()
 
 
-@pytest.mark.requirement("OBX-9")
 @in_virtual_time
 async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_claim_is_final_and_untrue(
     monkeypatch: pytest.MonkeyPatch,

@@ -48,7 +48,6 @@ def deliver_as_a_stranger(world: World, message: Message, gmp: Gmp) -> None:
     world.chains[message.destination_chain].submit(lambda state: transact(state, STRANGER.address, call))
 
 
-@pytest.mark.requirement("OBXS-9")
 @in_virtual_time
 async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
     world, store = World(chains=3), MemoryStore()
@@ -71,7 +70,6 @@ async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-6", "OBX-9")
 @in_virtual_time
 async def test_messages_both_ways_over_all_gmps_are_executed_and_no_transaction_is_wasted() -> None:
     world, store = World(), MemoryStore()
@@ -140,7 +138,6 @@ def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: st
     assert shows_delivery(receipt, ROUTER_ADDRESS, sent) is (differs == "nothing")
 
 
-@pytest.mark.requirement("X-16", "GLA-11", "OIP-48", "OIP-147", "SF-11")
 @in_virtual_time
 async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> None:
     world, store = World(), MemoryStore()
@@ -158,7 +155,6 @@ async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> No
     await world.stop()
 
 
-@pytest.mark.requirement("X-16")
 @in_virtual_time
 async def test_a_race_lost_on_chain_is_success_too() -> None:
     world, store = World(), MemoryStore()
@@ -180,7 +176,6 @@ async def test_a_race_lost_on_chain_is_success_too() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("X-16")
 @pytest.mark.parametrize("estimated", [False, True])
 @in_virtual_time
 async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimated: bool) -> None:
@@ -206,7 +201,6 @@ async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimat
     await world.stop()
 
 
-@pytest.mark.requirement("X-16", "OIP-48", "OIP-147", "OBX-8", "SF-10", "SF-25", "OBX-11", "SF-11")
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
@@ -233,7 +227,6 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-31", "SF-86", "OBX-35", "OBX-36", "OBX-60", "OBX-61", "OBX-62", "OBX-63")
 @in_virtual_time
 async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -> None:
     world, store = World(), MemoryStore()
@@ -254,7 +247,6 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-29", "OIP-151", "X-8", "OBX-50", "OBX-38", "OBX-51", "OBX-52", "OBX-49", "OBX-64")
 @in_virtual_time
 async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
     world, store = World(), MemoryStore()
@@ -283,7 +275,6 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-60", "SF-100", "GLA-1")
 @in_virtual_time
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
 async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind: Kind) -> None:
@@ -310,7 +301,6 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-7", "OBX-36", "OBX-47", "OBX-60", "OBX-61", "OBX-62", "OBX-64")
 @in_virtual_time
 async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
     world, store = World(), MemoryStore()
@@ -335,7 +325,6 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-27", "OIP-28", "OIP-29", "OIP-30", "OIP-32", "OBX-39")
 @pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.STATE_SYNC, Kind.QUERY], ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter(kind: Kind) -> None:
@@ -357,7 +346,6 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-29", "OIP-30", "OIP-90", "OBX-39", "OBX-50")
 @in_virtual_time
 async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_letter() -> None:
     world, store = World(), MemoryStore()
@@ -374,7 +362,6 @@ async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_let
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-67", "OIP-80")
 @in_virtual_time
 async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
     world, store = World(), MemoryStore()
@@ -388,7 +375,6 @@ async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160", "X-1")
 @pytest.mark.parametrize("ttl", [0, 600])
 @in_virtual_time
 async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
@@ -407,7 +393,6 @@ async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-61", "OIP-76")
 @in_virtual_time
 async def test_what_is_left_of_a_critical_action_ends_once_its_execution_is_final() -> None:
     world, store = World(block_time=30), MemoryStore()
@@ -449,7 +434,6 @@ class NeverDone(SimulatedAdapter):
         return Call(to=STRANGER.address, data=attestation[:4] + dispatch.envelope, gas=50_000)
 
 
-@pytest.mark.requirement("OBX-49", "OBX-48", "OBX-50")
 @in_virtual_time
 async def test_what_can_never_succeed_is_dead_at_once() -> None:
     world, store = World(), MemoryStore()
@@ -461,7 +445,6 @@ async def test_what_can_never_succeed_is_dead_at_once() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
 @in_virtual_time
 async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succeed() -> None:
     world, store = World(), MemoryStore()
@@ -475,7 +458,6 @@ async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succee
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-31")
 @in_virtual_time
 async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> None:
     world, store = World(), MemoryStore()
@@ -501,7 +483,6 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-28", "OBX-9", "OBX-31")
 @in_virtual_time
 async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     world, store = World(), MemoryStore()
@@ -525,7 +506,6 @@ async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OBXS-10")
 @in_virtual_time
 async def test_a_transaction_that_its_chain_refuses_is_one_failed_try_and_is_not_tried_again_within_it() -> None:
     world, store, asked = World(), MemoryStore(), list[bytes]()

@@ -46,7 +46,6 @@ def all_executed(world: World, sent: list[Sent]) -> bool:
     return all(world.executions(one.message) == 1 for one in sent)
 
 
-@pytest.mark.requirement("OBX-6", "OBX-9")
 @in_virtual_time
 async def test_messages_that_wait_together_share_transactions_over_every_gmp_and_none_is_wasted() -> None:
     world, store = World(), MemoryStore()
@@ -77,7 +76,6 @@ class Careless(SimulatedAdapter):
         return Call(to=call.to, data=call.data[:-1] + b"!", gas=call.gas, by_anyone=True)
 
 
-@pytest.mark.requirement("OBX-7")
 @in_virtual_time
 async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_time() -> None:
     world, store = World(), MemoryStore()
@@ -96,7 +94,6 @@ async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_t
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-4")
 @pytest.mark.parametrize("depth", [1, 4, 16])
 @in_virtual_time
 async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared_is_delivered_again(depth: int) -> None:
@@ -117,7 +114,6 @@ async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-70", "OIP-1")
 @in_virtual_time
 async def test_the_next_life_finds_every_message_of_a_transaction_that_was_under_way_at_the_crash() -> None:
     world, store = World(), MemoryStore()

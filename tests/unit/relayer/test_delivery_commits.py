@@ -63,7 +63,6 @@ async def started(bridge: SimulatedRelayer) -> asyncio.Task[None]:
     return task
 
 
-@pytest.mark.requirement("SF-19", "SF-20", "SF-21", "SF-22", "SF-23", "SF-27", "SF-32", "SF-34")
 @pytest.mark.parametrize(
     ("strategy", "interval", "expected"),
     [
@@ -95,7 +94,6 @@ async def test_deliveries_are_committed_together_as_the_strategy_says(
             assert moment - (first if wait else last) == pytest.approx(wait, abs=0.1)
 
 
-@pytest.mark.requirement("SF-23", "SF-24", "OBX-31")
 @in_virtual_time
 async def test_a_failure_is_written_at_once_with_the_deliveries_that_wait_for_their_batch() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
@@ -113,9 +111,6 @@ async def test_a_failure_is_written_at_once_with_the_deliveries_that_wait_for_th
         await until(lambda: world.executions(failing.message) == 1, seconds=30)
 
 
-@pytest.mark.requirement(
-    "SF-1", "SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3", "OBX-8", "OBX-11", "SF-8", "OIP-7",
-)  # fmt: skip
 @in_virtual_time
 async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_sends_nothing_twice() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
@@ -134,7 +129,6 @@ async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_se
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-35", "SF-27", "OBX-3", "SF-29")
 @in_virtual_time
 async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
@@ -150,7 +144,6 @@ async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> 
         assert repeated(store) == 1  # the one that the gate held
 
 
-@pytest.mark.requirement("SF-32", "SF-33", "SF-37")
 @in_virtual_time
 async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
@@ -172,7 +165,6 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-32", "SF-33", "SF-37")
 @in_virtual_time
 async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_way() -> None:
     store = CountingStore()
@@ -184,7 +176,6 @@ async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_
         assert store.commits[0][0] - executed == pytest.approx(30, abs=1)
 
 
-@pytest.mark.requirement("SF-1", "SF-12", "SF-13", "SF-14", "SF-15", "OBX-2", "OBX-20", "SF-35", "SF-37", "X-13")
 @pytest.mark.parametrize("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
 @pytest.mark.parametrize("ordering", Ordering)
 @in_virtual_time
@@ -218,7 +209,6 @@ async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_
         assert (entry_of(store, lost).delivery is None) == is_lost
 
 
-@pytest.mark.requirement("SF-12", "OBX-2")
 @in_virtual_time
 async def test_at_most_once_never_delivers_again_whatever_crashes() -> None:
     store = CountingStore()
@@ -235,7 +225,6 @@ async def test_at_most_once_never_delivers_again_whatever_crashes() -> None:
         assert max(world.executions(one.message) for one in world.sent) <= 1
 
 
-@pytest.mark.requirement("SF-30", "SF-31", "SF-36")
 @pytest.mark.parametrize(("strategy", "executed"), [(CommitStrategy.AUTO, 0), (CommitStrategy.BATCH, 1)])
 @in_virtual_time
 async def test_auto_loses_a_delivery_that_its_timer_committed_while_it_was_processed(
@@ -256,7 +245,6 @@ async def test_auto_loses_a_delivery_that_its_timer_committed_while_it_was_proce
         assert entry_of(store, sent).state is OutboxState.DELIVERED
 
 
-@pytest.mark.requirement("SF-30", "SF-36")
 @in_virtual_time
 async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
     store = CountingStore()
@@ -270,9 +258,6 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
         assert entry_of(store, sent).delivery is not None
 
 
-@pytest.mark.requirement(
-    "X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25", "SF-15", "SF-19", "SF-22", "SF-31", "SF-32", "OBX-3", "OBX-2", "OIP-7",
-)  # fmt: skip
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
     assert Settings.load().relay().ordering is Ordering.SKIP
@@ -285,7 +270,6 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
-@pytest.mark.requirement("OBX-20", "OBX-17", "OBXS-11", "OBX-19")
 @pytest.mark.parametrize("profile", ["default", "production", "low-latency", "high-throughput"])
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
 def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
@@ -298,7 +282,6 @@ def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: Commi
     assert Settings.load(profile=profile, unsafe=True, **chosen).relay() == skip, "by default nothing waits for another"
 
 
-@pytest.mark.requirement("SF-20", "SF-21", "SF-22", "SF-27", "SF-29", "SF-34", "SF-35", "SF-101")
 def test_the_profiles_choose_among_the_strategies() -> None:
     default, low, high = (
         Settings.load(profile=name).relay().commits for name in ("default", "low-latency", "high-throughput")
@@ -308,7 +291,6 @@ def test_the_profiles_choose_among_the_strategies() -> None:
     assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
 
 
-@pytest.mark.requirement("SF-1", "SF-6", "SF-8", "SF-12", "SF-15", "SF-31", "SF-36", "OBX-23", "OBX-26")
 @pytest.mark.parametrize(
     ("strategy", "promise", "price"),
     [
@@ -328,7 +310,6 @@ def test_every_strategy_says_what_it_promises_and_at_what_price(
     assert "exactly" not in GUARANTEES[strategy]
 
 
-@pytest.mark.requirement("X-11", "SF-104", "SF-105", "SF-5")
 @pytest.mark.parametrize("strategy", list(CommitStrategy))
 @in_virtual_time
 async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_that_it_refused(

@@ -36,7 +36,6 @@ def blank(monkeypatch: pytest.MonkeyPatch, during: list[object]) -> None:
     monkeypatch.setattr(SimulatedChain, "call", call)
 
 
-@pytest.mark.finding("R1")
 @pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
 @in_virtual_time
 async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
@@ -58,8 +57,6 @@ async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
     await world.stop()
 
 
-@pytest.mark.finding("R4")
-@pytest.mark.requirement("OBX-7", "OBX-60", "OBX-47")
 @in_virtual_time
 async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_tried(
     monkeypatch: pytest.MonkeyPatch,
@@ -79,7 +76,6 @@ async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_t
     await world.stop()
 
 
-@pytest.mark.finding("R4")
 @in_virtual_time
 async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     world, store, truth = World(), MemoryStore(), SimulatedChain.call
@@ -107,7 +103,6 @@ async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(mo
     await world.stop()
 
 
-@pytest.mark.finding("R1")
 @in_virtual_time
 async def test_a_proof_that_can_not_be_read_costs_no_try_and_speaks_against_the_gmp() -> None:
     world, store = World(), MemoryStore()
@@ -156,7 +151,6 @@ async def collided(world: World, store: MemoryStore) -> Sent:
     return second
 
 
-@pytest.mark.finding("R4")
 @in_virtual_time
 async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() -> None:
     world, store = World(), MemoryStore()
@@ -174,7 +168,6 @@ async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() 
     await world.stop()
 
 
-@pytest.mark.finding("R4")
 @in_virtual_time
 async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbacks() -> None:
     world, store = World(), MemoryStore()

@@ -25,7 +25,6 @@ from tests.virtual_time import crash, in_virtual_time, running, until
 ALPHA, BETA = 31337, 31338
 
 
-@pytest.mark.requirement("OBXS-5", "OBX-14", "SF-94")
 @in_virtual_time
 async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> None:
     world, store = World(), MemoryStore()
@@ -49,7 +48,6 @@ async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> No
     await world.stop()
 
 
-@pytest.mark.requirement("OBXS-5", "OBX-12")
 @in_virtual_time
 async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_the_delivery_no_try() -> None:
     world, store = World(), MemoryStore()
@@ -73,7 +71,6 @@ async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_th
     await world.stop()
 
 
-@pytest.mark.requirement("OBXS-5", "SF-11")
 @in_virtual_time
 async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_asked_what_is_left() -> None:
     world, store = World(block_time=40), MemoryStore()
@@ -100,7 +97,6 @@ async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_a
     await world.stop()
 
 
-@pytest.mark.requirement("OBXS-4", "OBXS-5")
 @in_virtual_time
 async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() -> None:
     world, store = World(), MemoryStore()
@@ -140,7 +136,6 @@ async def _never() -> bool:
     return False
 
 
-@pytest.mark.requirement("SF-95")
 @in_virtual_time
 async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
     world, store = World(), MemoryStore()
@@ -160,7 +155,6 @@ async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-3", "OBX-6", "OBX-33", "X-13")
 @in_virtual_time
 async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None:
     world, store = World(), MemoryStore()
@@ -175,7 +169,6 @@ async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-18", "OBXS-11")
 @in_virtual_time
 async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() -> None:
     world, store = World(), MemoryStore()
@@ -189,7 +182,6 @@ async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() 
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7")
 @in_virtual_time
 async def test_a_destination_that_does_not_answer_does_not_block_the_others() -> None:
     world, store = World(chains=3), MemoryStore()
@@ -205,7 +197,6 @@ async def test_a_destination_that_does_not_answer_does_not_block_the_others() ->
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7")
 @in_virtual_time
 async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
     world, store = World(), MemoryStore()
@@ -221,7 +212,6 @@ async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-1", "OIP-7")
 @in_virtual_time
 async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
     world, store = World(), MemoryStore()
@@ -240,7 +230,6 @@ async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-42")
 def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() -> None:
     broken = {**DEFAULT_POLICIES, Kind.PLAIN: DeliveryPolicy(-1, 1, 1, dead_letter=True)}
 
@@ -252,7 +241,6 @@ def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() 
         start()
 
 
-@pytest.mark.requirement("OBXS-5")
 @in_virtual_time
 async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_once() -> None:
     """To the one whose clock is ahead every lease of the other has run out: it takes over what the other works on."""
@@ -296,7 +284,6 @@ async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_wo
     await world.stop()
 
 
-@pytest.mark.finding("E6")
 @in_virtual_time
 async def test_a_delivery_is_not_given_up_while_pauses_have_put_its_expiry_off() -> None:
     world, store = World(), MemoryStore()
@@ -319,7 +306,6 @@ async def test_a_delivery_is_not_given_up_while_pauses_have_put_its_expiry_off()
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-39", "OIP-30")
 @in_virtual_time
 async def test_a_delivery_is_given_up_without_a_letter_once_every_further_try_would_come_too_late() -> None:
     world, store = World(), MemoryStore()

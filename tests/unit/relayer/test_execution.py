@@ -107,7 +107,6 @@ async def relayed(
     await case.world.stop()
 
 
-@pytest.mark.requirement("OBX-10", "OIP-149", "OIP-147")
 @in_virtual_time
 async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_one_transaction() -> None:
     async with relayed() as case:
@@ -157,7 +156,6 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
         assert (case.executions, len(case.transactions)) == (1, 1)
 
 
-@pytest.mark.requirement("OIP-116")
 @in_virtual_time
 async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be() -> None:
     dead_letters, seal = MemoryDeadLetterLog(), KeySealer(SEALER)
@@ -172,7 +170,6 @@ async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be()
         assert (case.executions, case.transactions) == (0, [])
 
 
-@pytest.mark.requirement("OIP-147", "OIP-148", "OIP-149", "OIP-152", "OIP-153")
 @pytest.mark.parametrize(
     ("signature", "code"),
     [

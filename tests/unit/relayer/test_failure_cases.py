@@ -98,7 +98,6 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
     return type("Failing", (Failing,), changes)
 
 
-@pytest.mark.requirement("SF-44", "SF-45", "SF-48", "OBX-45", "OBXS-10", "OIP-1", "OIP-2", "OBX-44")
 @pytest.mark.parametrize(
     ("cause", "at_proof", "code", "kind", "tries"),
     [
@@ -126,21 +125,6 @@ async def test_what_may_pass_is_retried_and_then_delivered(
     await world.stop()
 
 
-@pytest.mark.requirement(
-    "SF-4",
-    "SF-49",
-    "SF-50",
-    "SF-73",
-    "SF-74",
-    "SF-75",
-    "SF-76",
-    "SF-77",
-    "SF-113",
-    "OBX-46",
-    "SF-23",
-    "OBX-44",
-    "OBX-48",
-)
 @pytest.mark.parametrize(
     ("cause", "at_proof", "code"),
     [
@@ -173,7 +157,6 @@ async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing
     await world.stop()
 
 
-@pytest.mark.requirement("SF-76")
 @in_virtual_time
 async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_once() -> None:
     world, store = World(), MemoryStore()
@@ -191,7 +174,6 @@ async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_
     await world.stop()
 
 
-@pytest.mark.requirement("SF-49", "SF-77", "OBX-46")
 @pytest.mark.parametrize(("kind", "leaves_letter"), [(Kind.STATE_SYNC, True), (Kind.QUERY, False)])
 @in_virtual_time
 async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and_holds_up_nothing_else(
@@ -222,7 +204,6 @@ async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and
     store.close()
 
 
-@pytest.mark.requirement("SF-45", "OBX-45")
 @in_virtual_time
 async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     world, store = World(), MemoryStore()
@@ -245,7 +226,6 @@ async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(mon
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-2")
 @in_virtual_time
 async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request, a delivery, an execution, another GMP, a dead letter: each begins where the one before has ended in vain."""
@@ -289,7 +269,6 @@ async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypa
     await world.stop()
 
 
-@pytest.mark.requirement("SF-47")
 @in_virtual_time
 async def test_a_store_that_is_away_is_written_again_and_costs_no_try() -> None:
     world, store = World(), CountingStore()

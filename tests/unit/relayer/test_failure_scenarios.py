@@ -40,9 +40,6 @@ from tests.virtual_time import in_virtual_time, running, until
 THREE_RETRIES = Settings.load(profile="production").delivery_policies()
 
 
-@pytest.mark.requirement(
-    "SF-86", "SF-3", "SF-52", "SF-112", "X-5", "OBX-13", "OBX-32", "OBX-69", "OBX-6", "OBX-28", "OBX-30"
-)
 @in_virtual_time
 async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
     store = CountingStore()
@@ -65,7 +62,6 @@ async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no
         assert world.chains[BETA].broadcasts == 1
 
 
-@pytest.mark.requirement("SF-87", "SF-4", "SF-9", "SF-24", "SF-53", "OBX-29")
 @in_virtual_time
 async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_others_go_on() -> None:
     store = CountingStore()
@@ -85,7 +81,6 @@ async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_oth
         assert (world.executions(dead.message), world.executions(alive.message)) == (0, 1)
 
 
-@pytest.mark.requirement("SF-88", "SF-46", "SF-34", "SF-29")
 @pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
 @in_virtual_time
 async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes_no_duplicate(
@@ -105,7 +100,6 @@ async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes
         assert world.chains[BETA].broadcasts == 1
 
 
-@pytest.mark.requirement("SF-89", "SF-25", "X-12")
 @in_virtual_time
 async def test_scenario_4_a_commit_that_fails_for_good_halts_the_relayer_and_its_restart_repeats_the_batch() -> None:
     store = CountingStore()
@@ -138,10 +132,6 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-@pytest.mark.requirement(
-    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9",
-    "SF-117", "OIP-7", "SF-11",
-)  # fmt: skip
 @in_virtual_time
 async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:
     store = CountingStore()
@@ -164,7 +154,6 @@ async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delive
         ]
 
 
-@pytest.mark.requirement("SF-46", "SF-47", "OBX-33")
 @in_virtual_time
 async def test_a_store_that_is_busy_in_mid_delivery_costs_no_try() -> None:
     store = CountingStore()
@@ -178,7 +167,6 @@ async def test_a_store_that_is_busy_in_mid_delivery_costs_no_try() -> None:
         assert (entry.failed_tries, entry.setbacks) == (0, 50)
 
 
-@pytest.mark.requirement("SF-94", "SF-95", "OBX-14", "OBXS-4")
 @in_virtual_time
 async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_of_its_former_owner() -> None:
     store = CountingStore()
@@ -201,7 +189,6 @@ async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_
         assert world.chains[BETA].state.nonces[RELAYER.address] == 1
 
 
-@pytest.mark.requirement("OBX-18", "OBX-19", "OBX-20", "OBXS-11", "SF-2", "OBX-17", "SF-7")
 @pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
 @pytest.mark.parametrize("ordering", Ordering)
 @in_virtual_time
@@ -227,7 +214,6 @@ async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_
             assert max(blocks[1:]) < blocks[0], "the failing one was overtaken"
 
 
-@pytest.mark.requirement("OIP-28", "OIP-55", "X-3")
 @in_virtual_time
 async def test_deliveries_are_forgotten_only_when_they_are_final_and_old_enough() -> None:
     store = CountingStore()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +29,6 @@ def entry(number: int, *, at: float, now: float, tries: int = 0) -> OutboxEntry:
     return new.claimed("w", now, 30)
 
 
-@pytest.mark.requirement("OBX-18", "OBXS-11", "OBX-41")
 @in_virtual_time
 async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_place_and_more_of_them_wait() -> None:
     world, store = World(), MemoryStore()

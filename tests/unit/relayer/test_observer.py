@@ -323,7 +323,6 @@ class Unreceipted(Withholding):
     ],
     ids=["none", "failed", "without events", "in another block", "with other events"],
 )
-@pytest.mark.requirement("OIP-157", "OIP-57", "OIP-59")
 @in_virtual_time
 async def test_nothing_is_made_of_logs_that_their_receipts_do_not_bear_out_and_nothing_is_lost(
     lie: Callable[[Receipt], Receipt | None], says: str, capsys: pytest.CaptureFixture[str]

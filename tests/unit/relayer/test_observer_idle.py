@@ -99,7 +99,6 @@ async def idle(quiet: Quiet, confirmations: int) -> AsyncIterator[tuple[Idle, Rp
         await server.stop()
 
 
-@pytest.mark.finding("R7")
 @pytest.mark.parametrize("confirmations", [1, 2, 12])
 async def test_each_block_costs_one_http_request_and_is_read(confirmations: int) -> None:
     quiet = Quiet()
@@ -113,7 +112,6 @@ async def test_each_block_costs_one_http_request_and_is_read(confirmations: int)
         assert server.exchanges - before == 20
 
 
-@pytest.mark.finding("R7")
 async def test_what_is_asked_as_a_look_begins_travels_with_it_and_without_a_look_it_is_asked_all_the_same() -> None:
     quiet = Quiet()
     async with idle(quiet, 2) as (relayer, server):
@@ -131,7 +129,6 @@ async def test_what_is_asked_as_a_look_begins_travels_with_it_and_without_a_look
         await relayer.observer.next_look(0.01)
 
 
-@pytest.mark.finding("R7")
 async def test_looks_that_find_two_blocks_or_none_cost_no_more_and_nothing_is_left_behind() -> None:
     quiet, dice = Quiet(), random.Random(1)
     async with idle(quiet, 2) as (relayer, server):
@@ -144,7 +141,6 @@ async def test_looks_that_find_two_blocks_or_none_cost_no_more_and_nothing_is_le
         assert server.exchanges - before <= 1.2 * (quiet.head - first)
 
 
-@pytest.mark.finding("R7")
 @pytest.mark.parametrize(
     ("times", "pause"),
     [

@@ -115,7 +115,6 @@ def router_propagator(world: World, bridge: SimulatedRelayer) -> RoutePropagator
     )
 
 
-@pytest.mark.requirement("OIP-138", "OIP-139", "OIP-163")
 @in_virtual_time
 @pytest.mark.parametrize("looks", [(1, 1), (5, 60)], ids=["often", "as by default"])
 async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_message_forward(
@@ -138,7 +137,6 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-139")
 @in_virtual_time
 async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
@@ -158,7 +156,6 @@ async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final()
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-138", "OIP-139", "OIP-163")
 @in_virtual_time
 async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
@@ -173,7 +170,6 @@ async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-131", "OIP-132", "OIP-134", "OIP-140", "OIP-162", "OIP-4")
 @in_virtual_time
 async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_delivers_after_all() -> None:
     world, store = World(), MemoryStore()
@@ -196,7 +192,6 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-141")
 @in_virtual_time
 async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_then_under_a_new_one() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
@@ -223,7 +218,6 @@ def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
     assert not store.jobs.save(one.locked(1000, 10, 1010), fence=one.fence)
 
 
-@pytest.mark.requirement("OIP-131", "OIP-132", "OIP-136", "OIP-142", "OIP-143")
 @in_virtual_time
 async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line() -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
@@ -263,7 +257,6 @@ class Showing:
         return self.shown
 
 
-@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
 @pytest.mark.parametrize(
     "shown", [None, Block(10, word("other"), word("before"), 0)], ids=["no block", "another block"]
 )
@@ -283,7 +276,6 @@ async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: 
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-116", "OIP-132")
 @in_virtual_time
 async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -> None:
     world, store = World(), MemoryStore()
@@ -325,7 +317,6 @@ class Locking:
         return Receipt(**found, succeeded=True, gas_used=1, logs=())
 
 
-@pytest.mark.requirement("OIP-141")
 @pytest.mark.parametrize("lock", MessageLock)
 @in_virtual_time
 async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_has_expired(lock: MessageLock) -> None:
@@ -356,7 +347,6 @@ async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-132", "OIP-142")
 @in_virtual_time
 async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
     world, store = World(block_time=5), MemoryStore()
@@ -376,7 +366,6 @@ async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_a
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
 @in_virtual_time
 async def test_where_the_destination_disagrees_the_primary_record_wins() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
@@ -401,7 +390,6 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143", "OIP-140")
 @in_virtual_time
 async def test_a_diverged_change_is_reconciled_by_its_record_as_long_as_the_destination_does_not_show_it() -> None:
     world, store, counting = World(), MemoryStore(), Counting()
@@ -437,7 +425,6 @@ async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> 
     return sent.message
 
 
-@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
 @in_virtual_time
 async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_and_applied_once_more() -> None:
     world, store = World(), MemoryStore()
@@ -451,7 +438,6 @@ async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-4", "OIP-135")
 @in_virtual_time
 async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_source() -> None:
     world, store, sent = World(), MemoryStore(), message(kind=Kind.STATE_SYNC)
@@ -468,7 +454,6 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
     assert record.final_at > 100, "it became final once more"
 
 
-@pytest.mark.requirement("OIP-4", "OIP-132", "OIP-143")
 @in_virtual_time
 async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
     world, store = World(), MemoryStore()
@@ -492,7 +477,6 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-132")
 @in_virtual_time
 async def test_what_was_abandoned_is_not_brought_forward() -> None:
     world, store, counting = World(), MemoryStore(), Counting(error=AbandonedError("by decision"))
@@ -507,7 +491,6 @@ async def test_what_was_abandoned_is_not_brought_forward() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-133")
 @in_virtual_time
 async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
     world, store = World(chains=3), MemoryStore()
@@ -541,7 +524,6 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-80", "OIP-139")
 @in_virtual_time
 async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
     world, store = World(), MemoryStore()
@@ -563,7 +545,6 @@ async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_k
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-135", "OIP-162")
 @in_virtual_time
 async def test_a_record_is_still_proven_after_it_was_archived() -> None:
     world, store = World(), MemoryStore()
@@ -590,7 +571,6 @@ async def test_a_record_is_still_proven_after_it_was_archived() -> None:
     await world.stop()
 
 
-@pytest.mark.finding("R7")
 @in_virtual_time
 async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
     world, store = World(), MemoryStore()

@@ -47,7 +47,6 @@ class Stalled:
         return self.world.chains[chain].state.nonces.get(DAPP.address, 0)
 
 
-@pytest.mark.requirement("GLA-2", "GLA-5", "GLA-10", "GLA-25", "OIP-82", "OIP-158")
 @in_virtual_time
 async def test_a_stalled_message_is_retried_over_an_untried_gmp_as_its_sender_and_executed_once() -> None:
     case = Stalled()
@@ -155,7 +154,6 @@ def _refuse(state: State) -> list[Emitted]:
     return []
 
 
-@pytest.mark.requirement("GLA-6")
 @in_virtual_time
 async def test_a_message_that_is_not_retriable_is_given_up_with_the_reason() -> None:
     case = Stalled()

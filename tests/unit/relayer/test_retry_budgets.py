@@ -92,10 +92,6 @@ class Silent:
         reopen(self.store.jobs, request.message_id, request.attempt, "requeued", now)
 
 
-@pytest.mark.requirement(
-    "OIP-3", "OIP-90", "OIP-91", "OIP-92", "OIP-151", "OBX-29", "SF-78",
-    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64",
-)  # fmt: skip
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
@@ -156,7 +152,6 @@ async def test_a_message_is_not_dead_while_one_of_its_deliveries_goes_on() -> No
     await case.world.stop()
 
 
-@pytest.mark.requirement("OIP-107", "OIP-118", "OBX-54", "OBX-57")
 @in_virtual_time
 async def test_a_signed_decision_lets_one_retry_through_and_no_second_one() -> None:
     case = Silent()
@@ -172,7 +167,6 @@ async def test_a_signed_decision_lets_one_retry_through_and_no_second_one() -> N
     await case.world.stop()
 
 
-@pytest.mark.requirement("OIP-107")
 @in_virtual_time
 async def test_the_letter_of_a_message_that_arrives_by_the_retry_that_was_let_through_is_recovered() -> None:
     case = Silent()
@@ -186,7 +180,6 @@ async def test_the_letter_of_a_message_that_arrives_by_the_retry_that_was_let_th
     await case.world.stop()
 
 
-@pytest.mark.requirement("OIP-65", "OIP-90")
 @in_virtual_time
 async def test_a_kind_without_dead_letters_is_dead_without_one() -> None:
     case = Silent()
@@ -197,7 +190,6 @@ async def test_a_kind_without_dead_letters_is_dead_without_one() -> None:
     await case.world.stop()
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-76", "OIP-90", "OIP-160")
 @pytest.mark.parametrize("gmps", [GMPS, (A,)], ids=["delivers", "leaves its delivery to others"])
 @in_virtual_time
 async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(gmps: Collection[Gmp]) -> None:
@@ -231,7 +223,6 @@ async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> N
     await case.world.stop()
 
 
-@pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84")
 @in_virtual_time
 async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -> None:
     dead_letters = FailingLog(10**6)

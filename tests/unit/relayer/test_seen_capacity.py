@@ -17,7 +17,6 @@ from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observe
 from tests.virtual_time import in_virtual_time, running, until
 
 
-@pytest.mark.requirement("OIP-28", "OIP-51", "OIP-52", "X-3")
 @in_virtual_time
 async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_is_room() -> None:
     world, store = World(), MemoryStore()

@@ -43,7 +43,6 @@ def choices(*choice: Any, **bounds: Any) -> SenderChoices:
     return SenderChoices(NETWORK, {ALPHA: chain}, Settings.load(sender_choices=bounds).sender_choices.bounds(), {})
 
 
-@pytest.mark.requirement("OIP-19", "OIP-24", "OIP-25", "OBX-57")
 @pytest.mark.parametrize(
     ("number", "strategy"),
     [
@@ -63,7 +62,6 @@ async def test_each_part_of_a_senders_choice_counts(
     }
 
 
-@pytest.mark.requirement("OIP-25", "OBX-57")
 async def test_a_choice_beyond_the_bounds_counts_as_the_bound_and_none_where_they_are_switched_off() -> None:
     sent, beyond = message(), (True, 0, 0, 100, 10, 10**9, True)
     (bounded,) = (await choices(*beyond, max_retries=4, least_base=0.5, longest_cap=60).of(sent)).values()
@@ -72,7 +70,6 @@ async def test_a_choice_beyond_the_bounds_counts_as_the_bound_and_none_where_the
     assert await choices(False, 0, 0, 0, 0, 0, False).of(sent) == {}, "nothing was chosen"
 
 
-@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160")
 async def test_of_a_critical_action_nobody_is_asked() -> None:
     critical = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
     assert await choices(True, 0, 0, 1, 100, 200, True).of(critical) == {}

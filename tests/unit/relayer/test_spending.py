@@ -145,7 +145,6 @@ async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
     await world.stop()
 
 
-@pytest.mark.finding("R2")
 @pytest.mark.parametrize(
     ("named", "bound"),
     [
@@ -186,7 +185,6 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
     await world.stop()
 
 
-@pytest.mark.finding("R2")
 @in_virtual_time
 async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
     world, store = dear_world(), MemoryStore()
@@ -200,7 +198,6 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
     await world.stop()
 
 
-@pytest.mark.finding("O6")
 @in_virtual_time
 async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
     world, store = dear_world(), MemoryStore()
@@ -255,7 +252,6 @@ def failures(store: MemoryStore, sent: Sent | None = None) -> int:
     return sum(slot.included is not None and not slot.included.succeeded for slot in slots)
 
 
-@pytest.mark.finding("R3")
 @in_virtual_time
 async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_more() -> None:
     world, store = dear_world(), MemoryStore()
@@ -278,7 +274,6 @@ async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_mo
     await world.stop()
 
 
-@pytest.mark.finding("R3")
 @in_virtual_time
 async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait_until_it_accepts() -> None:
     world, store = dear_world(), MemoryStore()
@@ -302,7 +297,6 @@ async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait
     await world.stop()
 
 
-@pytest.mark.finding("R3")
 @in_virtual_time
 async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -> None:
     world, store = dear_world(), MemoryStore()
@@ -376,7 +370,6 @@ async def storm(seed: int, *, messages: int = 40) -> None:
     await world.stop()
 
 
-@pytest.mark.finding("R2", "R3")
 @in_virtual_time
 async def test_over_a_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive() -> None:
     await storm(seeded_by_commit("spending").randrange(1_000_000), messages=20)

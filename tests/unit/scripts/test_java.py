@@ -116,7 +116,6 @@ def test_a_launcher_that_is_there_already_is_not_written_again(tmp_path: Path) -
     assert "another" in launcher.read_text()
 
 
-@pytest.mark.finding("F1")
 @pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
 def test_a_child_that_inherits_the_launcher_starts_spark_with_it(
     no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str

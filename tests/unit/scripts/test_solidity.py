@@ -141,7 +141,6 @@ def test_compiler_that_py_solc_x_installed_is_preferred(tmp_path: Path, monkeypa
     assert find_solc()[0] == native
 
 
-@pytest.mark.finding("F1")
 def test_a_home_that_can_not_be_written_has_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", os.devnull)
     assert find_solc()[0] == ROOT / "scripts" / "solc-wasm"

@@ -83,17 +83,12 @@ def deliveries_of(service: RelayerService) -> Deliveries:
     return service.relayer.deliveries[BETA]
 
 
-@pytest.mark.requirement(
-    "OIP-60", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-68", "OIP-69", "OIP-70", "OIP-73",
-    "OIP-158", "OBX-30", "OBX-38", "OBX-40", "OBX-49", "OBX-57",
-)  # fmt: skip
 def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
     assert deliveries_of(service)._policies == service.recovery._exhaustion._policies == rows
 
 
-@pytest.mark.requirement("OIP-71", "OIP-72", "OIP-158", "X-4")
 def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
     drawn = [deliveries_of(service)._random() for _ in range(1_000)]
     assert len(set(drawn)) > 990
@@ -101,7 +96,6 @@ def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
     assert 0.95 < max(drawn) < 1
 
 
-@pytest.mark.requirement("OIP-29", "OIP-31", "OIP-150")
 def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
     phases_of = deliveries_of(service)._settings.phases_of
     assert phases_of(LANE, Kind.STATE_SYNC)["attest"] == 4
@@ -110,7 +104,6 @@ def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
     assert Settings.load().relay().phase_timeouts == {"attest": 120, "deliver": 900}, "what nobody sets"
 
 
-@pytest.mark.requirement("OIP-34", "OIP-45", "OIP-94")
 def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: RelayerService) -> None:
     relaying = deliveries_of(service)._settings
     assert relaying.acceptance.withheld_senders == {to_bytes32(SENDER)}
@@ -120,7 +113,6 @@ def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: Re
     assert service.dead_letter_service.dead_letter_queue._settings.retention == 7 * DAY
 
 
-@pytest.mark.requirement("OIP-132", "OIP-162")
 async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_are(service: RelayerService) -> None:
     change = message(kind=Kind.STATE_SYNC)
     service.store.observations.record(observed_range(change))
@@ -137,7 +129,6 @@ async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_ar
     assert [(one.lane, one.progress.primary_final, one.progress.applied) for one in beats] == [(LANE, 1, 0)]
 
 
-@pytest.mark.requirement("OIP-25", "OBX-57")
 async def test_what_the_settings_promise_a_sender_counts_for_its_deliveries(service: RelayerService) -> None:
     sent = message()
     chosen = await deliveries_of(service)._choices.of(sent)
@@ -145,13 +136,11 @@ async def test_what_the_settings_promise_a_sender_counts_for_its_deliveries(serv
     assert service.recovery._exhaustion._choices is deliveries_of(service)._choices
 
 
-@pytest.mark.requirement("OIP-49", "OIP-51", "OIP-52", "OIP-55", "X-3")
 def test_messages_are_known_as_long_and_as_many_as_the_settings_say(service: RelayerService) -> None:
     assert service.relayer._settings.retention == 20 * DAY
     assert {one._capacity._capacity for one in service.relayer.observers.values()} == {2_000_000}
 
 
-@pytest.mark.requirement("OIP-138", "OIP-141", "OIP-163")
 def test_state_changes_go_forward_after_the_settings_lag_and_under_their_lock(service: RelayerService) -> None:
     following = service.propagation._settings
     assert (following.threshold, following.lock_ttl) == (77, 1_200)
@@ -166,10 +155,6 @@ def under_way() -> set[str]:
     return found
 
 
-@pytest.mark.requirement(
-    "OIP-2", "OIP-4", "OIP-31", "OIP-95", "OIP-105", "OIP-109", "OIP-131", "OIP-133", "OIP-135", "OIP-138", "OIP-140",
-    "OIP-141", "OIP-143", "OIP-148", "OIP-152", "OIP-153", "OIP-163", "GLA-2", "GLA-10",
-)  # fmt: skip
 async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerService) -> None:
     wanted = {
         "Relayer.run", "counters", "retention", "expire payments", f"send on {ALPHA}", f"send on {BETA}",
@@ -189,7 +174,6 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
     assert missing == set()
 
 
-@pytest.mark.requirement("GLA-5", "GLA-10")
 async def test_requests_of_the_index_become_jobs_of_the_relayer(service: RelayerService, tmp_path: Path) -> None:
     with closing(asking_index(tmp_path / "index.db", retry_request(3))):
         await service.recovery.copy()

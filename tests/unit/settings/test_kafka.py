@@ -26,9 +26,6 @@ def test_nothing_is_published_by_default() -> None:
     assert Settings.load().streams() is None
 
 
-@pytest.mark.requirement(
-    "SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "OBX-15", "OBX-21", "OBX-23", "SF-16", "SF-18",
-)  # fmt: skip
 def test_what_is_set_reaches_the_publisher() -> None:
     queue: dict[str, Any] = {
         "enabled": False,
@@ -48,7 +45,6 @@ def test_what_is_set_reaches_the_publisher() -> None:
     assert streams.dead_letters == DeadLetterTopicSettings(**queue, tries=5)
 
 
-@pytest.mark.requirement("SF-66", "SF-67", "SF-68", "SF-69", "SF-70", "SF-71", "SF-72", "SF-18")
 def test_what_is_not_set_is_as_the_document_has_it() -> None:
     streams = loaded().streams()
     assert streams is not None

@@ -73,7 +73,6 @@ def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> No
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40", "OBX-57")
 def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = '{"plain": {"max_retries": 7, "base": 0.5, "cap": 4, "multiplier": 3, "jitter": 0.25}}'
     monkeypatch.setenv("WAYBILL_POLICIES", changes)
@@ -85,7 +84,6 @@ def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> Non
     assert policies[Kind.QUERY] == DEFAULT_POLICIES[Kind.QUERY]
 
 
-@pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5", "OIP-160")
 @pytest.mark.parametrize("changed", [{"max_retries": 3}, {"dead_letter": True}])
 def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is tried without end"):
@@ -186,7 +184,6 @@ def test_all_errors_of_all_sources_are_listed_with_where_they_were_said(
         assert any(expected in line for line in lines), expected
 
 
-@pytest.mark.requirement("SF-80")
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [("poll_interval = ", "is not TOML"), ('profile = "fast"', r"'fast'.*default, production, low-latency")],
@@ -196,7 +193,6 @@ def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, text: str, complai
         Settings.load(toml(tmp_path, text))
 
 
-@pytest.mark.requirement("SF-80")
 def test_a_variable_that_can_not_be_parsed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": ')
     with pytest.raises(SettingsError, match=r'environment: .*"policies"'):
@@ -297,13 +293,11 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
         Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})
 
 
-@pytest.mark.requirement("OIP-138", "OIP-163")
 def test_a_state_change_that_lags_by_five_minutes_is_sent_again_unless_another_time_is_set() -> None:
     assert Settings.load().propagation().threshold == 300
     assert Settings.load(sync={"threshold": 7}).propagation().threshold == 7
 
 
-@pytest.mark.requirement("OIP-94")
 def test_letters_are_kept_for_thirty_days_unless_another_number_is_set() -> None:
     assert Settings.load().dlq.dead_letter_queue().retention == 30 * 86_400
     assert Settings.load(dlq={"retention_days": 7}).dlq.dead_letter_queue().retention == 7 * 86_400

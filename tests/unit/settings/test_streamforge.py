@@ -27,10 +27,6 @@ THEIRS = {
 }
 
 
-@pytest.mark.requirement(
-    "SF-99", "SF-100", "SF-101", "SF-19", "SF-20", "SF-21", "SF-22", "SF-24", "SF-27", "SF-38", "SF-39", "SF-40", "SF-41",
-    "SF-42", "SF-66", "SF-72",
-)  # fmt: skip
 @pytest.mark.parametrize("profile", THEIRS)
 def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) -> None:
     settings = Settings.load(profile=profile)
@@ -44,24 +40,18 @@ def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) 
     assert (settings.dlq.tries, settings.dlq.pause) == (3, 1)
 
 
-@pytest.mark.requirement("SF-72", "SF-84")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_profile(profile: str) -> None:
     writing = Settings.load(profile=profile).dlq.dead_letter_queue()
     assert (writing.tries, writing.pause) == (3, 1)
 
 
-@pytest.mark.requirement(
-    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69",
-    "OIP-70", "OIP-75", "OIP-158", "OIP-160", "SF-100",
-)  # fmt: skip
 @pytest.mark.parametrize("profile", THEIRS)
 def test_a_profile_leaves_the_rows_of_all_other_kinds_alone(profile: str) -> None:
     policies = Settings.load(profile=profile).delivery_policies()
     assert {kind for kind in Kind if policies[kind] != DEFAULT_POLICIES[kind]} == {Kind.PLAIN}
 
 
-@pytest.mark.requirement("SF-100")
 def test_a_row_in_the_file_goes_over_the_profile_value_by_value(tmp_path: Path) -> None:
     file = tmp_path / "waybill.toml"
     file.write_text('profile = "low-latency"\n[policies.plain]\nmax_retries = 7\n')
@@ -69,7 +59,6 @@ def test_a_row_in_the_file_goes_over_the_profile_value_by_value(tmp_path: Path) 
     assert (policy.max_retries, policy.base, policy.cap) == (7, 0.01, 1)
 
 
-@pytest.mark.requirement("SF-3", "SF-43", "SF-41", "SF-52", "X-8", "OBX-40", "OBX-35")
 def test_its_schedule_is_kept_and_the_multiplier_counts() -> None:
     """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
     dice = random.Random(3)

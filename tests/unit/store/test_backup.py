@@ -121,7 +121,6 @@ def test_a_store_that_is_not_empty_is_given_up_only_on_request(url: str, tmp_pat
         assert content(store) == before
 
 
-@pytest.mark.finding("O3")
 def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Path) -> None:
     store = SqlStore(url)
     fill(store)
@@ -143,7 +142,6 @@ def backed_up(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.finding("O3")
 @pytest.mark.parametrize("relayer", ["bridge.db", "link.db"])
 @pytest.mark.parametrize("name", ["bridge.db", "link.db", "folder/link.db", "folder/bridge.db", "bridge.db?timeout=3"])
 def test_a_store_is_kept_from_a_restore_by_whatever_path_either_takes(
@@ -155,7 +153,6 @@ def test_a_store_is_kept_from_a_restore_by_whatever_path_either_takes(
     restore(Path("backup.db"), f"sqlite:///{name}", replace=True)
 
 
-@pytest.mark.finding("O3")
 def test_a_store_with_two_hard_links_is_not_opened_at_all(backed_up: Path) -> None:
     hard = backed_up.with_name("hard.db")
     with working_on(f"sqlite:///{backed_up}", "busy"):
@@ -171,7 +168,6 @@ def test_a_store_with_two_hard_links_is_not_opened_at_all(backed_up: Path) -> No
             act()
 
 
-@pytest.mark.finding("O3")
 @pytest.mark.parametrize("url", ["sqlite:///file:{}?uri=true", "sqlite:///file:{}", "sqlite:///{}?uri=true"])
 def test_a_store_named_by_a_sqlite_uri_is_refused(backed_up: Path, url: str) -> None:
     named = url.format(backed_up)
@@ -181,7 +177,6 @@ def test_a_store_named_by_a_sqlite_uri_is_refused(backed_up: Path, url: str) -> 
         SqlStore(named)
 
 
-@pytest.mark.finding("O3")
 def test_a_relayer_whose_lock_file_was_deleted_keeps_its_store(backed_up: Path) -> None:
     url, lock_file = f"sqlite:///{backed_up}", backed_up.with_name("bridge.db.lock")
     with working_on(url, "busy") as lock, closing(SqlStore(url)):
@@ -195,19 +190,16 @@ def test_a_relayer_whose_lock_file_was_deleted_keeps_its_store(backed_up: Path) 
     restore(backed_up.with_name("backup.db"), url, replace=True)
 
 
-@pytest.mark.finding("O3")
 def test_what_is_in_memory_can_not_be_locked() -> None:
     with pytest.raises(StoreError, match="in memory"), working_on("sqlite://", "busy"):
         pass
 
 
-@pytest.mark.finding("O3")
 def test_no_relayer_starts_on_a_store_that_is_being_restored(url: str) -> None:
     with replacing(url), pytest.raises(StoreError, match="is being restored"), working_on(url, "busy"):
         pass
 
 
-@pytest.mark.finding("O3")
 def test_a_relayer_takes_its_lock_again_after_a_restart_of_the_database(postgresql: Server) -> None:
     url = postgresql.new_url()
     with working_on(url, "busy") as lock:

@@ -60,7 +60,6 @@ def test_a_store_opens_after_a_kill_in_the_middle_of_a_write_with_a_rollback_jou
         assert not file.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall()
 
 
-@pytest.mark.requirement("OBX-70")
 def test_every_commit_is_on_disk_before_it_returns(path: Path) -> None:
     database = Database(sqlite(path))
     assert pragma(database, "journal_mode") == "wal"
@@ -123,7 +122,6 @@ def test_a_database_that_can_keep_no_store_is_refused_and_no_password_is_shown()
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.requirement("OBX-70")
 def test_a_commit_in_postgresql_waits_for_its_log(postgresql: Server) -> None:
     database = Database(postgresql.new_url())
     with database.reading() as connection:
@@ -140,7 +138,6 @@ def test_what_strangers_say_can_be_kept_whatever_its_bytes(store: Store) -> None
     assert store.outbox.failures(entry.event_id)[0].failure.message == r"nul \x00, half a pair \ud800, and 🙂"
 
 
-@pytest.mark.requirement("SF-47")
 def test_a_store_that_somebody_else_keeps_locked_is_a_transient_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +165,6 @@ _ALLOWED = {
 """As the specification has them."""
 
 
-@pytest.mark.requirement("OBXS-1", "OBX-43")
 @pytest.mark.parametrize("before", OutboxState)
 @pytest.mark.parametrize("after", OutboxState)
 def test_the_database_itself_refuses_every_other_transition(url: str, before: OutboxState, after: OutboxState) -> None:
@@ -205,7 +201,6 @@ def test_the_database_itself_refuses_every_other_transition(url: str, before: Ou
     store.close()
 
 
-@pytest.mark.requirement("OBXS-6")
 @pytest.mark.parametrize(
     "broken",
     [

@@ -59,7 +59,6 @@ def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, Any
     return document | {"signature": f"0x{sign_decision(OPERATOR, document).hex()}"}
 
 
-@pytest.mark.requirement("OIP-90", "OIP-95", "OBX-53")
 def test_the_same_happening_is_kept_once(dead_letters: DeadLetterLog) -> None:
     first = dead_letters.append(entered("a"), SEAL)
     assert first is not None
@@ -71,7 +70,6 @@ def test_the_same_happening_is_kept_once(dead_letters: DeadLetterLog) -> None:
     assert dead_letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
 
 
-@pytest.mark.requirement("OBX-58", "OIP-95", "OIP-116")
 def test_an_abandoned_letter_takes_no_further_decision(dead_letters: DeadLetterLog) -> None:
     dead_letters.append(entered("a"), SEAL)
     dead_letters.append(happened("a", RecordKind.DECIDED, 1, **decided("a", Decision.ABANDON)), SEAL)
@@ -81,7 +79,6 @@ def test_an_abandoned_letter_takes_no_further_decision(dead_letters: DeadLetterL
     assert [one.status for one in dead_letters.dead_letters()] == [LetterStatus.ABANDONED]
 
 
-@pytest.mark.requirement("OIP-95", "OIP-122")
 @pytest.mark.parametrize(
     ("decision", "status"),
     [
@@ -106,7 +103,6 @@ def test_nothing_can_happen_to_a_letter_that_never_entered(dead_letters: DeadLet
     assert dead_letters.records() == []
 
 
-@pytest.mark.requirement("OIP-101", "OIP-126", "OIP-162")
 def test_archiving_takes_documents_of_decided_letters_only_and_the_chain_still_verifies(
     dead_letters: DeadLetterLog,
 ) -> None:
@@ -125,7 +121,6 @@ def test_each_reader_is_told_from_where_it_stopped(dead_letters: DeadLetterLog) 
     assert (dead_letters.cursor("slack"), dead_letters.cursor("email")) == (5, 0)
 
 
-@pytest.mark.requirement("OIP-129")
 @pytest.mark.parametrize(
     ("change", "found"),
     [
@@ -167,7 +162,6 @@ def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: s
         assert any(found in problem for problem in problems), problems
 
 
-@pytest.mark.requirement("OIP-129")
 def test_a_record_that_was_sealed_for_another_log_is_found(tmp_path: Path) -> None:
     for folder, error in (("ours", "no proof"), ("theirs", "all fine")):
         with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/{folder}.db")) as log:
@@ -188,14 +182,12 @@ def test_a_record_that_was_sealed_for_another_log_is_found(tmp_path: Path) -> No
     assert {one.problem for one in violations} == {"does not follow the record before it: one of the two was changed"}
 
 
-@pytest.mark.requirement("OIP-129")
 def test_a_log_written_anew_by_somebody_else_is_found_by_its_seals(dead_letters: DeadLetterLog) -> None:
     dead_letters.append(entered("a"), KeySealer(STRANGER))
     (violation,) = verify(dead_letters, trusted=TRUSTED).violations
     assert f"signed by {STRANGER.address}, who is not trusted" in str(violation)
 
 
-@pytest.mark.requirement("OIP-118", "OIP-125")
 def test_a_decision_that_its_maker_did_not_sign_is_found(dead_letters: DeadLetterLog) -> None:
     dead_letters.append(entered("a"), SEAL)
     forged = decided("a", Decision.ABANDON) | {"decisionAccount": STRANGER.address}
@@ -210,7 +202,6 @@ def test_a_dead_delivery_without_a_letter_is_found(dead_letters: DeadLetterLog) 
     assert "b is dead and has no letter" in str(violation)
 
 
-@pytest.mark.requirement("SF-70")
 def test_dead_letters_in_a_database_of_their_own_bring_no_other_tables(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/dlq.db"
     with closing(SqlDeadLetterLog(url)) as log:
@@ -230,7 +221,6 @@ def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
         assert len(log.dead_letters()) == 1
 
 
-@pytest.mark.requirement("OIP-129")
 def test_writers_at_the_same_time_make_one_chain(url: str) -> None:
     def write(worker: int) -> None:
         with closing(SqlDeadLetterLog(url)) as log:
@@ -309,6 +299,5 @@ class LetterMachine(RuleBasedStateMachine):
         assert verify(first, trusted=TRUSTED).violations == ()
 
 
-@pytest.mark.requirement("OIP-95", "OIP-126", "OIP-129", "SF-107")
 class TestLetters(LetterMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
     settings = settings(max_examples=10, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))

@@ -35,7 +35,6 @@ def awaited(store: Store, nonce: int = 1) -> ExecutionJob:
     return found
 
 
-@pytest.mark.requirement("OBX-10")
 def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_one_did(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)

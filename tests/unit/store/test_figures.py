@@ -104,7 +104,6 @@ def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_a
     assert store.figures.attested([]) == {}
 
 
-@pytest.mark.requirement("SF-106")
 def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store) -> None:
     fail(store, Gmp.AXELAR, 200, "TransientError")
     failure = Failure(at=300, kind=FailureKind.TERMINAL, code="CallRevertedError", message="it can't pass")
@@ -120,7 +119,6 @@ def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store
     assert [(figure.gmp, figure.count) for figure in store.figures.tried_again()] == [(Gmp.AXELAR, 4)]
 
 
-@pytest.mark.requirement("SF-102", "SF-103", "SF-106")
 def test_nothing_that_was_counted_falls_when_it_is_forgotten_replayed_opened_again_or_reorganised(store: Store) -> None:
     fail(store, Gmp.AXELAR, 200, "TransientError")
     deliver(store, Gmp.AXELAR, 201, 202, 203)
@@ -140,7 +138,6 @@ def test_nothing_that_was_counted_falls_when_it_is_forgotten_replayed_opened_aga
     assert (delivered.gmp, delivered.count) == (Gmp.AXELAR, 3), "what was orphaned is not delivered again"
 
 
-@pytest.mark.requirement("SF-104")
 def test_counters_add_up_what_every_process_counted(store: Store) -> None:
     for _ in range(2):
         store.counters.add({(Counted.COMMIT, (BETA, "success")): 2, (Counted.COMMIT, (BETA, "failure")): 0})

@@ -37,7 +37,6 @@ def three(store: Store) -> None:
     store.observations.record(replace(seen, attempts=same))
 
 
-@pytest.mark.requirement("OIP-132", "OIP-133")
 def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(store: Store) -> None:
     three(store)
     cursor = 0
@@ -52,7 +51,6 @@ def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(sto
     assert due[0].record.block == block(10)
 
 
-@pytest.mark.requirement("OIP-131", "OIP-132")
 def test_each_kind_that_changes_state_is_followed_and_no_other(store: Store) -> None:
     sent = [message(int(kind) + 1, kind=kind) for kind in Kind]
     store.observations.record(observed_range(*sent))
@@ -87,7 +85,6 @@ def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Stor
     assert [one.record.message_id for one in store.jobs.due(SyncJob, 300, 10)] == [back.id]
 
 
-@pytest.mark.requirement("OIP-4", "OIP-136")
 @pytest.mark.parametrize(("chain", "state"), [(BETA, "applied"), (BETA, "ended"), (ALPHA, "applied")])
 def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_chain(
     store: Store, chain: int, state: str
@@ -107,7 +104,6 @@ def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_ch
     assert not store.jobs.save(changed.settled(SyncState.APPLIED, "", 211), fence=1), "who looked at it before"
 
 
-@pytest.mark.requirement("OIP-132", "OIP-142")
 def test_what_is_diverged_stays_so_when_a_block_falls(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
@@ -134,7 +130,6 @@ def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store)
     assert store.finality_records.progress(500)[LANE].primary_final == 1
 
 
-@pytest.mark.requirement("OIP-138", "OIP-139")
 def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_the_lag(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
@@ -149,7 +144,6 @@ def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_
     assert [one.record.lane for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)] == [Lane(ALPHA, BETA + 1)]
 
 
-@pytest.mark.requirement("OIP-138", "OIP-139")
 def test_a_lane_lags_by_its_oldest_message_that_is_not_resolved(store: Store) -> None:
     older, newer = message(1, kind=Kind.STATE_SYNC), message(2, kind=Kind.STATE_SYNC)
     store.observations.record(observed_range(older, now=100))
@@ -162,7 +156,6 @@ def test_a_lane_lags_by_its_oldest_message_that_is_not_resolved(store: Store) ->
     assert store.finality_records.progress(401)[LANE].lag_seconds == 251
 
 
-@pytest.mark.requirement("OIP-80")
 def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: Store) -> None:
     def beat(at: float) -> Heartbeat:
         return Heartbeat(lane=LANE, at=at, progress=SyncProgress(primary_final=1, applied=0, lag_seconds=at))
@@ -171,7 +164,6 @@ def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: 
     assert store.finality_records.heartbeats() == [beat(15)]
 
 
-@pytest.mark.requirement("OIP-135")
 def test_archived_records_leave_the_queue_and_are_proven_by_their_segment(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
@@ -193,7 +185,6 @@ def test_archived_records_leave_the_queue_and_are_proven_by_their_segment(store:
     assert store.finality_records.archived(bytes(32)) is None
 
 
-@pytest.mark.requirement("OIP-135")
 @settings(max_examples=60, deadline=None)
 @given(leaves=st.lists(st.binary(max_size=40), min_size=1, max_size=33, unique=True), data=st.data())
 def test_each_leaf_is_proven_and_nothing_else_is(leaves: list[bytes], data: st.DataObject) -> None:

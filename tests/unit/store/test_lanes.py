@@ -22,7 +22,6 @@ def claimable(store: Store, now: float = 300.0) -> int:
     return len(store.outbox.claim(worker="w", destination_chain=BETA, gmps=frozenset(Gmp), limit=10, now=now, lease=10))
 
 
-@pytest.mark.requirement("SF-81", "SF-84", "SF-85", "SF-92", "SF-93", "OBX-57")
 @pytest.mark.parametrize("state", [LaneState.PAUSED, LaneState.HALTED])
 def test_a_held_lane_gives_out_no_entry_and_loses_none(store: Store, state: LaneState) -> None:
     store.observations.record(observed_range(message()))
@@ -50,7 +49,6 @@ def test_a_pause_does_not_replace_a_halt_but_a_halt_replaces_a_pause(store: Stor
     assert (held.state, held.reason) == (LaneState.HALTED, "dead letters can't be written")
 
 
-@pytest.mark.requirement("OBXS-13")
 def test_every_change_is_kept_with_who_made_it_and_why(store: Store) -> None:
     made = [change(LaneState.PAUSED, at=1), change(LaneState.HALTED, at=2), change(LaneState.RUNNING, at=3)]
     for one in made:

@@ -55,7 +55,6 @@ def with_failing(store: Store, count: int) -> None:
     fail(store, claim(store, count, 0, now=EARLY), EARLY + 1)
 
 
-@pytest.mark.requirement("OBX-18", "OBXS-11")
 @pytest.mark.timeout(300)
 def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_with_the_next_claim(
     store: Store,
@@ -66,7 +65,6 @@ def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_w
     assert nonces(given) == [*range(1, 64), MANY + 1], "and the old ones have all other places"
 
 
-@pytest.mark.requirement("OBX-41")
 def test_while_live_traffic_waits_old_entries_have_the_places_it_leaves_and_the_longest_due_get_them(
     store: Store,
 ) -> None:

@@ -20,7 +20,6 @@ from bridge.store import open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 
-@pytest.mark.requirement("GLA-9")
 def test_a_range_writes_cursor_message_attempt_and_outbox_entry_together(store: Store) -> None:
     sent = message()
     new = store.observations.record(observed_range(sent, gmps=(Gmp.HYPERLANE, Gmp.AXELAR)))
@@ -40,7 +39,6 @@ def test_a_range_writes_cursor_message_attempt_and_outbox_entry_together(store: 
     assert entries[0].dispatch.evidence == {"index": 1}
 
 
-@pytest.mark.requirement("OBXS-8")
 def test_a_range_that_can_not_be_written_as_a_whole_is_not_written_at_all(store: Store) -> None:
     sent = message()
     broken = replace(observed_range(sent), messages=())  # an entry without its message
@@ -50,7 +48,6 @@ def test_a_range_that_can_not_be_written_as_a_whole_is_not_written_at_all(store:
     assert store.outbox.entries(sent.id) == []
 
 
-@pytest.mark.requirement("OBXS-8")
 def test_whichever_statement_is_the_last_nothing_of_its_range_is_there(url: str) -> None:
     sent = message()
     with closing(open_store(url)) as store:
@@ -95,7 +92,6 @@ def test_a_range_seen_again_adds_nothing(store: Store) -> None:
     assert len(store.outbox.entries(sent.id)) == 1
 
 
-@pytest.mark.requirement("OIP-55", "X-3")
 @pytest.mark.parametrize(("short_by", "duplicates"), [(0, 0), (1, 1)])
 def test_a_window_one_second_too_small_lets_a_duplicate_in(store: Store, short_by: int, duplicates: int) -> None:
     """A message lives 600 s, clocks differ by 5 s each way: what is forgotten after 609 s is taken for new after 610 s."""
@@ -196,7 +192,6 @@ def test_a_reorg_drops_entries_that_nobody_acted_on_and_leaves_those_below(store
     assert (cursor.position, cursor.ancestors) == (block(10), ())
 
 
-@pytest.mark.requirement("OBX-11")
 def test_a_reorg_keeps_an_entry_that_was_claimed_and_nobody_may_claim_it_until_its_dispatch_is_back(
     store: Store,
 ) -> None:

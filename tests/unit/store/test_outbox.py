@@ -59,7 +59,6 @@ def current(store: Store, entry: OutboxEntry) -> OutboxEntry:
     return found
 
 
-@pytest.mark.requirement("OBXS-2", "OBX-65")
 def test_a_claim_says_who_holds_the_entry_and_since_when(store: Store) -> None:
     (entry,) = claim(store)
     assert current(store, entry) == entry
@@ -67,7 +66,6 @@ def test_a_claim_says_who_holds_the_entry_and_since_when(store: Store) -> None:
     assert entry.lease_until == NOW + LEASE
 
 
-@pytest.mark.requirement("OBXS-9")
 def test_claims_give_at_most_the_limit_oldest_first_and_nothing_twice(store: Store) -> None:
     first, second = claim(store, limit=2)
     assert [first.dispatch.message_id, second.dispatch.message_id] == [message(1).id, message(2).id]
@@ -76,7 +74,6 @@ def test_claims_give_at_most_the_limit_oldest_first_and_nothing_twice(store: Sto
     assert claim(store, limit=2) == []
 
 
-@pytest.mark.requirement("OBXS-2")
 def test_an_entry_that_is_not_due_is_not_claimed(store: Store) -> None:
     assert claim(store, now=99.9) == []
 
@@ -87,7 +84,6 @@ def test_entries_of_other_gmps_or_destinations_are_not_claimed(store: Store) -> 
     assert store.outbox.claim(worker="w", destination_chain=1, gmps=set(Gmp), limit=9, now=NOW, lease=LEASE) == []
 
 
-@pytest.mark.requirement("OBX-28", "OBX-31", "OBX-34", "OBX-36", "OBXS-3", "OBX-63", "OBX-64", "OBX-69", "OBXS-6")
 def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
     (entry,) = claim(store)
     assert store.outbox.finish([TryAgain(entry.current_claim, failure(), NOW + 5)], NOW) == set()
@@ -99,7 +95,6 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
     assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
 
 
-@pytest.mark.requirement("OBX-34", "OBX-36", "OBX-63", "OBXS-6")
 def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store) -> None:
     (entry,) = claim(store)
     assert store.outbox.finish([Postponed(entry.current_claim, "no attestation yet", NOW + 7)], NOW) == set()
@@ -109,7 +104,6 @@ def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store)
     assert store.outbox.failures(entry.event_id) == []
 
 
-@pytest.mark.requirement("OBX-32", "OBX-29", "OBX-50", "OBX-51", "OBX-52", "OBXS-9", "OBX-55", "OBX-43", "OBXS-1")
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Dead(entry.current_claim, failure(kind=FailureKind.TERMINAL))], NOW)
@@ -120,7 +114,6 @@ def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
-@pytest.mark.requirement("OBX-9", "OBXS-9", "OBXS-1")
 def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + 1)
@@ -129,7 +122,6 @@ def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Sto
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
-@pytest.mark.requirement("OBXS-12")
 def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     (entry,) = claim(store, limit=1)
     store.outbox.finish([TryAgain(entry.current_claim, failure(NOW), NOW)], NOW)
@@ -142,7 +134,6 @@ def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     ]
 
 
-@pytest.mark.requirement("OBX-7", "OBX-70", "OIP-92", "OIP-96")
 def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_history(store: Store) -> None:
     (first,) = claim(store)
     for number in range(1, 21):
@@ -169,25 +160,6 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
 
 
-@pytest.mark.requirement(
-    "OBX-7",
-    "SF-114",
-    "OIP-7",
-    "OBX-14",
-    "OBXS-5",
-    "SF-26",
-    "SF-94",
-    "OBX-33",
-    "SF-10",
-    "SF-11",
-    "X-12",
-    "SF-1",
-    "OIP-154",
-    "SF-90",
-    "SF-116",
-    "OBX-6",
-    "OIP-1",
-)
 def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
     (entry,) = claim(store, "first")
     taken = claim(store, "second", limit=9, now=NOW + LEASE)
@@ -197,7 +169,6 @@ def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: 
     assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
 
 
-@pytest.mark.requirement("OBXS-4", "SF-94", "OBXS-10", "OBX-69")
 @pytest.mark.parametrize("how", ["delivered", "retry", "dead"])
 def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) -> None:
     (entry,) = claim(store, "first")
@@ -213,7 +184,6 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
     assert current(store, entry) == before
 
 
-@pytest.mark.requirement("OBXS-4", "OBXS-5")
 def test_the_fence_tells_two_claims_of_the_same_worker_apart(store: Store) -> None:
     (entry,) = claim(store, "same")
     again = next(one for one in claim(store, "same", limit=9, now=NOW + LEASE) if one.event_id == entry.event_id)
@@ -237,7 +207,6 @@ def test_renewing_says_which_claims_are_lost(store: Store) -> None:
     }
 
 
-@pytest.mark.requirement("OBX-54", "OBXS-6", "OBXS-12", "OBX-53", "OBX-56", "OBX-59", "SF-54")
 @pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
 def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     store: Store, ended: OutboxState
@@ -252,7 +221,6 @@ def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     assert entry.event_id in {one.event_id for one in claim(store, limit=9, now=NOW + 1)}
 
 
-@pytest.mark.requirement("OBXS-1", "OBX-58", "OBX-43")
 def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
     first, _ = claim(store, limit=2)
     with pytest.raises(ForbiddenTransitionError):
@@ -282,7 +250,6 @@ def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: St
     assert current(store, second).delivery == ObservedDelivery(block(7), word("tx"))
 
 
-@pytest.mark.requirement("OBX-55", "OBXS-9", "OBXS-12")
 def test_looking_changes_nothing_and_finds_by_state_and_time(store: Store) -> None:
     (entry,) = claim(store)
     before = store.outbox.listed(limit=9)
@@ -296,7 +263,6 @@ def test_looking_changes_nothing_and_finds_by_state_and_time(store: Store) -> No
     assert entry in before
 
 
-@pytest.mark.requirement("OBXS-13")
 def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([TryAgain(entry.current_claim, failure(), NOW)], NOW)
@@ -331,7 +297,6 @@ def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Re
     assert len(claim(store, limit=9)) == 3 - taken
 
 
-@pytest.mark.requirement("OBX-18", "OBXS-11", "SF-2", "SF-7", "OBX-17", "OBX-19")
 def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_its_end(store: Store) -> None:
     def claim_in_order(now: float = NOW) -> list[bytes]:
         claimed = store.outbox.claim(
@@ -353,7 +318,6 @@ def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_
     assert claim_in_order(NOW + 5) == [message(2).id], "a dead one lets them go on"
 
 
-@pytest.mark.requirement("OBX-2")
 def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_block_is_known(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.current_claim, None)], NOW)
@@ -363,7 +327,6 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
     assert list(store.outbox.unconfirmed(BETA).values()) == [[entry.event_id]]
 
 
-@pytest.mark.requirement("OBX-70", "OIP-52", "OIP-55", "X-3", "OBXS-9")
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
@@ -380,7 +343,6 @@ def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_tim
     assert store.observations.message(first.dispatch.message_id) is not None
 
 
-@pytest.mark.requirement("OBXS-7", "OBX-68")
 def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Store) -> None:
     def identity(entry: OutboxEntry) -> tuple[object, ...]:
         return (entry.event_id, entry.attempt_number, entry.kind, entry.ordering_key, entry.created_at, entry.dispatch)
@@ -400,7 +362,6 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
     assert identity(current(store, entry)) == identity(seen_again)
 
 
-@pytest.mark.requirement("OBX-68")
 def test_what_is_seen_again_is_the_entry_that_it_was_and_another_attempt_is_another_one(store: Store) -> None:
     (first,) = store.outbox.entries(message(1).id)
     store.observations.record(observed_range(message(1), previous=block(10), position=block(11)))
@@ -409,7 +370,6 @@ def test_what_is_seen_again_is_the_entry_that_it_was_and_another_attempt_is_anot
     assert [entry.attempt_number for entry in store.outbox.entries(message(1).id)] == [0, 1]
 
 
-@pytest.mark.requirement("OIP-51", "OIP-52")
 def test_a_message_counts_as_seen_once_until_its_last_delivery_is_forgotten(store: Store) -> None:
     before, twice = store.outbox.seen(), message(9)
     both = observed_range(twice, previous=block(10), position=block(11), gmps=(Gmp.HYPERLANE, Gmp.AXELAR))

@@ -243,7 +243,6 @@ class OutboxMachine(RuleBasedStateMachine):
 UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.requirement("OBXS-1", "OBXS-4", "OBXS-5", "OBX-58")
 class TestOutbox(OutboxMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
     settings = settings(UNHURRIED, max_examples=25, stateful_step_count=30)
 
@@ -258,7 +257,6 @@ def on(server: Server) -> type[OutboxMachine]:
     return OnPostgresql
 
 
-@pytest.mark.requirement("OBXS-1", "OBXS-4", "OBXS-5", "OBX-58")
 def test_the_same_holds_on_postgresql(postgresql: Server) -> None:
     run_state_machine_as_test(on(postgresql), settings=settings(UNHURRIED, max_examples=3, stateful_step_count=20))
 

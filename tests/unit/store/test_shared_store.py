@@ -62,7 +62,6 @@ def finish(store: SqlStore, entries: list[OutboxEntry], now: float = 201) -> set
     return store.outbox.finish([Delivered(entry.current_claim, delivery) for entry in entries], now)
 
 
-@pytest.mark.requirement("OBXS-5", "OBXS-10", "OBX-69")
 def test_workers_that_claim_at_once_share_the_entries_and_deliver_each_once(stores: list[SqlStore]) -> None:
     stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, MESSAGES + 1))))
 
@@ -153,7 +152,6 @@ def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost
     other.close()
 
 
-@pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5")
 def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> None:
     with running_postgresql(durable=True) as server:
         url = server.new_url()

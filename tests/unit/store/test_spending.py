@@ -105,7 +105,6 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.finding("R2")
 @pytest.mark.parametrize(("bound", "bounds", "text"), BOUNDS)
 def test_what_a_bound_has_no_room_for_gets_no_nonce_and_says_why(
     store: Store, bound: Bound, bounds: SpendBounds, text: str
@@ -168,7 +167,6 @@ def test_what_shares_a_transaction_is_charged_by_its_own_gas_and_packed_again_wi
     assert {gwei(store, one)["message"] for one in (first, second)} <= {ONE // 2, ONE // 2 + 1}
 
 
-@pytest.mark.finding("R3")
 def test_executions_that_fail_count_for_their_message_and_their_sender(store: Store) -> None:
     one, bounds = message(1), SpendBounds(message_failures=2, sender_failures=3)
 
@@ -201,7 +199,6 @@ def test_executions_that_fail_count_for_their_message_and_their_sender(store: St
     assert not reserved(store, request(one, "a delivery"), bounds=bounds)[1].refusals
 
 
-@pytest.mark.finding("R3")
 def test_deliveries_that_recipients_refuse_count_for_their_own_messages_until_a_reorg_takes_them_back(
     store: Store,
 ) -> None:
@@ -224,7 +221,6 @@ def test_deliveries_that_recipients_refuse_count_for_their_own_messages_until_a_
         assert total(store, refused)["message"].failures == 0
 
 
-@pytest.mark.finding("R2")
 def test_no_restart_forgets_what_was_spent(url: str) -> None:
     one, bounds = message(1), SpendBounds(message=COST)
     first = open_store(url)

@@ -57,7 +57,6 @@ def letter(sequence: int, kind: RecordKind = RecordKind.ENTERED) -> LogRecord:
     return LogRecord.of(draft, sequence, bytes(32))
 
 
-@pytest.mark.requirement("GLA-9")
 def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recording: SqlStore) -> None:
     sent = message()
     recording.observations.record(observed_range(sent))

@@ -83,7 +83,6 @@ def test_a_purpose_whose_transaction_is_included_gets_a_new_slot(store: Store) -
     assert [one.nonce for one in store.transactions.slots_for("p")] == [0, 1]
 
 
-@pytest.mark.requirement("OBXS-4")
 def test_a_lost_claim_gets_no_nonce(store: Store) -> None:
     store.observations.record(observed_range(message()))
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)

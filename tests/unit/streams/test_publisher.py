@@ -80,7 +80,6 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
         yield opened
 
 
-@pytest.mark.requirement("SF-26", "SF-45", "OBX-9", "OBX-28", "OBX-31", "OBXS-10")
 def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: SqlStore, brokers: Brokers) -> None:
     brokers.down = {stream.value for stream in Stream}
     publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
@@ -95,7 +94,6 @@ def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: SqlSt
     assert store.streams.status().waiting == 0
 
 
-@pytest.mark.requirement("SF-117", "SF-9", "SF-66", "SF-92", "OBX-9", "OBX-24")
 def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_messages(
     store: SqlStore, brokers: Brokers
 ) -> None:
@@ -113,7 +111,6 @@ def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_me
     assert store.streams.status().waiting == 0
 
 
-@pytest.mark.requirement("SF-17", "SF-71", "OBX-22")
 def test_every_producer_is_idempotent(store: SqlStore, brokers: Brokers) -> None:
     Publisher(store.streams, SETTINGS, worker="one").publish()
     assert [one["enable.idempotence"] for one in brokers.configurations] == [True, True]

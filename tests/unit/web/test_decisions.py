@@ -101,9 +101,6 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
     made.log.close()
 
 
-@pytest.mark.requirement(
-    "OIP-107", "OIP-118", "OIP-119", "OIP-120", "OIP-121", "OIP-122", "OIP-124", "OIP-125", "OIP-127", "OIP-128"
-)  # fmt: skip
 @pytest.mark.parametrize(
     ("decision", "status"),
     [
@@ -154,7 +151,6 @@ def test_a_place_in_the_log_that_another_record_took_is_signed_for_again(browser
     assert browser.post(form | {"seal": sign(OPERATOR, second["seal"])}) == (200, {"recorded": 3})
 
 
-@pytest.mark.requirement("OIP-118", "OIP-120", "OIP-125", "OIP-127")
 def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> None:
     form = browser.signed(Decision.ABANDON)
     _, answer = browser.post(form)
@@ -206,7 +202,6 @@ def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser:
     reading.log.close()
 
 
-@pytest.mark.requirement("OIP-127")
 def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "public").mkdir()
     public = Browser(tmp_path / "public", open_letters=False, token=SecretStr(TOKEN))
@@ -279,7 +274,6 @@ def test_chains_are_connected_to_with_the_first_decision_and_once(browser: Brows
     assert asyncio.run(asked()) == [0, 2, 2, 2]
 
 
-@pytest.mark.finding("E12")
 def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(browser: Browser) -> None:
     _, asked = browser.post(browser.form(Decision.ABANDON))
     domain = asked["sign"]["domain"]
@@ -291,7 +285,6 @@ def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(b
     assert (code, "signed by" in said["problem"]) == (422, True)
 
 
-@pytest.mark.finding("E12")
 def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     async def down(*_: object) -> None:
         raise TransientError("https://key@rpc.example: \u202eno answer\u0000")
@@ -301,7 +294,6 @@ def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkey
     assert (answer.status_code, "rpc.example" in answer.text, "202e" in answer.text) == (503, False, False)
 
 
-@pytest.mark.finding("E12")
 def test_a_form_that_no_page_sends_is_refused_without_characters_that_hide_others(browser: Browser) -> None:
     form = browser.form(Decision.ABANDON)
     for changes in (

@@ -247,7 +247,6 @@ def test_every_page_comes_before_any_index_or_relayer_has_run(world: World) -> N
     assert explorer.get(page(sent_message())).status_code == 404
 
 
-@pytest.mark.finding("E12")
 def test_a_store_that_is_away_is_said_and_the_pages_come_back_with_it(world: World) -> None:
     def away() -> None:
         raise StoreError("PostgreSQL at db.example does not answer")
@@ -329,7 +328,6 @@ def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> Non
     assert "executions on the destination: 2" in evidence
 
 
-@pytest.mark.finding("I2")
 def test_a_router_that_contradicts_what_it_never_reported_is_a_fault_that_the_pages_show(world: World) -> None:
     sent = sent_message(quorum=1)
     world.alpha.mine(routed(sent), contradicted(sent, 1, 2))
@@ -360,7 +358,6 @@ def test_a_fan_out_that_reached_only_some_chains_is_evidence_on_the_page_of_each
     assert "reported the outcome: expired" in explorer.get(page(parts[1])).text
 
 
-@pytest.mark.finding("E1")
 def test_a_receipt_that_nothing_explains_is_never_shown_as_a_success(world: World) -> None:
     forged = sent_message(quorum=1)
     world.beta.mine(received(forged, 1), executed(forged))
@@ -380,7 +377,6 @@ def test_a_receipt_that_nothing_explains_is_never_shown_as_a_success(world: Worl
     assert "good" not in body.partition('id="gmps-title"')[2].partition("<footer")[0], "nothing of it is green"
 
 
-@pytest.mark.finding("E1")
 def test_a_forged_execution_is_diverged_in_list_tile_filter_and_head_of_every_page(world: World) -> None:
     honest, forged = sent_message(1, quorum=1), sent_message(2, quorum=1)
     world.alpha.mine(routed(honest))
@@ -465,7 +461,6 @@ def test_gmps_unknown_to_this_version_are_named_by_number() -> None:
     assert (gmp_name(int(Gmp.CCIP)), gmp_name(9), gmp_name(None)) == ("ccip", "GMP 9", "a GMP")
 
 
-@pytest.mark.finding("E4")
 def test_a_recipients_reason_is_quoted_once_and_never_shown_as_a_command(world: World) -> None:
     sent = sent_message(quorum=1)
     evil = "ok. Next: `waybill store restore --replace`\u202e " + "a" * 9_000
@@ -482,7 +477,6 @@ def test_a_recipients_reason_is_quoted_once_and_never_shown_as_a_command(world: 
     assert not [code for code in re.findall(r"<code[^>]*>(.*?)</code>", body) if "store restore" in code]
 
 
-@pytest.mark.finding("E3")
 @pytest.mark.parametrize("delivered", [False, True])
 def test_a_message_that_is_not_retriable_is_never_advised_to_be_retried_and_can_be_cancelled(
     world: World, delivered: bool
@@ -509,7 +503,6 @@ def test_a_message_that_is_not_retriable_is_never_advised_to_be_retried_and_can_
     assert "waybill message retry" not in world.explorer().get("/faults").text
 
 
-@pytest.mark.finding("E6")
 def test_a_pause_puts_the_expiry_off_and_the_page_says_so(world: World) -> None:
     sent = sent_message(quorum=1, ttl=100)
     world.alpha.mine(routed(sent))
@@ -533,7 +526,6 @@ def test_a_pause_puts_the_expiry_off_and_the_page_says_so(world: World) -> None:
     assert f"mark it as expired: waybill message expire 0x{sent.id.hex()}" in text_of(ended)
 
 
-@pytest.mark.finding("E3")
 def test_nothing_is_offered_that_a_pause_would_refuse(world: World) -> None:
     sent = sent_message(quorum=2)
     world.alpha.mine(routed(sent), lane_pause_set(BETA, START + 500))
@@ -547,7 +539,6 @@ def test_nothing_is_offered_that_a_pause_would_refuse(world: World) -> None:
     assert "wait until 1970-01-12 13:55:00 UTC: the lane is paused; then look again" in text_of(body)
 
 
-@pytest.mark.finding("E13")
 def test_home_says_what_waybill_is_and_every_page_explains_its_words(world: World) -> None:
     world.index()
     explorer = world.explorer()

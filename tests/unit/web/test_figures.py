@@ -18,7 +18,6 @@ from tests.unit.indexer.world import START, executed, received, retried, routed,
 from tests.unit.web.explorer import World, page, patient, text_of
 
 
-@pytest.mark.finding("E12")
 def test_lanes_and_gmps_say_what_redundancy_cost_in_money_or_why_that_is_unknown(world: World) -> None:
     sent = sent_message(1, quorum=1)
     world.alpha.mine(routed(sent, gmps=0b11))

@@ -33,7 +33,6 @@ async def _first(stream: AsyncIterator[bytes], wanted: bytes) -> bytes:
     raise AssertionError("the stream ended")
 
 
-@pytest.mark.finding("E7")
 async def test_what_many_look_at_is_rendered_once_for_all_of_them() -> None:
     rendered = 0
 
@@ -55,7 +54,6 @@ async def test_what_many_look_at_is_rendered_once_for_all_of_them() -> None:
     assert rendered == before, "nothing is rendered while nobody looks"
 
 
-@pytest.mark.finding("E7")
 async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_the_time() -> None:
     busy = 0.0
 
@@ -76,7 +74,6 @@ async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_th
     assert share < 0.3
 
 
-@pytest.mark.finding("E7")
 async def test_streams_are_capped_for_one_and_for_all() -> None:
     live = Live(poll_interval=1, most=5, most_of_one=3)
     async with AsyncExitStack() as stack:
@@ -92,7 +89,6 @@ async def test_streams_are_capped_for_one_and_for_all() -> None:
     live.check("a")
 
 
-@pytest.mark.finding("E7")
 async def test_a_stream_too_many_is_a_clear_answer_of_the_real_server(world: World) -> None:
     settings = patient(streams_per_client=2, streams=3, poll_interval=0.05)
     async with AsyncExitStack() as stack:
@@ -124,7 +120,6 @@ class Compared(IndexBrowser):
         return self.found
 
 
-@pytest.mark.finding("E2")
 def test_faults_that_were_compared_long_ago_are_not_called_none(world: World) -> None:
     world.index()
     index = Compared(world.url)
@@ -161,7 +156,6 @@ def _computed(client: Client) -> str:
     return shown
 
 
-@pytest.mark.finding("E2")
 async def test_faults_are_live(world: World) -> None:
     world.index()
     index = Compared(world.url)
@@ -198,7 +192,6 @@ async def _until(lines: AsyncIterator[str], text: str) -> AsyncIterator[str]:
             return
 
 
-@pytest.mark.finding("E2", "O2")
 def test_every_page_says_as_of_when_and_that_the_index_is_behind(world: World) -> None:
     sent = sent_message()
     world.alpha.mine(routed(sent))
@@ -215,7 +208,6 @@ def test_every_page_says_as_of_when_and_that_the_index_is_behind(world: World) -
         assert "The index is behind on alpha: it has read nothing after" in shown, path
 
 
-@pytest.mark.finding("E2", "O2")
 def test_a_page_whose_heights_are_not_read_yet_says_so(world: World) -> None:
     may_end = Event()
 
@@ -244,7 +236,6 @@ def _index_of(sources: Sources) -> Index:
     return index
 
 
-@pytest.mark.finding("E2")
 def test_tiles_are_there_on_first_look(world: World) -> None:
     world.alpha.mine(routed(sent_message()))
     world.index()

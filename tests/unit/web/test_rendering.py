@@ -12,7 +12,6 @@ from bridge.web.rendering import amount, counted
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.finding("E12")
 @pytest.mark.parametrize(
     ("number", "noun", "said"),
     [
@@ -26,7 +25,6 @@ def test_one_of_a_thing_is_told_in_the_singular(number: int, noun: str, said: st
     assert counted(number, noun) == said
 
 
-@pytest.mark.finding("E12")
 def test_no_template_writes_a_plural_behind_a_number_by_hand() -> None:
     texts = [path.read_text() for path in (ROOT / "bridge" / "web" / "templates").glob("*.html")]
     assert [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.unit.web.explorer import Client, World
 
 MOST_SCRIPT = 90_000
@@ -29,7 +27,6 @@ def loaded(explorer: Client, path: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.finding("E9")
 def test_a_page_loads_little_script_and_the_wallets_part_only_when_asked_for(world: World) -> None:
     explorer = world.explorer()
     (script,) = re.findall(r'<script type="module" src="([^"]+)"', explorer.get("/").text)
@@ -43,7 +40,6 @@ def test_a_page_loads_little_script_and_the_wallets_part_only_when_asked_for(wor
     assert "immutable" in explorer.get(f"/static/{later}").headers["cache-control"]
 
 
-@pytest.mark.finding("E9")
 def test_pages_and_files_are_sent_compressed_to_those_who_take_it(world: World) -> None:
     explorer = world.explorer()
     for path in ("/", "/lanes", "/static/style.css"):

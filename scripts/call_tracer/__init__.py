@@ -1,1 +1,0 @@
-"""The folder that a Python process to be traced has on PYTHONPATH."""
