@@ -94,7 +94,7 @@ abstract contract RouterGasHarness is ExecutionGas {
         router.addAdapter(gmp, adapter);
     }
 
-    /// @dev As it is deployed: `make release` compiles it.
+    /// @dev As it is deployed: `python -m scripts.release` compiles it.
     function _router() private returns (IRouter) {
         return IRouter(vm.deployCode("build/release/out/Router.sol/Router.json", abi.encode(address(this))));
     }

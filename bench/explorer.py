@@ -1,4 +1,4 @@
-"""How long the explorer's pages take when the store holds many messages: `make bench-web`, into build/bench/web.json."""
+"""How long the explorer's pages take when the store holds many messages: `python -m bench.explorer`, into build/bench/web.json."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ def _cell(text: str) -> str:
 
 def benchmarks() -> str:
     """What the benches of this machine measured, file by file."""
-    parts = ["# Figures of this machine", "Measured on the machine that built this site; `make bench` measures again."]
+    parts = [
+        "# Figures of this machine",
+        "Measured on the machine that built this site; `make bench-relay` measures again.",
+    ]
     files = sorted(_BENCHES.glob("*.json"))
     parts += [f"## {file.stem}\n\n{_figures(json.loads(file.read_text()))}" for file in files]
     if not files:

@@ -20,7 +20,7 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]  # generic in a bui
         from bridge.deploy.artifacts import ForgeError, compile_contracts  # noqa: PLC0415
 
         if not (Path(self.root) / "bridge" / "web" / "static" / "explorer.js").exists():
-            sys.exit("the explorer's script is not built: run `make setup`, then `make wheel`")
+            sys.exit("the explorer's script is not built: run `make setup`, then `make dist`")
         try:
             asyncio.run(compile_contracts())
         except ForgeError as error:

@@ -1,4 +1,4 @@
-"""Plays seeded histories of the simulated world: `make sim SEEDS=5000 FIRST=0 STORM=8 WORLDS=lying`.
+"""Plays seeded histories of the simulated world: `python -m scripts.simulate --seeds 5000 --first 0 --storm 8 --worlds lying`.
 
 Each seed is a world with reorgs on both sides, nodes that fail, forget and lag, and a relayer that crashes at any of its calls. In some, one
 of three endpoints of each chain lies; in some, state changes go to several chains and are followed. In the calm afterwards every message

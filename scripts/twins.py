@@ -7,12 +7,10 @@ The last line is `<n> passed, <n> failed in <s>s`.
 
 python -m scripts.twins                    every twin
 python -m scripts.twins forged unpaid      those whose name contains one of these
-python -m scripts.twins --sample 3         three, drawn by the commit
 """
 
 import argparse
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -184,20 +182,10 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
     return "" if re.search(twin.because, said) else f"{twin.test} fails otherwise than by {twin.because!r}: {said}"
 
 
-def draw(twins: list[Twin], number: int) -> list[Twin]:
-    """Choose some twins by the commit, so that everybody who runs it tries the same; those of the invariants take too long."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    seed = done.stdout.strip() or "no commit"
-    quick = [twin for twin in twins if not twin.path.startswith("invariants/")]
-    print(f"{number} of {len(twins)} twins, drawn by {seed[:12]}; make twins tries all", flush=True)
-    return random.Random(seed).sample(quick, min(number, len(quick)))  # noqa: S311 - a sample, not a secret
-
-
 def main() -> int:
     """Try the twins asked for; the exit code is 0 if each failed its test as it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the name of a twin (default: all)")
-    parser.add_argument("--sample", type=int, metavar="N", help="only so many, drawn by the commit")
     arguments = parser.parse_args()
     started = time.monotonic()
     twins = [
@@ -207,15 +195,12 @@ def main() -> int:
     ]
     if not twins:
         parser.error(f"no twin is named so; {TABLE.relative_to(ROOT)} has the names")
-    if arguments.sample:
-        twins = draw(twins, arguments.sample)
     prepare()
     failed = 0
     made = None
     for number, twin in enumerate(sorted(twins, key=lambda twin: (twin.contract, repr(twin.edits))), 1):
         fault, made = fault_of(twin, made), twin
         failed += bool(fault)
-        # A line that begins with FAILED is repeated at the end of `make test`.
         shown = (
             f"FAILED {twin.name}: {fault}" if fault else f"  ok {number}/{len(twins)} {twin.name}: {twin.test} fails"
         )

@@ -4,6 +4,7 @@ import faulthandler
 import logging
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -11,13 +12,40 @@ import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from tests import seeds
+
+TESTS = Path(__file__).resolve().parent
+
 # A shell without job control starts background jobs with SIGINT ignored, and every process below inherits that. The suites
 # send Ctrl-C to what they start, and are themselves stopped by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How quickly inputs are made, and one of them is tried, tells something of the machine and of what else it does.
-hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.load_profile("any machine")
+# The same examples in each run of `make test`, on a machine of any speed.
+hypothesis_settings.register_profile(
+    "waybill", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not seeds.SEED, database=None
+)
+hypothesis_settings.load_profile("waybill")
+
+ORDER = ("spark", "kafka", "anvil", "simulation", "unit")
+"""The folders of tests/ with the longest files first, so that no worker is left alone with one of them at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test the group of its file, unless its folder or the test names one, and put long files first."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(GROUPS.get(_folder(item), str(item.path))))
+    items.sort(key=lambda item: ORDER.index(_folder(item)))
+
+
+GROUPS = {"spark": "spark", "kafka": "kafka"}
+"""The folders whose tests share one JVM."""
+
+
+def _folder(item: pytest.Item) -> str:
+    """Return the folder of tests/ that a test is in."""
+    return item.path.relative_to(TESTS).parts[0]
 
 
 class TimedOut(BaseException):

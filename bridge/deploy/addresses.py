@@ -1,6 +1,6 @@
 """Public chains and the GMPs on them, from the GMPs' own registries, and the plan of a network of such chains.
 
-`make addresses` makes the table (scripts/network_addresses.py).
+`python -m scripts.network_addresses` makes the table (scripts/network_addresses.py).
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _read(name: str) -> Any:
     try:
         return json.loads((COMPILED / name).read_text())
     except FileNotFoundError:
-        hint = "run `make setup`" if is_checkout() else "install a package that `make wheel` has built"
+        hint = "run `make setup`" if is_checkout() else "install a package that `make dist` has built"
         raise ForgeError(f"the contracts are not compiled: there is no {COMPILED / name}; {hint}") from None
 
 

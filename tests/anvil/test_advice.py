@@ -345,12 +345,11 @@ EXPECTED = {
 }
 
 
-@pytest.mark.timeout(300)
 async def test_what_is_advised_is_accepted_by_the_routers(own_devnet: Devnet, tmp_path: Path) -> None:
     await every_state_is_advised_on(own_devnet, tmp_path, SAMPLE)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(1_200)
 async def test_what_is_advised_is_accepted_by_the_routers_for_every_kind(own_devnet: Devnet, tmp_path: Path) -> None:
     await every_state_is_advised_on(own_devnet, tmp_path, EVERY)

@@ -21,8 +21,6 @@ from bridge.protocol.contracts import ROUTER
 from tests.anvil.test_deploying import OWNER_KEY, heads, plan, read
 from tests.unit.cli.command import Command
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def sh(file: Path, url: str, key: str) -> subprocess.CompletedProcess[str]:
     """Runs a script as its first lines say, with a key in place of the wallet."""

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
@@ -23,8 +21,6 @@ from tests.anvil.forgery import message_from
 from tests.anvil.relayers import PATIENCE, Process, process, until
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.test_tripwire import eventually, lie, paused_until
-
-pytestmark = pytest.mark.timeout(240)
 
 FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (

@@ -25,8 +25,6 @@ from tests.anvil.test_http import scraped
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP, RELAYER
 
-pytestmark = pytest.mark.timeout(240)
-
 LANE = {"source": "alpha", "destination": "beta"}
 A_DAY = 86_400
 

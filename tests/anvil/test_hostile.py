@@ -24,13 +24,14 @@ from bridge.protocol.contracts import Contract
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.retries import RetryFailedError
 from bridge.service.relayer_service import RelayerService
+from tests import seeds
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import RELAYER, World, transact
 from tests.builders import ALPHA, BETA
-from tests.commit import ROOT, seeded_by_commit
 
 DEPLOYER, STRANGER = account(ANVIL_KEYS[0]), account(ANVIL_KEYS[5])
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "contracts/testing/Hostile.sol"
 WAYS = 4
 GAS = 3_000_000  # that hostile messages ask for
@@ -148,11 +149,11 @@ async def storm(
 async def test_over_a_storm_of_hostile_recipients_the_loss_is_within_the_bounds(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    seed = seeded_by_commit("hostile").randrange(1_000_000)
+    seed = seeds.dice("hostile").randrange(1_000_000)
     await storm(devnet, chains, tmp_path, seed, messages=12, seconds=10)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 async def test_over_every_storm_of_hostile_recipients_the_loss_is_within_the_bounds(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, seed: int

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.devnet import Devnet
@@ -20,8 +19,6 @@ from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
-
-pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
 
 TOKEN = "an operator's long token"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}

@@ -14,9 +14,9 @@ import pytest
 
 from indexer.sources import tail
 from indexer.sources.tail import ChainTail
+from tests import seeds
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.index_follower import LIMITS, Follower
-from tests.commit import seeded_by_commit
 from tests.spark.chain import anvil_chain
 from tests.spark.story import World
 
@@ -83,16 +83,14 @@ def tell_and_follow(world: World, index: Follower, rounds: int) -> None:
         index.step()
 
 
-@pytest.mark.timeout(300)
 def test_after_a_storm_of_bad_answers_the_tables_are_the_chains_own(world: World) -> None:
-    seed = seeded_by_commit("bad answers before the index").randrange(2**32)
+    seed = seeds.dice("bad answers before the index").randrange(2**32)
     with following_through(world, 0.1, seed) as (index, proxies):
         tell_and_follow(world, index, 4)
         index.follow()
         assert sum(sum(proxy.faults.values()) for proxy in proxies) > 3, f"seed {seed}"
 
 
-@pytest.mark.timeout(300)
 def test_an_endpoint_that_says_429_without_end_is_left_alone_and_read_when_it_answers(world: World) -> None:
     with following_through(world, 0.0, 1) as (index, proxies):
         index.follow()
@@ -108,7 +106,7 @@ def test_an_endpoint_that_says_429_without_end_is_left_alone_and_read_when_it_an
         index.follow()
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3_000)
 @pytest.mark.parametrize("seed", range(20))
 def test_storms_of_bad_answers(world: World, seed: int) -> None:

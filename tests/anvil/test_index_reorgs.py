@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from indexer.sources import tail
+from tests import seeds
 from tests.anvil.index_follower import Follower
-from tests.commit import seeded_by_commit
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import FACTS, World
 from tests.unit.indexer.world import contents
@@ -141,7 +141,7 @@ def check_against_a_new_index(world: World, index: Follower) -> None:
 
 def sample() -> list[tuple[str, int]]:
     """Other ways and depths with every commit, the same ones for the same commit."""
-    dice = seeded_by_commit("reorg")
+    dice = seeds.dice("reorg")
     return [(way, dice.randint(1, DEEPEST)) for way in dice.sample(sorted(WAYS), 3)]
 
 
@@ -163,8 +163,7 @@ def figures() -> Iterator[Counter[str]]:
     result.write_text(json.dumps(done | {"seconds": round(time.monotonic() - started)}, indent=2) + "\n")
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(600)
+@pytest.mark.long
 @pytest.mark.parametrize("depth", range(1, DEEPEST + 1))
 def test_after_reorgs_of_every_depth_in_every_way_the_index_is_the_chains_own_logs(
     world: World, depth: int, figures: Counter[str]

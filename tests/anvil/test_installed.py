@@ -66,7 +66,6 @@ class Installed:
             process.wait(30)
 
 
-@pytest.mark.timeout(420)
 def test_the_contracts_in_the_wheel_deploy_without_forge(
     devnet: Devnet, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -87,7 +86,7 @@ def test_the_contracts_in_the_wheel_deploy_without_forge(
     assert [chain["name"] for chain in document["chains"]] == ["alpha", "beta"]
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(2_400)
 def test_a_fresh_environment_runs_everything_from_an_empty_folder(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

@@ -9,8 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from bridge.devnet import Devnet
 from tests.anvil.command import new_home
 
@@ -26,7 +24,6 @@ time.sleep(60)
 """
 
 
-@pytest.mark.timeout(120)
 def test_a_terminals_interrupt_which_reaches_all_at_once_ends_the_relayer_that_a_test_runs(
     devnet: Devnet, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.store import SqlStore, open_dead_letters
+from tests import seeds
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import Process, process, until
 from tests.anvil.rpc import rpc
@@ -27,7 +28,6 @@ from tests.anvil.tracing import ATTACHING, attach
 from tests.anvil.traffic import DAPP, RELAYER
 from tests.asking_index import ask, asking_index
 from tests.builders import retry_request
-from tests.commit import seeded_by_commit
 
 ROOT = Path(__file__).resolve().parents[2]
 LATEST = {"pwrite64": 120, "fdatasync": 30, "sendto": 160}
@@ -58,7 +58,7 @@ class Moment:
 
 def moments(lives: int, what: str) -> list[Moment]:
     """Other moments with every commit, the same ones for the same commit."""
-    dice = seeded_by_commit(what)
+    dice = seeds.dice(what)
     calls = [dice.choice(sorted(LATEST)) for _ in range(lives)]
     return [Moment(call, dice.randint(1, LATEST[call])) for call in calls]
 
@@ -193,15 +193,13 @@ async def lived(devnet: Devnet, chains: dict[int, EvmChain], home: Path, ends: l
     return sum(killed)
 
 
-@pytest.mark.timeout(240)
 async def test_killed_at_system_calls_of_this_commits_sample_it_makes_good_all_that_it_had_begun(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     assert await lived(devnet, chains, tmp_path, moments(LIVES, "lives")) >= LIVES // 2
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(400)
+@pytest.mark.long
 @pytest.mark.parametrize("story", range(STORIES))
 async def test_killed_at_hundreds_of_system_calls_it_makes_good_all_that_it_had_begun(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, story: int

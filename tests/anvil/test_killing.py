@@ -12,10 +12,10 @@ import pytest
 
 from bridge.deploy.artifacts import compile_contracts
 from bridge.devnet import anvil
+from tests import seeds
 from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kill_at
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA
-from tests.commit import seeded_by_commit
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = 8
@@ -38,7 +38,7 @@ def rpc_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def sample() -> list[Point]:
     """Other points with every commit, the same ones for the same commit."""
-    dice = seeded_by_commit("kill")
+    dice = seeds.dice("kill")
     calls = [dice.choice(sorted(LATEST)) for _ in range(SAMPLE)]
     return [
         Point(dice.choice(STRATEGIES), SHARES[number % 2], call, dice.randint(1, LATEST[call]))
@@ -52,7 +52,7 @@ def test_a_life_killed_at_a_point_of_this_commits_sample_is_made_good_by_the_nex
     assert complaints == []
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 def test_a_life_killed_at_every_point_is_made_good_by_the_next(rpc_url: str) -> None:
     results = ROOT / "build" / "kill-sweep.json"

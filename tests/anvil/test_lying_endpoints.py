@@ -76,7 +76,7 @@ async def test_views_that_are_answered_with_nothing_cost_no_try(
     assert await all_is_delivered(devnet, chains, tmp_path, FaultProxy.calls_blank) == {}
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [
@@ -98,7 +98,7 @@ async def test_no_answer_that_is_none_costs_a_try(
     assert await all_is_delivered(devnet, chains, tmp_path, fault) == {}
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [

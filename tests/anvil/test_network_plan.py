@@ -28,8 +28,6 @@ from bridge.protocol.vault import VAULT
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.unit.cli.command import Command
 
-pytestmark = pytest.mark.timeout(420)  # two chains, five GMPs on each, and the compiler
-
 NAMES = ("sepolia", "base-sepolia")
 OWNER = account(DEPLOYER_KEY).address
 REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("revoker", "tripwire"))

@@ -19,8 +19,6 @@ from tests.anvil.relayers import until
 from tests.anvil.rpc import free_ports, mine
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 
-pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
-
 NEVER = 3600.0  # seconds between two polls
 
 

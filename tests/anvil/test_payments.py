@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from eth_account import Account
 
 from bridge.client import Client, RouteRequest, Sent
@@ -26,7 +25,6 @@ PUBLIC = {"WAYBILL_PAYMENTS": '{"required": true, "plays_executor": false, "exec
 """As on a public network, but that the GMPs' executors are given no time."""
 
 
-@pytest.mark.timeout(300)  # nine commands, each in a process of its own
 async def test_what_is_paid_for_is_delivered_and_the_rest_waits_for_a_top_up(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -31,8 +31,6 @@ from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World, tampered
 from tests.unit.cli.command import Command
 
-pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
-
 STRANGER = signer("stranger", 0)
 NO_WEB = JsonDocuments(timeout=1)  # nothing is asked
 

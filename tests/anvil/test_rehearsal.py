@@ -28,7 +28,6 @@ from tests.unit.cli.command import Command
 
 DATA_FEE = 10**6 + 3  # wei for a byte, as a rollup may ask for
 
-pytestmark = pytest.mark.timeout(240)  # two chains with five GMPs, their forks, and the compiler
 
 OWNER = signer("owner of a rehearsal", 0).address  # has no key here, and no money anywhere
 ROLES = GUARDIANS | {role.upper(): signer(role, 0).address for role in ("revoker", "tripwire")} | {"OWNER": OWNER}

@@ -33,8 +33,6 @@ from tests.anvil.test_deploying import OWNER_KEY, heads, plan, read
 from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command
 
-pytestmark = pytest.mark.timeout(300)
-
 MULTI_SEND = GmpArtifact.load("safe", "MultiSendCallOnly")
 # The Safe team's own factory of contracts, which put MultiSendCallOnly at one address on all chains.
 SINGLETON_FACTORY = "0x914d7Fec6aaC8cd542e72Bca78B30650d45643d7"
@@ -262,7 +260,7 @@ def _gas_of(url: str, sender: str, first: int) -> int:
     [
         "BoundedMulticall",
         *(
-            pytest.param(name, marks=pytest.mark.sweep)
+            pytest.param(name, marks=pytest.mark.long)
             for name in ("Router", "RouterExtension", "LayerZeroAdapter", "CcipAdapter", "Parameters", "Inbox")
         ),
     ],

@@ -26,8 +26,6 @@ from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import RELAYER
 from tests.postgresql import running_postgresql
 
-pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
-
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 
@@ -119,8 +117,7 @@ async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_t
     store.close()
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_two_relayers_that_fall_asleep_again_and_again_deliver_everything_and_use_every_nonce(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str
 ) -> None:

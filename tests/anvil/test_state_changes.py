@@ -234,8 +234,7 @@ async def sooner_or_later(condition: Callable[[], Awaitable[bool]], clock: SetCl
             await asyncio.sleep(0.5)
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_a_change_whose_one_destination_is_down_is_brought_forward_after_300_seconds_and_applied_once_on_each(
     three_chains: Devnet, tmp_path: Path, clock: SetClock
 ) -> None:

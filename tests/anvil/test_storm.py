@@ -219,14 +219,13 @@ def agree_with_themselves(devnet: Devnet) -> None:
         )
 
 
-@pytest.mark.timeout(300)
 async def test_with_nodes_that_fail_and_lie_every_message_is_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     await weather(devnet, chains, tmp_path, seed=0, messages=60, deepest=0)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "messages", "deepest"), [(0, 60, 16), (1, 500, 64), (2, 500, 64), (3, 500, 64)])
 async def test_in_bad_weather_with_reorgs_every_message_that_stands_is_executed_once(

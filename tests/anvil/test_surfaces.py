@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import httpx
 import psutil
-import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY
@@ -21,8 +20,6 @@ from tests.anvil.command import new_home
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_http import AUTHORIZED, RELAYER, TOKEN
 from tests.anvil.test_relayer import Traffic, blocks
-
-pytestmark = pytest.mark.timeout(240)
 
 MB = 1 << 20
 READERS = 40

@@ -29,7 +29,7 @@ from tests.anvil.their_clients import NODE, chain_of, exchange_hooks, hyperlane_
 from tests.anvil.traffic import World
 from tests.builders import ALPHA, BETA
 
-pytestmark = [pytest.mark.sweep, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 ANYONE = ANVIL_KEYS[7]
 

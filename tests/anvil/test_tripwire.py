@@ -34,8 +34,6 @@ from tests.anvil.rpc import rpc
 from tests.anvil.running_tripwire import tripwire_settings
 from tests.anvil.running_tripwire import watching as watching_from
 
-pytestmark = pytest.mark.timeout(600)
-
 PATIENCE: Final = 60.0  # seconds
 STRANGER = to_bytes32(account(DAPP_KEY).address)
 """A router that no other knows."""

@@ -145,7 +145,7 @@ def test_a_publisher_that_dies_between_two_steps_loses_nothing_and_doubles_nothi
 
 
 @BOTH
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_a_publisher_that_dies_before_any_of_its_steps(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
     step = 0
@@ -185,7 +185,6 @@ def storm(broker: Broker, folder: Path, semantics: Semantics, kills: int, seed: 
 
 
 @BOTH
-@pytest.mark.timeout(240)
 def test_records_arrive_though_broker_and_publisher_are_killed_at_random(
     broker: Broker, tmp_path: Path, semantics: Semantics
 ) -> None:
@@ -193,7 +192,7 @@ def test_records_arrive_though_broker_and_publisher_are_killed_at_random(
 
 
 @BOTH
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
 def test_records_arrive_in_a_long_storm(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
     for seed in range(10):

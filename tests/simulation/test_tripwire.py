@@ -14,7 +14,6 @@ from tests.support.simulation.tripwire import TripwireWorld, honest_history, pla
 INCIDENTS = sorted((Path(__file__).parent / "incidents").glob("*.json"))
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(2))
 def test_no_honest_history_pauses_anything_and_a_lie_after_it_does(tmp_path: Path, seed: int) -> None:
     before, after = run_in_virtual_time(honest_history(seed, tmp_path / "tripwire.db", messages=300))
@@ -27,7 +26,6 @@ def test_no_honest_history_pauses_anything_and_a_lie_after_it_does(tmp_path: Pat
     assert len(after.incidents) == 1
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("file", INCIDENTS, ids=lambda file: file.stem)
 def test_each_exported_incident_is_found_again(tmp_path: Path, file: Path) -> None:
     seed = json.loads(file.read_text())
@@ -36,7 +34,6 @@ def test_each_exported_incident_is_found_again(tmp_path: Path, file: Path) -> No
     assert outcome.pauses >= len({(one["gmp"], one["destination"]) for one in seed["forgeries"]})
 
 
-@pytest.mark.timeout(600)
 def test_each_way_to_lie_is_found_in_its_own_words(tmp_path: Path) -> None:
     lies = [
         ("RECEIPT_WITHOUT_CREATION", "hyperlane"),
@@ -56,7 +53,6 @@ def test_each_way_to_lie_is_found_in_its_own_words(tmp_path: Path) -> None:
     assert outcome.pauses == len(lies)
 
 
-@pytest.mark.timeout(600)
 def test_a_source_that_is_silent_shields_no_lie_from_another_one(tmp_path: Path) -> None:
     async def history() -> None:
         world = TripwireWorld(3, tmp_path / "tripwire.db", names=("alpha", "beta", "gamma"))

@@ -28,7 +28,7 @@ from tests.spark.cluster import standalone_cluster
 from tests.spark.history import rows_of
 from tests.spark.story import World
 
-pytestmark = [pytest.mark.sweep, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = 4_200  # of history: several tasks of each chain, for two executors

@@ -8,15 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.anvil.rpc import free_ports
 from tests.spark.test_quickstart import processes_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.timeout(180)
 def test_an_interrupted_demonstration_leaves_no_process(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
     process = subprocess.Popen(

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from indexer.lake.lake import Lake
 from indexer.model.settings import IndexFolder
-from tests.commit import seeded_by_commit
+from tests import seeds
 from tests.spark.crashing_index import POINTS
 from tests.spark.story import World
 
@@ -46,16 +46,15 @@ def kill_at(spark: SparkSession, world: World, points: Sequence[tuple[str, int]]
         assert len(events[0]) > 0
 
 
-@pytest.mark.timeout(300)  # three Spark sessions start
 def test_an_index_killed_between_two_steps_that_the_commit_draws_goes_on_with_nothing_lost_and_nothing_twice(
     spark: SparkSession, world: World
 ) -> None:
     # One of those that the store's transaction lies between, and one of those that the lake's commit does.
-    drawn = seeded_by_commit("crash")
+    drawn = seeds.dice("crash")
     kill_at(spark, world, [(drawn.choice(POINTS[:2]), 1), (drawn.choice(POINTS[2:]), 1)])
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
 def test_an_index_killed_at_sixteen_points_of_its_run_goes_on_with_nothing_lost_and_nothing_twice(
     spark: SparkSession, world: World

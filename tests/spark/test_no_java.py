@@ -49,7 +49,6 @@ def path_without_java(tmp_path: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.timeout(180)
 def test_spark_starts_without_a_java_of_the_machine(bundled: Path, path_without_java: str, tmp_path: Path) -> None:
     home = tmp_path / "empty home"
     home.mkdir()

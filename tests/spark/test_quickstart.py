@@ -107,7 +107,6 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-@pytest.mark.timeout(600)
 def test_a_first_time_reader_sees_the_demo_and_then_a_message_stall_be_explained_retried_and_executed(
     terminal: Terminal,
 ) -> None:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-import pytest
 from sqlalchemy.exc import OperationalError
 
 from tests.spark.story import World
@@ -61,7 +60,6 @@ def has_caught_up(world: World) -> bool:
         return False
 
 
-@pytest.mark.timeout(300)
 def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, tmp_path: Path) -> None:
     home, log = tmp_path / "a home", tmp_path / "index.log"
     (home / "deployments").mkdir(parents=True)
@@ -100,7 +98,6 @@ def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, t
     assert all(word not in ended for word in ("Traceback", "Exception", "java.", "the stream failed")), ended
 
 
-@pytest.mark.timeout(300)
 def test_ctrl_c_while_spark_starts_ends_without_a_word_of_java(world: World, tmp_path: Path) -> None:
     home, log = tmp_path / "a home", tmp_path / "index.log"
     (home / "deployments").mkdir(parents=True)
@@ -129,7 +126,6 @@ index.run_index(Deployment.from_json(Path(deployment).read_text(), ""), IndexSet
 """
 
 
-@pytest.mark.timeout(120)
 def test_what_spark_says_of_a_failure_is_told(world: World, tmp_path: Path) -> None:
     """Its errors ask the session for their own text, so that they say nothing once it has ended."""
     file = tmp_path / "devnet.json"

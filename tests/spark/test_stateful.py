@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from indexer.jobs.stateful import bucket_of, in_buckets, with_overdue
@@ -71,7 +70,6 @@ def as_source(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schemas.SOURCE), spark_schema(schemas.SOURCE))
 
 
-@pytest.mark.timeout(900)  # a stream starts four times
 def test_the_state_asks_for_the_retries_that_the_tick_asks_for(spark: SparkSession, world: World) -> None:
     ticking = World(world.alpha, world.beta, world.folder.parent / "ticking")
     counts = []
@@ -87,7 +85,6 @@ def test_the_state_asks_for_the_retries_that_the_tick_asks_for(spark: SparkSessi
     assert 0 < counts[0] < counts[1]
 
 
-@pytest.mark.timeout(900)  # another Spark session starts
 def test_a_kill_between_two_batches_loses_no_request_and_makes_none_twice(spark: SparkSession, world: World) -> None:
     world.tell_a_story()
     let_pass(world, _LATE)

@@ -61,7 +61,6 @@ def test_a_session_for_tables_generates_code_and_adapts_its_plans(spark: SparkSe
     assert [[session.conf.get(name) for name in names] for session in (batch, spark)] == [["true"] * 2, ["false"] * 2]
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(2))
 def test_spark_and_duckdb_make_the_same_rows_of_a_history_with_reorgs(
     batch: SparkSession, seed: int, tmp_path: Path
@@ -147,7 +146,6 @@ COMMANDS = {
 }
 
 
-@pytest.mark.timeout(900)
 def test_each_command_computes_with_spark_unless_told_otherwise_and_answers_the_same(
     spark: SparkSession,  # noqa: ARG001  each command takes a session in it
     network: Network,
@@ -173,7 +171,6 @@ def test_each_command_computes_with_spark_unless_told_otherwise_and_answers_the_
     assert SENT.id.hex() in str(answers["as-of"][0]) or answers["as-of"][0]["messages"]
 
 
-@pytest.mark.timeout(900)
 def test_a_run_computes_the_messages_with_new_events_and_leaves_what_a_run_of_all_would(
     spark: SparkSession,  # noqa: ARG001  each command takes a session in it
     network: Network,
@@ -202,7 +199,6 @@ def test_a_run_computes_the_messages_with_new_events_and_leaves_what_a_run_of_al
         assert rows_of(DeltaTable(f"{lake.place.root}/{name}").to_pyarrow_table()) == rows, name
 
 
-@pytest.mark.timeout(900)
 def test_maintenance_has_spark_make_the_tables_of_what_it_prunes(
     spark: SparkSession,  # noqa: ARG001  the command takes a session in it
     network: Network,

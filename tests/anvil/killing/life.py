@@ -52,7 +52,7 @@ COUNTER_CODE: Final = "0x36602014601157" + "5f358054600101905500" + "5b5f35545f5
 
 
 def multicall_code() -> str:
-    """What runs at `MULTICALL`, as `make release` compiled it."""
+    """What runs at `MULTICALL`, as `python -m scripts.release` compiled it."""
     artifact = ROOT / "build" / "release" / "out" / "BoundedMulticall.sol" / "BoundedMulticall.json"
     return str(json.loads(artifact.read_text())["deployedBytecode"]["object"])
 

@@ -30,9 +30,6 @@ def waybill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     network.close()
 
 
-pytestmark = pytest.mark.timeout(300)
-
-
 def test_rows_come_in_every_format(waybill: Command, tmp_path: Path) -> None:
     assert ROW["message_id"] in waybill("index", "sql", IDS).out
     assert json.loads(waybill("index", "sql", IDS, "--json").out) == [ROW]

@@ -21,7 +21,7 @@ MOST_CODE = 24_000
 MOST_CREATION_CODE = 49_152
 """Bytes of a contract's creation code, which is the chains' own limit (EIP-3860)."""
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("compiled")]  # seconds; nobody may have compiled yet
+pytestmark = [pytest.mark.usefixtures("compiled")]  # seconds; nobody may have compiled yet
 
 
 @pytest.fixture(scope="module")

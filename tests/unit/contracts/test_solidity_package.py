@@ -112,8 +112,7 @@ def test_the_quickstarts_imports_resolve_in_another_project(tmp_path: Path, layo
     assert (project / "out" / "Dapp.sol" / "Dapp.json").exists()
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(900)
+@pytest.mark.long
 def test_both_npm_packages_install_in_one_project_and_their_tests_run_there(tmp_path: Path) -> None:
     project = tmp_path / "a dapp"
     (project / "test").mkdir(parents=True)

@@ -37,7 +37,6 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(html.unescape(name) for name in re.findall(r'\sid="([^"]+)"', page.read_text()))
 
 
-@pytest.mark.timeout(320)
 def test_the_site_builds_without_a_warning_can_be_searched_and_loads_nothing_from_elsewhere(site: Path) -> None:
     for place in build_docs.MADE:
         assert (site / place).with_suffix(".html").exists()
@@ -47,7 +46,6 @@ def test_the_site_builds_without_a_warning_can_be_searched_and_loads_nothing_fro
         assert not foreign, f"{page.name} loads {foreign}"
 
 
-@pytest.mark.timeout(320)
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     broken = []
     pages = [page for page in site.rglob("*.html") if page.name != "genindex.html"]
@@ -63,7 +61,6 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.timeout(320)
 def test_the_site_has_a_page_of_the_kit_and_its_whole_reference(site: Path) -> None:
     assert "Send, and wait for the end" in (site / "typescript.html").read_text()
     reference = (site / "reference" / "kit.html").read_text()

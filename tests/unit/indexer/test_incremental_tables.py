@@ -81,7 +81,7 @@ def expect_all(made: SeededHistory) -> None:
 
 
 # In history 11 repairs have everything computed again, so that nothing is spared.
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in (*range(1, 11), 12))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (*range(1, 11), 12))])
 def test_a_run_of_what_is_new_gives_the_rows_of_a_run_of_all(seed: int, tmp_path: Path) -> None:
     runs = Runs()
     made = seeded_history(seed, tmp_path, runs)

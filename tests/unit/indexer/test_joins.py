@@ -505,7 +505,7 @@ def test_after_any_stops_reorgs_gaps_losses_and_restorations_the_index_is_what_t
     whatever_happens(data, tmp_path / "sample")
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @settings(SEARCH, max_examples=400)
 @given(data=st.data())

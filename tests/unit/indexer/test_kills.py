@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commit import seeded_by_commit
+from tests import seeds
 
 POINTS = [
     *(f"pwrite64:{number}" for number in range(1, 381)),  # SQLite's pages
@@ -38,10 +38,10 @@ def killed(folder: Path, points: Sequence[str]) -> int:
 
 
 def test_an_index_killed_before_some_system_call_goes_on_with_nothing_lost_and_nothing_twice(tmp_path: Path) -> None:
-    assert killed(tmp_path, seeded_by_commit("index").sample(POINTS, 4)) >= 1
+    assert killed(tmp_path, seeds.dice("index").sample(POINTS, 4)) >= 1
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_an_index_killed_before_each_of_two_hundred_system_calls_goes_on(tmp_path: Path) -> None:
     points, times = random.Random(0).sample(POINTS, len(POINTS)), 0

@@ -105,7 +105,7 @@ def sweep(folder: Path, lake: str, points: list[str]) -> None:
     assert sum(one["killed"] for one in found) > len(found) * 0.6, found
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_an_index_killed_before_any_of_forty_requests_to_its_bucket_goes_on_with_nothing_lost_and_nothing_twice(
     s3: S3, tmp_path: Path

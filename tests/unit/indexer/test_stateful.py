@@ -196,7 +196,7 @@ def test_the_state_finds_overdue_what_the_tick_does_in_twenty_histories_with_one
     assert sum(play(seed) for seed in range(first, first + 5)) > 0
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
 def test_the_state_finds_overdue_what_the_tick_does_in_a_thousand_histories_with_one_chain_halted() -> None:
     assert sum(play(seed) for seed in range(20, 1_020)) > 1_000

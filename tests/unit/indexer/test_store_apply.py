@@ -86,7 +86,6 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=50, deadline=None)
 @given(story=st.lists(steps(), max_size=10), pieces=st.integers(1, 4))
 def test_any_order_of_batches_replays_and_reorgs_gives_the_tables_of_the_chains_as_they_are(

@@ -30,7 +30,7 @@ from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
-from tests.commit import seeded_by_commit
+from tests import seeds
 from tests.unit.indexer.endpoint import Endpoint, reader_of
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.sink_sweep import FORGETS, KEEPS, story
@@ -158,11 +158,11 @@ CELLS: dict[str, dict[str, Any]] = {
 FILES_ARE_MISSING = {"Parquet deleted", "Parquet rewound"}
 
 
-SAMPLE = seeded_by_commit("step of the sink").sample(sorted(CELLS), 4)
+SAMPLE = seeds.dice("step of the sink").sample(sorted(CELLS), 4)
 
 
 @pytest.mark.parametrize(
-    "cell", [pytest.param(cell, marks=[] if cell in SAMPLE else pytest.mark.sweep) for cell in CELLS]
+    "cell", [pytest.param(cell, marks=[] if cell in SAMPLE else pytest.mark.long) for cell in CELLS]
 )
 def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
     tmp_path: Path, made: Made, cell: str

@@ -216,7 +216,7 @@ async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_n
     await world.stop()
 
 
-@pytest.mark.parametrize("seconds", [0.5, pytest.param(20, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("seconds", [0.5, pytest.param(20, marks=pytest.mark.long)])
 @in_virtual_time
 async def test_a_database_that_stops_for_seconds_costs_no_try(seconds: float) -> None:
     with running_postgresql() as server:

@@ -57,7 +57,7 @@ def gwei_above(wei: int) -> int:
     return (wei // GWEI + GAP) * GWEI
 
 
-@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=[pytest.mark.sweep, pytest.mark.timeout(1_800)])])
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])])
 @in_virtual_time
 async def test_thousands_of_unpaid_messages_cost_nothing_and_hold_up_none_that_is_paid_for(count: int) -> None:
     world, store = dear_world(), MemoryStore()
@@ -236,7 +236,7 @@ def test_the_loss_of_a_day_is_bounded_by_what_was_paid_and_what_sponsors_give(se
     in_virtual_time(attack)(seed)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_longer_attacks(seed: int) -> None:
     in_virtual_time(partial(attack, rounds=60))(seed)

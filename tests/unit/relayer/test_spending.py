@@ -23,7 +23,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.queries.explain import Kept, Stage, explain, read_kept
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
-from tests.commit import seeded_by_commit
+from tests import seeds
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.contracts import (
@@ -372,10 +372,10 @@ async def storm(seed: int, *, messages: int = 40) -> None:
 
 @in_virtual_time
 async def test_over_a_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive() -> None:
-    await storm(seeded_by_commit("spending").randrange(1_000_000), messages=20)
+    await storm(seeds.dice("spending").randrange(1_000_000), messages=20)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 @in_virtual_time
 async def test_over_every_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive(seed: int) -> None:

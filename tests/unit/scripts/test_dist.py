@@ -117,8 +117,7 @@ def test_a_forges_workflow_runs_the_tests_then_makes_the_release() -> None:
     )
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(900)
+@pytest.mark.long
 def test_the_command_makes_all_of_it(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "scripts.dist", "--into", str(tmp_path / "dist")], cwd=ROOT, check=True)
     version = bridge.__version__

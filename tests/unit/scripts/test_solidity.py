@@ -10,7 +10,6 @@ import solcx
 
 from bridge.devnet.fetch import is_native
 from scripts.setup_tools import SOLC_VERSION, ToolMissingError, find_foundry, find_solc
-from scripts.test_suites import Shown, Suite, forge_counts, run_suite
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ROOT / "build" / "tools" / "bin"
@@ -62,18 +61,6 @@ def forge_project(folder: Path) -> dict[str, object]:
     return settings
 
 
-def run_forge_tests(folder: Path) -> Suite:
-    command = (str(TOOLS / "forge"), "test", "--root", str(folder))
-    return Suite(name="sample", title="sample", command=command, budget=60, counts=forge_counts)
-
-
-def test_failing_forge_test_counts_as_failed(tmp_path: Path) -> None:
-    forge_project(tmp_path)
-    (tmp_path / "tests" / "solidity" / "Count.t.sol").write_text(TEST % 5)
-    result = run_suite(run_forge_tests(tmp_path), Shown())
-    assert (result.passed, result.failed) == (1, 1)
-
-
 def test_failing_forge_test_ends_with_a_non_zero_exit_code(tmp_path: Path) -> None:
     forge_project(tmp_path)
     contract = tmp_path / "tests" / "solidity" / "Count.t.sol"
@@ -81,13 +68,6 @@ def test_failing_forge_test_ends_with_a_non_zero_exit_code(tmp_path: Path) -> No
         contract.write_text(TEST % expected)
         done = subprocess.run([str(TOOLS / "forge"), "test"], cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == code, done.stdout.decode()
-
-
-def test_contract_that_does_not_compile_counts_as_failed(tmp_path: Path) -> None:
-    forge_project(tmp_path)
-    (tmp_path / "tests" / "solidity" / "Count.t.sol").write_text("contract Broken { nonsense }")
-    result = run_suite(run_forge_tests(tmp_path), Shown())
-    assert (result.passed, result.failed) == (0, 1)
 
 
 def test_py_solc_x_and_forge_give_the_same_bytecode(tmp_path: Path) -> None:

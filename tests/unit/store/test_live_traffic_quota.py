@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-import pytest
 from sqlalchemy import event, text
 
 from bridge.domain.failures import Failure, FailureKind
@@ -55,7 +54,6 @@ def with_failing(store: Store, count: int) -> None:
     fail(store, claim(store, count, 0, now=EARLY), EARLY + 1)
 
 
-@pytest.mark.timeout(300)
 def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_with_the_next_claim(
     store: Store,
 ) -> None:

@@ -261,7 +261,7 @@ def test_the_same_holds_on_postgresql(postgresql: Server) -> None:
     run_state_machine_as_test(on(postgresql), settings=settings(UNHURRIED, max_examples=3, stateful_step_count=20))
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_the_same_holds_on_postgresql_in_many_histories(postgresql: Server) -> None:
     run_state_machine_as_test(on(postgresql), settings=settings(UNHURRIED, max_examples=150, stateful_step_count=40))

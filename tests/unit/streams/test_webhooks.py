@@ -179,8 +179,7 @@ def test_a_record_about_a_lane_passes_where_its_lane_is_wanted(ends: tuple[int, 
     assert wanted.passes(record, None) is passes
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.long)])
 def test_a_kill_between_any_two_steps_loses_nothing_and_keeps_the_order(tmp_path: Path, every: int) -> None:
     step, died = 0, True
     while died:

@@ -1,4 +1,4 @@
-"""`make bench-web` measures every page of the explorer, in Chromium as well, from the filling of a store to its figures."""
+"""`python -m bench.explorer` measures every page of the explorer, in Chromium as well, from the filling of a store to its figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_every_page_is_measured_and_painted_but_downloads() -> None:
     target = ROOT / "build" / "bench" / "web.json"
     target.unlink(missing_ok=True)
