@@ -117,7 +117,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
     }
 
     /// @dev How many of the receipts count for the message, and how many it needs now. Its lane and what its recipient demands are
-    ///      looked at only once the message's own quorum is there (docs/decisions/0096).
+    ///      looked at only once the message's own quorum is there (docs/decisions/0004).
     function _countReceipts(GmpTable table, Message memory message, GmpSet active)
         private
         view

@@ -1,19 +1,16 @@
 """Builds the documentation's site into build/site: searchable, and readable without a network.
 
-The pages are those of docs/ and the READMEs of the packages; references and runbooks are made from the code, benchmarks
-from build/bench.
+The pages are those of docs/ and the READMEs of the packages; the reference is made from the code.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sphinx.cmd.build import main as sphinx
 
@@ -22,50 +19,12 @@ from scripts import kit_reference, reference_pages
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "build" / "docs"
 SITE: Final = ROOT / "build" / "site"
-_BENCHES: Final = ROOT / "build" / "bench"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def benchmarks() -> str:
-    """What the benches of this machine measured, file by file."""
-    parts = [
-        "# Figures of this machine",
-        "Measured on the machine that built this site; `make bench-relay` measures again.",
-    ]
-    files = sorted(_BENCHES.glob("*.json"))
-    parts += [f"## {file.stem}\n\n{_figures(json.loads(file.read_text()))}" for file in files]
-    if not files:
-        parts.append("Nothing has been measured here yet.")
-    return "\n\n".join(parts) + "\n"
-
-
-def _figures(value: Any) -> str:
-    """Figures as a table: a row for each, named by the way to it."""
-    rows = [f"| {_cell(' · '.join(path))} | {figure} |" for path, figure in _leaves(value, ())]
-    return "\n".join(["| what | figure |", "|---|---|", *rows])
-
-
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    match value:
-        case dict():
-            for name, inner in value.items():
-                yield from _leaves(inner, (*path, str(name).replace("_", " ")))
-        case list():
-            for number, inner in enumerate(value, 1):
-                yield from _leaves(inner, (*path, str(number)))
-        case _:
-            yield path, _cell(str(value))
-
 
 READMES: Final = {"typescript.md": ROOT / "dapp" / "README.md", "solidity.md": ROOT / "contracts" / "README.md"}
 """By place in the documentation, the READMEs of packages, which are pages of it as well."""
 
 MADE: Final = reference_pages.PAGES | {
     "reference/kit.md": kit_reference.page,
-    "benchmarks.md": benchmarks,
 }
 """By place in the documentation, what makes the pages that are not written by hand."""
 

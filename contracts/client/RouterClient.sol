@@ -25,7 +25,7 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         GmpSet gmps;
     }
 
-    /// @notice This dApp believes only what comes from here. The router can't be exchanged (docs/decisions/0038).
+    /// @notice This dApp believes only what comes from here. The router can't be exchanged (docs/decisions/0010).
     IRouter public immutable router;
 
     mapping(uint64 chain => mapping(address sender => AllowedRoute)) private _allowed;

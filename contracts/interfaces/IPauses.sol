@@ -30,7 +30,7 @@ interface IPauses {
     function MAX_TRIPWIRE_PAUSE() external view returns (uint48);
 
     /// @notice Pauses a lane in both directions until `until`, or makes a pause under way end then. On this chain alone: pause it on
-    ///         the other chain as well, or a message's time runs out there (docs/decisions/0038).
+    ///         the other chain as well, or a message's time runs out there (docs/decisions/0010).
     function pauseLane(uint64 chain, uint48 until) external;
 
     /// @notice Pauses a GMP that has an adapter, in both directions, until `until`. The tripwire's pause is short, and never ends

@@ -97,7 +97,7 @@ error UnknownKind(uint8 kind);
 /// @notice A message's id, its envelope, and its copies from calldata.
 /// @dev Some functions are written by hand, in assembly. The comment of each has the compiler's version, and the gas that the
 ///      assembly saves. The figures are from bench/RouterGasHarness.sol with solc 0.8.34, run with either version
-///      (docs/decisions/0016). tests/solidity/symbolic/Packing.proof.sol proves that both versions hash, pack and copy alike,
+///      (docs/decisions/0004). tests/solidity/symbolic/Packing.proof.sol proves that both versions hash, pack and copy alike,
 ///      refusals included. tests/solidity/router/MessageEncoding.t.sol compares every pair by fuzzing.
 library MessageEncoding {
     uint8 internal constant VERSION = 1;

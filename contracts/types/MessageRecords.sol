@@ -24,7 +24,7 @@ type Receipts is uint256;
 type LaneTotal is uint256;
 
 /// @dev The same of what was sent: the count in the lower 40 bits, the sum mod 2^32 in the rest. So it fits in the slot of rules
-///      that a send reads anyway (docs/decisions/0082).
+///      that a send reads anyway (docs/decisions/0004).
 type SentTotal is uint72;
 
 /// @dev What every send reads and writes of a lane, in one slot. From the lowest bit: 160 the router that new messages go to,

@@ -1,6 +1,6 @@
 """Makes the lake's tables in a process of its own, so that the running index goes on meanwhile.
 
-The index's own session is set up for small batches, in a JVM that is too small for this (docs/decisions/0068).
+The index's own session is set up for small batches, in a JVM that is too small for this (docs/decisions/0028).
 
 `python -m indexer.jobs.table_builder` takes, as JSON on its standard input, the URL of the `store`, the `lake`, a
 `StorageLocation`, and the `engine`, `spark` or `duckdb`.

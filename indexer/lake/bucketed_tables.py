@@ -32,7 +32,7 @@ _TYPES: Final = {
 }
 _MEMORY: Final = "1GB"  # what does not fit goes to disk
 _EVENTS_IN_A_SLICE: Final = 250_000
-"""So many fit into that memory, and into the processor's caches better than more do (docs/decisions/0053)."""
+"""So many fit into that memory, and into the processor's caches better than more do (docs/decisions/0028)."""
 
 Ids = tuple[bytes, bytes | None]
 """Message ids from the one up to before the other, of which only the first bytes may be given; None ends after all."""

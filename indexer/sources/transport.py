@@ -429,7 +429,7 @@ class PooledTransport(httpx.BaseTransport):
     """httpx's requests over urllib3's connections.
 
     Those of httpx give an answer in pieces of 64 KB, each of which it parses and copies more than once: for the logs of a
-    long range of blocks that takes longer than to decode them takes (docs/decisions/0023).
+    long range of blocks that takes longer than to decode them takes.
     """
 
     def __init__(self) -> None:

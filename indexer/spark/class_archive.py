@@ -1,7 +1,7 @@
 """Spark's Java classes in one file that a JVM maps into memory, which Java calls class data sharing.
 
 Without it, a JVM finds each of some 15,000 classes in 280 jars, parses and verifies it. That is half of the processor time in which
-a session starts (docs/benchmarks/indexing.md). A JVM checks that the file was made by the same Java of the same jars. If
+a session starts. A JVM checks that the file was made by the same Java of the same jars. If
 not, it starts without it.
 
 `python -m indexer.spark.class_archive [FILE]` writes it, by default where `class_archive` looks for an installed package.

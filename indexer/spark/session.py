@@ -44,7 +44,7 @@ _SMALL_BATCHES = {
     "spark.sql.ui.retainedExecutions": "10",
     "spark.sql.streaming.ui.enabled": "false",
     # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
-    # what has many is computed in `batch_session` (docs/decisions/0025).
+    # what has many is computed in `batch_session`.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     # Plain files without checksums: nobody ever reads what this checkpoint says.
@@ -53,7 +53,7 @@ _SMALL_BATCHES = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # A task of a backfill frees and takes the same megabytes for each answer: glibc would give them back to the system, which
-    # has to clear them each time (docs/decisions/0023). 32 MB is as far as it goes with what it maps; other C libraries ignore it.
+    # has to clear them each time. 32 MB is as far as it goes with what it maps; other C libraries ignore it.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
@@ -66,7 +66,7 @@ _WHOLE_TABLES = {
     # runs for seconds.
     "spark.sql.constraintPropagation.enabled": "false",
     # HotSpot never compiles a method of more than 8,000 bytes. Spark would write such ones for wide tables; below this limit it
-    # falls back to smaller ones, which take a third less for `messages` (docs/benchmarks/indexing.md).
+    # falls back to smaller ones, which take a third less for `messages`.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
@@ -79,7 +79,7 @@ _SMALL_BATCHES_HERE = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     # On one machine the JVM distributes work that DuckDB, numpy and Python do: its second compiler and a collector with threads
-    # of its own only take cores from them. It needs 70 MB, and starts with 192 whatever the machine has (docs/decisions/0054).
+    # of its own only take cores from them. It needs 70 MB, and starts with 192 whatever the machine has.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms192m -XX:MetaspaceSize=128m",
 }
 
@@ -90,7 +90,7 @@ _WHOLE_TABLES_HERE = {
 }
 
 # Java's second compiler takes cores from the queries. It makes a short history slower, 28 s instead of 19 for 20,000 messages,
-# and a long one faster, 108 s instead of 166 for two million (docs/benchmarks/indexing.md).
+# and a long one faster, 108 s instead of 166 for two million.
 _FIRST_COMPILER_ALONE = " -XX:TieredStopAtLevel=1"
 _LONG_HISTORY = 2_000_000  # events
 

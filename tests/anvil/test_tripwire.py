@@ -303,7 +303,7 @@ async def test_a_message_of_another_lane_or_by_a_stranger_never_reaches_its_quor
 async def test_a_receipt_for_a_strangers_message_is_a_lie_and_one_from_nowhere_is_told(
     devnet: Devnet, home: Path
 ) -> None:
-    """Below its quorum a message is not asked whose it is (docs/decisions/0096)."""
+    """Below its quorum a message is not asked whose it is (docs/decisions/0004)."""
     alpha, beta = ends(devnet)
     forged = message_from(alpha, beta)
     async with watching(devnet, home) as tripwire:

@@ -54,7 +54,7 @@ contract WaybillGatewayTest is GatewayConformance, GatewayChains {
         attributes[7] = abi.encodeCall(IAttributes.minGasLimit, (500_000));
     }
 
-    /// @dev Its GMPs' fees (docs/decisions/0038).
+    /// @dev Its GMPs' fees (docs/decisions/0010).
     function _value() internal pure override returns (uint256) {
         return GMPS * FEE;
     }

@@ -171,7 +171,7 @@ contract MessageControlTest is GatewayChains {
         }
     }
 
-    /// @dev Why a deadline is not supported: the clock stands still during a pause (docs/decisions/0008).
+    /// @dev Why a deadline is not supported: the clock stands still during a pause (docs/decisions/0007).
     function test_AMessageIsDeliveredAfterItsTtlIfThereWasAPause() external {
         Message memory message = _send(_list(abi.encodeCall(IAttributes.ttl, (1 hours))));
         _pay(message);

@@ -153,7 +153,7 @@ contract ExpireTest is RouterFixture {
         destination.expire(message);
     }
 
-    /// @dev A receipt below the quorum does not ask whose message it is (docs/decisions/0096). The mark says what is true for good:
+    /// @dev A receipt below the quorum does not ask whose message it is (docs/decisions/0004). The mark says what is true for good:
     ///      the message's time has run out. It is of that id alone, and nobody is told of it before the router is known.
     function testFuzz_AReceiptMarksAnExpiredMessageOfAnUnknownRouterToo(address router, uint32 late) public {
         vm.assume(router != address(source) && router != address(0));

@@ -141,7 +141,7 @@ contract PausesTest is RouterFixture {
     }
 
     /// @dev Each router counts its own pauses. One guardian of both, which takes turns, leaves no moment in which both ends are
-    ///      open (docs/decisions/0038). What is sent still arrives: as soon as the other end opens, within the length of a pause.
+    ///      open (docs/decisions/0010). What is sent still arrives: as soon as the other end opens, within the length of a pause.
     function test_AGuardianOfBothEndsDelaysAMessageByOnePauseAndStopsNone() public {
         onDestination();
         for (uint256 week; week < 10; ++week) {
