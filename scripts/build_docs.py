@@ -14,7 +14,7 @@ from typing import Final
 
 from sphinx.cmd.build import main as sphinx
 
-from scripts import kit_reference, reference_pages
+from scripts import kit_reference, operator_pages, reference_pages
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "build" / "docs"
@@ -23,10 +23,8 @@ SITE: Final = ROOT / "build" / "site"
 READMES: Final = {"typescript.md": ROOT / "dapp" / "README.md", "solidity.md": ROOT / "contracts" / "README.md"}
 """By place in the documentation, the READMEs of packages, which are pages of it as well."""
 
-MADE: Final = reference_pages.PAGES | {
-    "reference/kit.md": kit_reference.page,
-}
-"""By place in the documentation, what makes the pages that are not written by hand."""
+MADE: Final = reference_pages.PAGES | operator_pages.PAGES | {"reference/kit.md": kit_reference.page}
+"""The function that makes each generated page, by the page's place in the documentation."""
 
 _LINK: Final = re.compile(r"(?<!\!)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 

@@ -1,7 +1,9 @@
-"""The pages of the documentation that are made from the command, the HTTP API and the ABIs."""
+"""The reference pages for developers, made from the commands, the HTTP API, the ABIs and the Python client."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +13,7 @@ import typer
 from typer._click.core import Command, Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 
+from bridge import client
 from bridge.api.app import create_app
 from bridge.api.backend import Backend
 from bridge.cli.app import app
@@ -154,10 +157,38 @@ def _answer(answer: dict[str, Any]) -> str:
     return said + (f": {'list of ' if 'items' in schema else ''}`{name}`" if name else "")
 
 
+def python() -> str:
+    """The Python client's public names, with their signatures and docstrings."""
+    parts = ["# Python client", "Everything that `bridge.client` exports. Amounts are in wei, times in seconds."]
+    for name in client.__all__:
+        exported = getattr(client, name)
+        parts.append(f"## {name}\n\n{_signature(name, exported)}\n\n{_docstring(exported)}")
+        for method, function in inspect.getmembers(exported, inspect.isfunction) if inspect.isclass(exported) else ():
+            if not method.startswith("_") and function.__doc__:
+                parts.append(f"### {name}.{method}\n\n{_signature(method, function)}\n\n{_docstring(function)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _signature(name: str, called: Any) -> str:
+    try:
+        text = str(inspect.signature(called)).replace("(self, ", "(").replace("(self)", "()")
+    except ValueError:  # an exception has no signature of its own
+        text = "(...)"
+    return f"```text\n{name}{text}\n```"
+
+
+def _docstring(documented: Any) -> str:
+    """A docstring in Google's style as Markdown: its arguments and errors as lists."""
+    text = inspect.cleandoc(documented.__doc__ or "")
+    text = re.sub(r"^(Args|Raises|Returns|Yields|Example):\n", r"**\1**\n\n", text, flags=re.MULTILINE)
+    return re.sub(r"^    (\w+): ", r"- `\1`: ", text, flags=re.MULTILINE)
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/cli.md": cli,
     "reference/events.md": events,
     "reference/http.md": http_api,
     "reference/errors.md": errors,
+    "reference/python.md": python,
 }
 """By place in the documentation, what makes the page."""

@@ -1,8 +1,7 @@
 """Every failure, once: its code, what is done about it, and whether another try is made.
 
-The codes and dispositions are those of the OIP fault tolerance document. Relayer, stores, command, HTTP API and explorer go by
-this table, and docs/dead-letter-errors.md is made from it. A failure that is in no row is UNKNOWN: it is tried again, counted,
-and raises an alert.
+The codes and dispositions are those of OIP's fault tolerance page. Relayer, stores, commands, API and the reference page all use
+this table. A failure that is in no row is UNKNOWN: it is retried, counted, and raises an alert.
 """
 
 from __future__ import annotations

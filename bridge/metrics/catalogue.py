@@ -1,6 +1,6 @@
 """Every metric, once: its name, its labels, and the question that it answers.
 
-`docs/operate/metrics.md` is made from this; alert rules and dashboard may name nothing that is not in here.
+The reference page is generated from this list; alert rules and the dashboard may use no other names.
 """
 
 from __future__ import annotations

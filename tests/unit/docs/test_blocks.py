@@ -48,7 +48,6 @@ ELSEWHERE: Final = {
     ("docs/webhooks.md", "python"): "run by tests/unit/streams/test_webhooks.py",
     ("docs/webhooks.md", "ts"): "run by tests/unit/streams/test_webhooks.py",
     ("docs/operate/install.md", ""): "checked by tests/unit/operate/test_installation_files.py; most change a server",
-    ("docs/operate/runbooks.md", "promql"): "made of ops/alerts.yml, which tests/unit/operate/test_alerts.py plays",
     ("docs/index.md", "{toctree}"): "read by the site's build, which fails for a page that is not there",
 }
 """By page and language, where else a block is run."""

@@ -9,8 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from scripts.build_docs import MADE, READMES
 from tests.unit.cli.examples import read_line
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,19 +35,25 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
-    text = _BLOCK.sub("", page.read_text())
-    for link in (one or other for one, other in _LINK.findall(text)):
-        if re.match(r"https?:|<", link):
-            continue
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
-        assert target.exists(), f"{name(page)} links to {link}"
-        assert not anchor or anchor in anchors(target), f"{name(page)} links to {link}"
+def test_links_lead_somewhere() -> None:
+    """A link leads to a file of the repository, or to a page that the site's build generates."""
+    generated = {(ROOT / "docs" / place).resolve() for place in (*MADE, *READMES)}
+    broken = []
+    for page in PAGES:
+        text = _BLOCK.sub("", page.read_text())
+        for link in (one or other for one, other in _LINK.findall(text)):
+            if re.match(r"https?:|<", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if target in generated:
+                continue
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{name(page)}: {link}")
+    assert broken == []
 
 
-def test_every_command_in_the_documentation_can_be_typed() -> None:
+def test_commands_can_be_typed() -> None:
     lines = [
         (page, line.strip())
         for page, content in blocks("", "sh", "shell", "bash", "console")
@@ -81,7 +86,7 @@ def test_every_command_in_the_documentation_can_be_typed() -> None:
     assert wrong == []
 
 
-def test_every_block_of_toml_json_and_python_can_be_read() -> None:
+def test_blocks_parse() -> None:
     for _, content in blocks("toml"):
         tomllib.loads(content)
     for page, content in blocks("json"):

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
-from pydantic import BaseModel
 
-from bridge.domain.classification import FAILURES, UNKNOWN, FailureClass
 from bridge.metrics import METRICS, MetricType
 from bridge.settings import Settings
-from bridge.settings.sections import LaneStall, OnChain
 from scripts.debian import find_program
-from scripts.generate_operate import TABLES, pages
 
 ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "ops"
@@ -109,46 +104,6 @@ def test_every_metric_is_on_the_dashboard_or_in_a_rule_or_there_to_join_with() -
     }
     to_look_at |= {"waybill_breaker_failures", "waybill_gmp_paused"}
     assert {metric.name for metric in METRICS} - {name.removesuffix("_bucket") for name in used} == to_look_at
-
-
-def test_each_table_of_the_settings_has_its_rows_on_the_page() -> None:
-    in_a_row = {LaneStall, OnChain}  # the row of the field that holds one says what is in it
-    shown = {table for table, _ in TABLES.values()} | in_a_row
-    missing, ways = set[str](), list[type[BaseModel]]([Settings])
-    seen = set(ways)
-    while ways:
-        for field in ways.pop().model_fields.values():
-            for table in _tables_in(field.annotation):
-                if table not in seen:
-                    seen.add(table)
-                    ways.append(table)
-                    if table not in shown:
-                        missing.add(table.__name__)
-    assert not missing, "the page says that they are below: name them in `scripts.generate_operate`"
-
-
-def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _tables_in(part)
-
-
-@pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
-def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
-    assert page.read_text() == pages()[page], "write them again: python -m scripts.generate_operate"
-
-
-@pytest.mark.parametrize("row", [*FAILURES, UNKNOWN], ids=lambda row: row.code or row.errors[0])
-def test_the_page_of_errors_says_of_each_what_is_done_about_it(row: FailureClass) -> None:
-    page = (ROOT / "docs" / "dead-letter-errors.md").read_text()
-    assert row.handling
-    (line,) = (line for line in page.splitlines() if line.endswith(f" | {row.handling} |"))
-    for word in filter(None, (row.disposition, row.kind)):
-        assert re.search(rf"^\| `{word}` \| \w.* \|$", page, re.MULTILINE), f"what {word} means"
-    assert f" | {row.disposition} | " in line
-    names = {f"`{name}`" for name in (row.code, *row.errors, *row.reverts, *row.theirs) if name}
-    assert names <= set(re.findall(r"`[^`]+`", line))
 
 
 def test_the_settings_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
