@@ -16,8 +16,7 @@ from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, progress, result
 from bridge.cli.workspace import Workspace
-from bridge.deploy.cast import CastScript, CastWallet
-from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_cast, deploy_by_safe, preview
+from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_safe, preview
 from bridge.deploy.deploy import deploy as deploy_network
 from bridge.deploy.plan import NetworkPlan, adapter_numbers
 from bridge.domain.ports import TransientError
@@ -57,12 +56,6 @@ def deploy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing: print each transaction, its gas and what it would cost.")
     ] = False,
-    cast: Annotated[
-        CastWallet | None,
-        typer.Option(
-            help="Write scripts in which Foundry's cast sends with this wallet, instead of sending.", show_default=False
-        ),
-    ] = None,
     decider: Decider,
     as_json: options.Json = False,
 ) -> None:
@@ -81,8 +74,6 @@ def deploy(
         raise UsageError(f"{path} describes network {described.network!r}, not {network!r}")
     _warn_of_one_host(described)
     target = workspace.deployments_file
-    if decider.safe is not None and cast is not None:
-        raise UsageError("--safe and --cast are two ways to sign: give one of them")
     replacement = NO_REPLACEMENT
     if replace_adapter:
         gmps = frozenset(options.gmps(replace_adapter))
@@ -112,15 +103,6 @@ def deploy(
             print_batches(batches, then="type the same command again", as_json=as_json)
             return
         done = batches
-    elif cast is not None:
-        by_cast = deploy_by_cast(
-            described, cast, target, progress, accept_single_verifier=accept_single_verifier, replacement=replacement
-        )
-        scripts = _run(by_cast, path, sends=False)
-        if isinstance(scripts, list):
-            _print_scripts(scripts, as_json=as_json)
-            return
-        done = scripts
     else:
         running = deploy_network(
             described,
@@ -175,22 +157,3 @@ def _to_former(workspace: Workspace, plan: Path) -> dict[tuple[str, str], int] |
     with open_relayer_store(workspace) as store:
         found = replacement_values(workspace.deployment(), adapter_numbers(plan), store)
         return None if store is None else {(one["chain"], one["gmp"]): one["toFormer"] for one in found}
-
-
-def _print_scripts(scripts: list[CastScript], *, as_json: bool) -> None:
-    value = [
-        {
-            "chain": script.chain,
-            "file": str(script.file),
-            "transactions": [one.transaction.name for one in script.estimates],
-            "gas": script.gas,
-        }
-        for script in scripts
-    ]
-    lines = [
-        f"{script.file}: {script.gas:,} gas, {len(script.estimates)} transactions:"
-        f" {', '.join(one.transaction.name for one in script.estimates)}"
-        for script in scripts
-    ]
-    lines.append("next: read each file, run it with `sh FILE RPC_URL`, then type the same command again")
-    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))

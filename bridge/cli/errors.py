@@ -13,7 +13,6 @@ from bridge.deploy.addresses import UnknownChainError
 from bridge.deploy.plan import PlanError
 from bridge.deploy.transactions import DeployError
 from bridge.devnet import DevnetError, PortTakenError
-from bridge.devnet.rehearsal import EndpointError
 from bridge.domain.dead_letters import BrokenLogError
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import CallRevertedError, TerminalError, TransientError
@@ -41,7 +40,6 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (ListeningError, ExitCode.USAGE, _READ_HELP),
     (UnknownChainError, ExitCode.USAGE, "waybill network list"),
     (PlanError, ExitCode.USAGE, _MEND_PLAN),
-    (EndpointError, ExitCode.FAILED, _MEND_PLAN),
     (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
     (RpcError, ExitCode.FAILED, "waybill doctor"),
     (TransientError, ExitCode.FAILED, "waybill status"),

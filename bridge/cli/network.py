@@ -63,7 +63,7 @@ def create(
     titles = {"unset": "to be set", "missing": "left out", "defaults": "left to the GMPs' defaults"}
     lines = [f"written: {path}"]
     lines += [f"{titles[key]}:\n  " + "\n  ".join(value[key]) for key in titles if value[key]]
-    lines.append(f"next: give the variables their values, then waybill rehearse {path}")
+    lines.append(f"next: give the variables their values, then waybill deploy --network {name} --dry-run")
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))
 
 

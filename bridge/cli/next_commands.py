@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, Final
 
-WITHOUT_NETWORK: Final = frozenset({"abi", "config schema", "decode-error", "demo", "devnet", "network", "rehearse"})
+WITHOUT_NETWORK: Final = frozenset({"abi", "config schema", "decode-error", "demo", "devnet", "network"})
 """Commands that no network is named to, or that read no network's files."""
 
 ALONE: Final = frozenset({"api", "deploy", "doctor", "quote", "report", "send", "status", "web"})

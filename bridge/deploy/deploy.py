@@ -11,14 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from eth_utils import keccak
 
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
-from bridge.deploy.cast import CastScript, CastWallet, make_scripts, save_scripts
 from bridge.deploy.contract_verification import write_sources
 from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
@@ -32,7 +30,6 @@ from bridge.deploy.transactions import (
     ChainContracts,
     ChainWork,
     DeployError,
-    Transaction,
     former_adapters,
     refuse_another_network,
 )
@@ -135,38 +132,22 @@ async def deploy(
         await send_all(name, chain, signer, work.missing, lambda _: included.update([name]))
 
     try:
-        return await deploy_with(send, plan, target, progress, account=signer.address, replacement=replacement)
+        comparing = _compared(plan, target, progress, replacement=replacement, account=signer.address)
+        async with comparing as (chains, works, previous):
+            progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
+            # A failure on one chain does not stop another half-way.
+            runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
+            results = await asyncio.gather(*runs, return_exceptions=True)
+            for failure in results:
+                if isinstance(failure, BaseException):
+                    raise failure
+            deployed = tuple(result for result in results if isinstance(result, ChainDeployment))
+        return _finished(plan, works, deployed, target)
     except asyncio.CancelledError:
         begun = [chain.name for chain in plan.chains if chain.name in missing]
         done = [f"{name}: {included[name]} of {missing[name]} transactions included" for name in begun]
         progress("\n".join(["interrupted", *(done or ["nothing was sent"]), "type the same command again: it goes on"]))
         raise
-
-
-async def deploy_with(
-    send: Send,
-    plan: NetworkPlan,
-    target: Path,
-    progress: Progress = lambda _: None,
-    *,
-    account: str | None = None,
-    replacement: Replacement = NO_REPLACEMENT,
-) -> Deployed:
-    """As `deploy`, with transactions that `send` sends, of a plan that may leave open who verifies.
-
-    `account` has to be the owner's, and to have funds; None: `send` sends as the present owner.
-    """
-    comparing = _compared(plan, target, progress, payer=account, replacement=replacement, owner=account)
-    async with comparing as (chains, works, previous):
-        progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
-        # A failure on one chain does not stop another half-way.
-        runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
-        results = await asyncio.gather(*runs, return_exceptions=True)
-        for failure in results:
-            if isinstance(failure, BaseException):
-                raise failure
-        deployed = tuple(result for result in results if isinstance(result, ChainDeployment))
-    return _finished(plan, works, deployed, target)
 
 
 async def preview(
@@ -183,7 +164,7 @@ async def preview(
     With `safe` it is what `deploy_by_safe` would write, and refuses what that refuses.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    async with _compared(plan, target, progress, payer=None, replacement=replacement) as (chains, works, _):
+    async with _compared(plan, target, progress, replacement=replacement) as (chains, works, _):
         if safe is not None:
             await _require_owning_safe(plan, works, chains, safe)
         return [
@@ -216,66 +197,29 @@ async def deploy_by_safe(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
-    async with _compared(plan, target, progress, payer=None, replacement=replacement) as compared:
-        await _require_owning_safe(plan, compared[1], compared[0], safe)
-        return await _by_others(plan, compared, target, folder=folder, make=make_batches, write=save)
-
-
-async def deploy_by_cast(
-    plan: NetworkPlan,
-    wallet: CastWallet,
-    target: Path,
-    progress: Progress = lambda _: None,
-    *,
-    accept_single_verifier: bool = False,
-    replacement: Replacement = NO_REPLACEMENT,
-) -> list[CastScript] | Deployed:
-    """Writes what is missing as scripts of `cast`; once they have run, writes the deployments file.
-
-    Args:
-        plan: the network.
-        wallet: where the owner's key is.
-        target: the deployments file; the scripts are in a folder beside it.
-        progress: is told what happens, one line at a time.
-        accept_single_verifier: whether a GMP may believe one verifier alone.
-        replacement: as for `deploy`.
-
-    Raises:
-        DeployError: as `deploy`.
-    """
-    require_security(plan, accept_single_verifier=accept_single_verifier)
-    folder, make = target.with_suffix(".cast"), partial(make_scripts, wallet=wallet)
-    async with _compared(plan, target, progress, payer=plan.owner, replacement=replacement) as compared:
-        return await _by_others(plan, compared, target, folder=folder, make=make, write=save_scripts)
-
-
-async def _by_others(
-    plan: NetworkPlan,
-    compared: tuple[list[EvmChain], list[ChainWork], Deployment | None],
-    target: Path,
-    *,
-    folder: Path,
-    make: Callable[[str, Sequence[Transaction], EvmChain, str, Path], Awaitable[list[T]]],
-    write: Callable[[Sequence[T], Path], None],
-) -> list[T] | Deployed:
-    """Writes into a folder what others are to send, or, if nothing is missing any more, the deployments file."""
-    chains, works, previous = compared
-    if any(work.missing for work in works):
-        heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
-        made = [
-            one
+    async with _compared(plan, target, progress, replacement=replacement) as (chains, works, previous):
+        await _require_owning_safe(plan, works, chains, safe)
+        if any(work.missing for work in works):
+            return await _write_batches(works, chains, folder)
+        remembered = _remembered(folder)
+        deployed = [
+            await _describe(work, chain, remembered.get(work.planned.name), previous)
             for work, chain in zip(works, chains, strict=True)
-            for one in await make(work.planned.name, work.missing, chain, work.owner, folder)
         ]
-        write(made, folder)
-        _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
-        return made
-    remembered = _remembered(folder)
-    deployed = [
-        await _describe(work, chain, remembered.get(work.planned.name), previous)
+        return _finished(plan, works, tuple(deployed), target)
+
+
+async def _write_batches(works: Sequence[ChainWork], chains: Sequence[EvmChain], folder: Path) -> list[Batch]:
+    """Writes what a Safe's owners are to execute into a folder, in place of what an earlier run wrote."""
+    heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
+    batches = [
+        batch
         for work, chain in zip(works, chains, strict=True)
+        for batch in await make_batches(work.planned.name, work.missing, chain, work.owner, folder)
     ]
-    return _finished(plan, works, tuple(deployed), target)
+    save(batches, folder)
+    _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
+    return batches
 
 
 def _remember(folder: Path, heads: dict[str, int]) -> None:
@@ -311,9 +255,8 @@ async def _compared(
     target: Path,
     progress: Progress,
     *,
-    payer: str | None,
     replacement: Replacement,
-    owner: str | None = None,
+    account: str | None = None,
 ) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
     """The chains of a plan, what each of them lacks, and what the deployments file says.
 
@@ -321,9 +264,8 @@ async def _compared(
         plan: the network.
         target: the deployments file.
         progress: is told what happens.
-        payer: who must be able to pay for what is missing; None is not checked.
         replacement: adapters that may be replaced.
-        owner: who must be the owner; None is not checked.
+        account: must be the owner, with funds for what is missing; None: neither is checked.
 
     Raises:
         DeployError: see `deploy`. Of the account, what is wrong on every chain is said at once.
@@ -365,10 +307,9 @@ async def _compared(
         if is_switch:
             _require_none_open(works, replacement, progress)
             works = [work.switching() for work in works]
-        if owner is not None:
-            _require_owner(plan, works, owner)
-        if payer is not None:
-            await _require_funds(plan, zip(works, chains, strict=True), payer)
+        if account is not None:
+            _require_owner(plan, works, account)
+            await _require_funds(plan, zip(works, chains, strict=True), account)
         yield chains, works, previous
 
 

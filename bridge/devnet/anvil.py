@@ -25,7 +25,6 @@ HOST: Final = "127.0.0.1"
 
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # anvil has none, and the machine's take long to read
 _START_SECONDS = 20.0
-_FORK_SECONDS = 60.0  # the same for a chain that asks another one first
 _STOP_SECONDS = 10.0
 # Two readings of one process's start may differ by a clock tick; another process with the same id is older or younger.
 _START_TOLERANCE = 1.0  # seconds
@@ -112,7 +111,6 @@ def start(
     port: int,
     log: Path,
     keep_states: int | None = None,
-    forked: tuple[str, int] | None = None,
 ) -> AnvilProcess:
     """Starts a chain and waits until it answers.
 
@@ -127,8 +125,6 @@ def start(
         log: the file for what it prints; older states are kept beside it.
         keep_states: of how many of the newest blocks the state is kept, all of them in memory; all if None, older ones on
             disk. From there anvil 1.7.1 brings back accounts without their code when a reorg needs them.
-        forked: the endpoint and the block of the chain that this one goes on from, if it does. It asks for state there and
-            sends nothing there, and keeps none of it on disk.
 
     Raises:
         DevnetError: anvil is missing, ended, or does not answer.
@@ -137,11 +133,7 @@ def start(
         raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`, or `waybill devnet up`, which fetches it")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
     command += ["--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
-    if forked is None:
-        command += ["--hardfork", "cancun"]
-    else:
-        url, block = forked
-        command += ["--fork-url", url, "--fork-block-number", str(block), "--no-storage-caching"]
+    command += ["--hardfork", "cancun"]
     # Left to itself anvil puts these states into the user's home, and leaves them there when it is killed.
     command += ["--cache-path", str(_states_beside(log))]
     if keep_states is not None:
@@ -157,7 +149,7 @@ def start(
             started_at=psutil.Process(pid).create_time(),
             log=str(log),
         )
-        _wait_until_it_answers(started, _FORK_SECONDS if forked else _START_SECONDS)
+        _wait_until_it_answers(started)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -186,8 +178,8 @@ def _spawn(command: list[str], log: Path) -> int:
     )
 
 
-def _wait_until_it_answers(anvil: AnvilProcess, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+def _wait_until_it_answers(anvil: AnvilProcess) -> None:
+    deadline = time.monotonic() + _START_SECONDS
     # Another process could have taken the port since it was looked at: its answer must not pass for ours.
     while _rpc(anvil, "eth_chainId") != hex(anvil.chain_id) or not is_alive(anvil):
         if not is_alive(anvil):

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.fork import ForkedNetwork
 from bridge.domain.ports import Attester, Chain
 from bridge.gmps.base_adapter import GmpContracts
 from bridge.protocol.deployment import Deployment
@@ -24,21 +23,6 @@ class DevnetChain:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
-    """Vouches for a GMP's messages on forks, where the GMP's own parties have not seen them."""
-
-    create: Callable[[ForkedNetwork], Attester]
-    """Has the fork of the destination accept a message. An attester that raises `NotImitatedError` can't."""
-
-    how: str
-    """What it puts in place of what, in words: that is not rehearsed."""
-
-
-class NotImitatedError(Exception):
-    """A GMP's contracts on a fork can't be made to accept a message; the text says why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpDevnet:
     """A GMP on a devnet; `DEVNET` in the `devnet` module of its folder."""
@@ -51,9 +35,6 @@ class GmpDevnet:
 
     connect: Callable[[Deployer, Any, Sequence[Any]], Awaitable[None]] | None = None
     """Lets a chain receive from the others, whose contracts must be known for that."""
-
-    stand_in: StandIn | None = None
-    """Delivers in a rehearsal on forks; None: nothing does."""
 
 
 def gmp_devnet(gmp: Gmp) -> GmpDevnet:

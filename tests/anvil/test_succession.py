@@ -29,7 +29,6 @@ from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
-from tests.anvil.command import Waybill as InShell
 from tests.anvil.command import environment_of, new_home
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.rpc import rpc
@@ -385,10 +384,6 @@ async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(
     assert refused.code == 1
     assert f"handed over to {HEIR.address}" in refused.err
     assert "0xsecret" not in (await waybill("deploy", "--network", "devnet", "--key", "0xsecret")).err
-    in_shell = InShell(tmp_path, limit=240)
-    rehearsed = await asyncio.to_thread(in_shell, "rehearse", str(tmp_path / "networks" / "devnet.json"), "--json")
-    holds = {one.name: str(await chains[one.chain_id].balance(HEIR.address)) for one in devnet.deployment.chains}
-    assert {name: one["ownerHolds"] for name, one in rehearsed.value["chains"].items()} == holds, rehearsed.err
     deployed = await done(waybill, "deploy", "--network", "devnet", "--key", HEIR_KEY)
     assert deployed["chains"] == {"alpha": ["floor to beta"], "beta": ["floor to alpha"]}
 

@@ -136,7 +136,6 @@ def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path
     modules = (
         "network",
         "deploy",
-        "rehearse",
         "send",
         "message",
         "action",

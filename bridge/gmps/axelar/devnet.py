@@ -13,11 +13,9 @@ from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.fork import Fork, ForkedNetwork
-from bridge.devnet.gmps import DevnetChain, GmpDevnet, NotImitatedError, StandIn
-from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, UnansweredError, read_view
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
+from bridge.domain.ports import Chain, Dispatch
 from bridge.gmps.axelar.adapter import GATEWAY, MESSAGE_TYPE, AxelarContracts, axelar_message
-from bridge.protocol.contracts import contract, explain_revert
 from bridge.protocol.deployment import Deployment
 
 # The gateway wants signers and signatures in ascending order of address.
@@ -36,16 +34,6 @@ _GAS_INFO: Final = (0, 0, 10**14, 10**9, 0, 0)
 
 _PREVIOUS_SIGNERS_RETENTION: Final = 15  # rotations
 _MINIMUM_ROTATION_DELAY: Final = 0  # seconds
-
-_GATEWAY: Final = contract(
-    "owner() returns (address)",
-    "implementation() returns (address)",
-    "upgrade(address,bytes32,bytes)",
-    "domainSeparator() returns (bytes32)",
-    "epochBySignersHash(bytes32) returns (uint256)",
-)
-_APPOINTED: Final = signer("axelar signer of a rehearsal", 0)
-_NOBODY: Final = "0x" + "00" * 20
 
 
 def _load(name: str) -> Artifact:
@@ -87,13 +75,11 @@ class AxelarSigners:
         deployment: Deployment,
         chains: Mapping[int, Chain],
         signers: Sequence[LocalAccount] = SIGNERS[:THRESHOLD],
-        signer_set: _SignerSet = _SIGNER_SET,
     ) -> None:
-        """Signs for the chains of a deployment, with those signers of a set, in ascending order of address."""
+        """Signs for the chains of a deployment, with those signers, in ascending order of address."""
         self._deployment = deployment
         self._chains = chains
         self._signers = signers
-        self._set = signer_set
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """The call of `approveMessages` with exactly as many signatures as the threshold asks for."""
@@ -101,12 +87,10 @@ class AxelarSigners:
         destination = AxelarContracts.of(self._deployment.chain(dispatch.destination_chain))
         messages = [axelar_message(self._deployment, dispatch)]
         data_hash = keccak(encode(["uint8", f"{MESSAGE_TYPE}[]"], [_APPROVE_MESSAGES, messages]))
-        signers_hash = _hash(self._set)
-        domain_separator = bytes.fromhex(destination.domain_separator[2:]) or await read_view(
-            self._chains[dispatch.destination_chain], _GATEWAY, destination.gateway, "domainSeparator"
-        )
+        signers_hash = keccak(encode([_SIGNERS_TYPE], [_SIGNER_SET]))
+        domain_separator = bytes.fromhex(destination.domain_separator[2:])
         digest = keccak(b"\x19Ethereum Signed Message:\n96" + domain_separator + signers_hash + data_hash)
-        proof: tuple[Any, ...] = (self._set, [sign_digest(account, digest) for account in self._signers])
+        proof: tuple[Any, ...] = (_SIGNER_SET, [sign_digest(account, digest) for account in self._signers])
         return GATEWAY.encode("approveMessages", messages, proof)
 
 
@@ -114,45 +98,4 @@ def _hash(signer_set: _SignerSet) -> bytes:
     return keccak(encode([_SIGNERS_TYPE], [signer_set]))
 
 
-class AppointedSigner:
-    """On a fork: a signer that the gateway's owner appoints."""
-
-    _SET: Final[_SignerSet] = ([(_APPOINTED.address, 1)], 1, bytes(32))
-
-    def __init__(self, network: ForkedNetwork) -> None:
-        self._network = network
-
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`.
-
-        Raises:
-            NotImitatedError: the gateway takes no signers from its owner.
-        """
-        destination = self._network.deployment.chain(dispatch.destination_chain)
-        fork, gateway = self._network.on(destination), AxelarContracts.of(destination).gateway
-        try:
-            if not await read_view(fork.chain, _GATEWAY, gateway, "epochBySignersHash", _hash(self._SET)):
-                await self._appoint(fork, gateway)
-        except CallRevertedError as error:
-            reason = explain_revert(error.data)
-            raise NotImitatedError(f"the gateway {gateway} takes no signers from its owner: {reason}") from error
-        except UnansweredError as error:
-            raise NotImitatedError(f"{gateway} is no gateway of Axelar's Amplifier: {error}") from error
-        deployment, chains = self._network.deployment, self._network.chains
-        return await AxelarSigners(deployment, chains, [_APPOINTED], self._SET).attest(dispatch)
-
-    async def _appoint(self, fork: Fork, gateway: str) -> None:
-        """An upgrade to the same code, which may name signers."""
-        owner = await read_view(fork.chain, _GATEWAY, gateway, "owner")
-        code = await read_view(fork.chain, _GATEWAY, gateway, "implementation")
-        setup = encode(["address", f"{_SIGNERS_TYPE}[]"], [_NOBODY, [self._SET]])
-        data = _GATEWAY.encode("upgrade", code, keccak(await fork.chain.code(code)), setup)
-        await fork.send(owner, Call(to=gateway, data=data))
-
-
-_STAND_IN: Final = StandIn(
-    AppointedSigner,
-    "a signer of the rehearsal's is in place of Axelar's, appointed by the gateway's impersonated owner",
-)
-
-DEVNET: Final = GmpDevnet(deploy=deploy, attester=AxelarSigners, stand_in=_STAND_IN)
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=AxelarSigners)

@@ -18,14 +18,12 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.fork import ForkedNetwork
-from bridge.devnet.gmps import DevnetChain, GmpDevnet, NotImitatedError, StandIn
-from bridge.domain.ports import Call, Chain, Dispatch, read_view
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
+from bridge.domain.ports import Call, Chain, Dispatch
 from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
 from bridge.gmps.ccip.proofs import leaf
 from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, encode_results, is_v2
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 
 _FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
@@ -363,43 +361,4 @@ def _with_v_27(signature: bytes) -> bytes:
     return r + (s if v == 27 else _CURVE_ORDER - s).to_bytes(32, "big")
 
 
-_ROUTER: Final = contract(
-    "getOffRamps() returns ((uint64,address)[])",
-    "routeMessage((bytes32,uint64,bytes,bytes,(address,uint256)[]),uint16,uint256,address) returns (bool,bytes,uint256)",
-)
-_ROUTING_GAS: Final = 500_000
-
-
-class ImpersonatedOffRamp:
-    """On a fork: an off-ramp that CCIP's router knows brings the message, whatever its version asks as a proof."""
-
-    def __init__(self, network: ForkedNetwork) -> None:
-        self._network = network
-
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`. The message is delivered afterwards.
-
-        Raises:
-            NotImitatedError: the lane is not open.
-        """
-        deployment = self._network.deployment
-        destination, source = deployment.chain(dispatch.destination_chain), deployment.chain(dispatch.source_chain)
-        fork, router = self._network.on(destination), CcipContracts.of(destination).router
-        selector = CcipContracts.of(source).selector
-        known = await read_view(fork.chain, _ROUTER, router, "getOffRamps")
-        off_ramp = next((ramp for number, ramp in known if number == selector), None)
-        if off_ramp is None:
-            raise NotImitatedError(f"CCIP's router {router} has no off-ramp for what comes from {source.name}")
-        message = CcipMessageV2.of_dispatch(dispatch) if is_v2(dispatch) else CcipMessage.of_dispatch(dispatch)
-        sender, receiver = to_bytes32(message.sender), destination.adapter(dispatch.gmp)
-        brought: tuple[Any, ...] = (message.id, selector, sender, dispatch.envelope, [])
-        limits = (_GAS_FOR_CALL_EXACT_CHECK, message.gas_limit)
-        gas = message.gas_limit * 105 // 100 + _ROUTING_GAS
-        data = _ROUTER.encode("routeMessage", brought, *limits, receiver)
-        await fork.send(off_ramp, Call(to=router, data=data, gas=gas))
-        return b""
-
-
-_STAND_IN: Final = StandIn(ImpersonatedOffRamp, "an off-ramp of CCIP's is impersonated, and delivers without any proof")
-
-DEVNET: Final = GmpDevnet(deploy=deploy, attester=CcipOracles, connect=connect, stand_in=_STAND_IN)
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=CcipOracles, connect=connect)

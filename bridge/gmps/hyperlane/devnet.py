@@ -13,8 +13,7 @@ from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.fork import ForkedNetwork
-from bridge.devnet.gmps import DevnetChain, GmpDevnet, StandIn
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Call, Chain, Dispatch, TerminalError, read_view
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message
 from bridge.protocol.addresses import to_bytes32
@@ -30,8 +29,6 @@ _EXCHANGE_RATE: Final = 10**10  # both chains' coins are worth the same
 _GAS_OVERHEAD: Final = 50_000  # gas
 
 _HOOK: Final = contract("root() returns (bytes32)")
-_MAILBOX: Final = contract("recipientIsm(address) returns (address)")
-_ACCEPTS_ALL: Final = bytes.fromhex("600160005260206000f3")  # answers every call with 1
 
 
 def _load(name: str) -> Artifact:
@@ -109,21 +106,4 @@ class HyperlaneValidators:
         return hook + checkpoint + b"".join(signatures)
 
 
-class AcceptingIsm:
-    """On a fork: the ISM of the adapter accepts everything."""
-
-    def __init__(self, network: ForkedNetwork) -> None:
-        self._network = network
-
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`."""
-        destination = self._network.deployment.chain(dispatch.destination_chain)
-        fork, mailbox = self._network.on(destination), HyperlaneContracts.of(destination).mailbox
-        adapter = destination.adapter(dispatch.gmp)
-        fork.set_code(await read_view(fork.chain, _MAILBOX, mailbox, "recipientIsm", adapter), _ACCEPTS_ALL)
-        return b""
-
-
-_STAND_IN: Final = StandIn(AcceptingIsm, "code that accepts everything is in place of the ISM's, and of its validators")
-
-DEVNET: Final = GmpDevnet(deploy=deploy, attester=HyperlaneValidators, stand_in=_STAND_IN)
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=HyperlaneValidators)

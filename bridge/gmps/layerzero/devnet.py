@@ -14,9 +14,8 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import sign_digest
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.fork import ForkedNetwork
-from bridge.devnet.gmps import DevnetChain, GmpDevnet, StandIn
-from bridge.domain.ports import Call, Chain, Dispatch, TransientError, read_view
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
+from bridge.domain.ports import Chain, Dispatch, TransientError
 from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, LayerZeroContracts, Packet
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
@@ -52,7 +51,6 @@ _RECEIVE_LIBRARIES: Final = contract("getReceiveLibrary(address,uint32) returns 
 _RECEIVE_LIBRARY: Final = contract(
     f"getUlnConfig(address,uint32) returns ({_ULN_CONFIG})",
     "verify(bytes,bytes32,uint64)",
-    "commitVerification(bytes,bytes32)",
 )
 _DVN: Final = contract("vid() returns (uint32)", "verifySignatures(bytes32,bytes) returns (bool,uint8)")
 
@@ -194,27 +192,4 @@ def _instruction_hash(vid: int, target: str, expiration: int, call_data: bytes) 
     return keccak(packed)
 
 
-class ImpersonatedDvns:
-    """On a fork: as many DVNs as the adapter asks for say that they verified a packet."""
-
-    def __init__(self, network: ForkedNetwork) -> None:
-        self._network = network
-
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`."""
-        destination, packet = self._network.deployment.chain(dispatch.destination_chain), Packet.of_dispatch(dispatch)
-        fork, endpoint = self._network.on(destination), LayerZeroContracts.of(destination).endpoint
-        receiver, eid, _ = packet.path
-        library, _ = await read_view(fork.chain, _RECEIVE_LIBRARIES, endpoint, "getReceiveLibrary", receiver, eid)
-        config = await read_view(fork.chain, _RECEIVE_LIBRARY, library, "getUlnConfig", receiver, eid)
-        confirmations, _, _, threshold, required, optional = config
-        packed = packet.header, packet.payload_hash
-        for dvn in (*required, *optional[:threshold]):
-            await fork.send(dvn, Call(to=library, data=_RECEIVE_LIBRARY.encode("verify", *packed, confirmations)))
-        await fork.send(_NODE.address, Call(to=library, data=_RECEIVE_LIBRARY.encode("commitVerification", *packed)))
-        return b""
-
-
-_STAND_IN: Final = StandIn(ImpersonatedDvns, "the DVNs that the adapter asks for are impersonated")
-
-DEVNET: Final = GmpDevnet(deploy=deploy, attester=LayerZeroVerifiers, stand_in=_STAND_IN)
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=LayerZeroVerifiers)

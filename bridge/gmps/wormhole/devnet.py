@@ -12,12 +12,9 @@ from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.fork import ForkedNetwork
-from bridge.devnet.gmps import DevnetChain, GmpDevnet, NotImitatedError, StandIn
-from bridge.domain.ports import Chain, Dispatch, read_view
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
+from bridge.domain.ports import Chain, Dispatch
 from bridge.gmps.wormhole.adapter import WormholeContracts
-from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
 
 _FIRST_ID: Final = 10_001
@@ -30,12 +27,6 @@ _GUARDIAN_SET: Final = 0
 _GOVERNANCE_CHAIN: Final = 1
 _GOVERNANCE_EMITTER: Final = (4).to_bytes(32, "big")
 _SET_MESSAGE_FEE: Final = 3  # governance action of the module "Core"
-
-_CORE: Final = contract(
-    "getCurrentGuardianSetIndex() returns (uint32)", "getGuardianSet(uint32) returns ((address[],uint32))"
-)
-_SETS_SLOT: Final = 2  # of the core's storage: guardian sets by their numbers
-_ONLY_GUARDIAN: Final = signer("wormhole guardian of a rehearsal", 0)
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, _others: Sequence[DevnetChain]) -> WormholeContracts:
@@ -70,13 +61,11 @@ class WormholeGuardians:
         deployment: Deployment,
         chains: Mapping[int, Chain],
         guardians: Sequence[LocalAccount] = GUARDIANS[:QUORUM],
-        guardian_set: int = _GUARDIAN_SET,
     ) -> None:
-        """Signs for the chains of a deployment, with the guardians given: the first of the set of that number."""
+        """Signs for the chains of a deployment, with the guardians given: the first of the set."""
         self._deployment = deployment
         self._chains = chains
         self._guardians = guardians
-        self._set = guardian_set
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """The VAA."""
@@ -93,7 +82,6 @@ class WormholeGuardians:
                 payload=dispatch.envelope,
             ),
             self._guardians,
-            self._set,
         )
 
 
@@ -119,9 +107,7 @@ def vaa_body(
     )
 
 
-def sign_vaa(
-    body: bytes, guardians: Sequence[LocalAccount] = GUARDIANS[:QUORUM], guardian_set: int = _GUARDIAN_SET
-) -> bytes:
+def sign_vaa(body: bytes, guardians: Sequence[LocalAccount] = GUARDIANS[:QUORUM]) -> bytes:
     """A VAA, signed by the first guardians of the set."""
     digest = keccak(keccak(body))
     signatures = b"".join(
@@ -129,7 +115,7 @@ def sign_vaa(
         bytes([index]) + signature[:64] + bytes([signature[64] - 27])
         for index, signature in enumerate(sign_digest(guardian, digest) for guardian in guardians)
     )
-    return b"\x01" + guardian_set.to_bytes(4, "big") + bytes([len(guardians)]) + signatures + body
+    return b"\x01" + _GUARDIAN_SET.to_bytes(4, "big") + bytes([len(guardians)]) + signatures + body
 
 
 def _fee_decision(wormhole_id: int) -> bytes:
@@ -150,33 +136,4 @@ def _fee_decision(wormhole_id: int) -> bytes:
     )
 
 
-class OnlyGuardian:
-    """On a fork: the core's guardian set has one guardian. Nobody may appoint one but the guardians, so its storage is written."""
-
-    def __init__(self, network: ForkedNetwork) -> None:
-        self._network = network
-
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`.
-
-        Raises:
-            NotImitatedError: the core keeps its guardians elsewhere.
-        """
-        destination = self._network.deployment.chain(dispatch.destination_chain)
-        fork, core = self._network.on(destination), WormholeContracts.of(destination).core
-        current = await read_view(fork.chain, _CORE, core, "getCurrentGuardianSetIndex")
-        guardians = keccak(current.to_bytes(32, "big") + _SETS_SLOT.to_bytes(32, "big"))
-        fork.set_word(core, int.from_bytes(guardians, "big"), (1).to_bytes(32, "big"))  # the array's length
-        fork.set_word(core, int.from_bytes(keccak(guardians), "big"), to_bytes32(_ONLY_GUARDIAN.address))
-        found, _ = await read_view(fork.chain, _CORE, core, "getGuardianSet", current)
-        if [one.lower() for one in found] != [_ONLY_GUARDIAN.address.lower()]:
-            raise NotImitatedError(f"the core {core} keeps its guardians elsewhere in its storage than is known")
-        chains, deployment = self._network.chains, self._network.deployment
-        return await WormholeGuardians(deployment, chains, [_ONLY_GUARDIAN], current).attest(dispatch)
-
-
-_STAND_IN: Final = StandIn(
-    OnlyGuardian, "one guardian of the rehearsal's is in place of Wormhole's, written into the core's storage"
-)
-
-DEVNET: Final = GmpDevnet(deploy=deploy, attester=WormholeGuardians, stand_in=_STAND_IN)
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=WormholeGuardians)

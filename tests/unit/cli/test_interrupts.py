@@ -29,10 +29,9 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     "words",
     [
         ("deploy", "--network", "testnet", "--dry-run"),
-        ("rehearse", "networks/testnet.json"),
         ("gmp", "floor", "alpha", "beta", "2", "--dry-run"),
     ],
-    ids=["deploy", "rehearse", "gmp"],
+    ids=["deploy", "gmp"],
 )
 def test_a_command_that_waits_for_a_silent_endpoint_says_that_nothing_was_sent(
     waybill: Command, tmp_path: Path, words: tuple[str, ...]
