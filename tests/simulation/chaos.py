@@ -30,11 +30,10 @@ from bridge.relayer.retries import RecoverySettings
 from tests.simulation import actions
 from tests.simulation.actions import ActionWatch
 from tests.simulation.invariants import POLICIES, History, complaints, standing
-from tests.support.memory_store import MemoryStore
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import Faults, Power, SimulatedRelayer, World, run_in_virtual_time
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS, deliver, refuse
+from tests.support.stores import memory_dead_letters, memory_store
 
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8
@@ -104,7 +103,7 @@ async def play(
     dice, shape = random.Random(f"chaos {seed}"), Shape.of(seed, kind)
     storm *= LONGER if shape.acts else 1
     world = World(seed, chains=3 if shape.follows or shape.acts else 2, lies=shape.lies, acts=shape.acts)
-    history = History(seed, world, store or MemoryStore(), dead_letters or MemoryDeadLetterLog(), shape.follows)
+    history = History(seed, world, store or memory_store(), dead_letters or memory_dead_letters(), shape.follows)
     history.watch = ActionWatch(world) if shape.acts else None
     history.note(f"{shape}")
     world.start()

@@ -16,10 +16,10 @@ from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.protocol.message import Kind
 from tests.simulation.actions import ActionWatch, ends
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import DAPP, RELAYER, World
 from tests.support.simulation.world import Sent
 from tests.support.state_changes import of_change
+from tests.support.stores import memory_dead_letters
 
 POLICIES: Mapping[Kind, DeliveryPolicy] = {
     **DEFAULT_POLICIES,
@@ -40,7 +40,7 @@ class History:
     seed: int
     world: World
     store: Store
-    dead_letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
+    dead_letters: DeadLetterLog = field(default_factory=memory_dead_letters)
     follows: bool = False  # whether state changes are followed
     watch: ActionWatch | None = None  # of atomic actions, if there are any
     events: list[str] = field(default_factory=list)

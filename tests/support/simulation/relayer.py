@@ -35,7 +35,6 @@ from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.rpc.policy import EndpointPolicy
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation.actions import COORDINATOR_ADDRESS
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
@@ -43,6 +42,7 @@ from tests.support.simulation.contracts import GMPS
 from tests.support.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
 from tests.support.simulation.time import VirtualClock
 from tests.support.simulation.world import DAPP, RELAYER, World
+from tests.support.stores import memory_dead_letters
 
 SEALER: Final = Account.from_key("0x" + "44" * 32)
 _POLL: Final = 0.5  # seconds
@@ -110,7 +110,7 @@ class SimulatedRelayer:
         gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance, bounds=bounds)
         paying = replace(sending or _SENDING, max_calls_per_tx=max_calls_per_tx, bounds=bounds)
         self.senders = _senders(world, chains, guarded, clock, paying)
-        self.dead_letters: DeadLetterLog = dead_letters or MemoryDeadLetterLog()
+        self.dead_letters: DeadLetterLog = dead_letters or memory_dead_letters()
         powered_letters = cast(DeadLetterLog, Powered(self.dead_letters, self.power))
         self.dead_letter_queue = DeadLetterQueue(powered_letters, guarded, KeySealer(SEALER), clock)
         self.relay_senders = {chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains}

@@ -44,7 +44,7 @@ from bridge.settings import Settings
 from bridge.settings.sections import AlertSettings, EmailSettings
 from bridge.store.dead_letters import SqlDeadLetterLog
 from tests.builders import ALPHA, BETA, message
-from tests.support.memory_store import MemoryStore
+from tests.support.stores import memory_store
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
 from tests.unit.dead_letters.test_review import deployed
 from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, StillClock, entered, happened
@@ -120,7 +120,7 @@ def governed(tmp_path: Path, sent: Sent, values: dict[bytes, int] | None = None,
     return RunningService(
         network,
         {ALPHA: chain, BETA: chain},
-        MemoryStore(),
+        memory_store(),
         settings,
         StillClock(),
         messages=cast(OwnMessages, sent),
@@ -381,12 +381,12 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
     with closing(SqlDeadLetterLog(url)) as log:
         log.append(entered("a"), KeySealer(SEALER))
         trusted = await trusted_accounts(log, parameters, settings)
-        assert verify_letters(log, MemoryStore(), trusted, settings).violations == ()
+        assert verify_letters(log, memory_store(), trusted, settings).violations == ()
         engine = create_engine(url)
         with engine.begin() as connection:
             connection.execute(text("UPDATE dead_letter_log SET document = 'gone'"))
         engine.dispose()
         trusted = await trusted_accounts(log, parameters, settings)
-        verified = verify_letters(log, MemoryStore(), trusted, settings)
+        verified = verify_letters(log, memory_store(), trusted, settings)
         await Alerts(log, [Webhook(hook.url, timeout=5)], Fixed(), StillClock()).announce_tampering(verified)
     assert "no JSON any more" in hook.posted[0]["summary"]

@@ -31,8 +31,8 @@ from bridge.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import SqlDeadLetterLog
 from tests.builders import ALPHA, BETA, message, retry_request
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
+from tests.support.stores import memory_store
 from tests.unit.dead_letters.test_alerts import ParameterChain
 from tests.unit.dead_letters.test_review import deployed
 from tests.unit.dead_letters.world import SEALER, DeadLetterService, StillClock, entered, happened
@@ -110,11 +110,8 @@ async def test_a_delivery_whose_sender_wanted_no_letter_is_not_missed() -> None:
         assert len(verify_letters(review.dead_letters, review.store, frozenset(), settings).violations) == missing
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-async def test_a_death_before_letters_were_switched_on_is_told_from_one_whose_letter_is_gone(
-    tmp_path: Path, *, in_memory: bool
-) -> None:
-    store = MemoryStore() if in_memory else open_store(f"sqlite:///{tmp_path}/bridge.db")
+async def test_a_death_before_letters_were_switched_on_is_told_from_one_whose_letter_is_gone() -> None:
+    store = memory_store()
     review = DeadLetterService(store=store)
     review.observe(message(1), message(2), message(3))
     failure = Failure(at=review.clock.now(), kind=FailureKind.TERMINAL, code="E", message="no")
@@ -157,7 +154,7 @@ def letters_for_all() -> Settings:
 
 @in_virtual_time
 async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     plain = replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=0, dead_letter=False)
@@ -196,7 +193,7 @@ async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_onc
     service = RunningService(
         Deployment.model_validate(document),
         chains,
-        MemoryStore(),
+        memory_store(),
         settings,
         StillClock(),
         messages=cast(OwnMessages, None),

@@ -21,12 +21,12 @@ from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState, TryAg
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.store import SqlStore
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.support.actions import action, branch
-from tests.support.memory_store import MemoryStore
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.power import Power, PowerCut, Powered, PoweredStore
+from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, FailingLog, happened
 from tests.virtual_time import crash, in_virtual_time, running, until
 
@@ -205,7 +205,7 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
 
 @in_virtual_time
 async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -218,7 +218,7 @@ async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> 
     await world.stop()
 
 
-def state_of(store: MemoryStore, event_id: str) -> OutboxState | None:
+def state_of(store: SqlStore, event_id: str) -> OutboxState | None:
     entry = store.outbox.entry(event_id)
     return entry.state if entry else None
 
@@ -231,7 +231,7 @@ KINDS = [kind for kind in Kind if Kind.PLAIN < kind < Kind.CANCELLATION]
 @in_virtual_time
 async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_letter_or_none(kind: Kind) -> None:
     """What it does follows the row: how many tries, how long each wait, and whether an operator hears of the end."""
-    policy, world, store = DEFAULT_POLICIES[kind], World(block_time=30), MemoryStore()
+    policy, world, store = DEFAULT_POLICIES[kind], World(block_time=30), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -260,7 +260,7 @@ async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_l
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK], ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_no_dead_letter(kind: Kind) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -282,7 +282,7 @@ async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_
 
 @in_virtual_time
 async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -317,7 +317,7 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
 async def test_a_relayer_killed_at_any_moment_of_marking_dead_leaves_exactly_one_letter() -> None:
     """The power goes off at each call in turn, from before the letter is written until after the delivery is dead."""
     for draws in range(1, 14):
-        store, dead_letters = MemoryStore(), MemoryDeadLetterLog()
+        store, dead_letters = memory_store(), memory_dead_letters()
         entry_id = await _mark_dead_with_power(store, dead_letters, Power(draws), life=1)
         await _mark_dead_with_power(store, dead_letters, Power(), life=2)
         assert [record.kind for record in dead_letters.records()] == [RecordKind.ENTERED], f"after {draws} draws"
@@ -327,7 +327,7 @@ async def test_a_relayer_killed_at_any_moment_of_marking_dead_leaves_exactly_one
         assert verify(dead_letters, trusted=frozenset({SEALER.address}), marked_dead=[entry_id]).violations == ()
 
 
-async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
+async def _mark_dead_with_power(store: SqlStore, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
     review = DeadLetterService(store=store)
     if not store.outbox.counts():
         review.observe(message())
@@ -350,7 +350,7 @@ async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog,
 
 @in_virtual_time
 async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_back_and_the_lane_is_resumed() -> None:
-    world, store, dead_letters = World(), MemoryStore(), FailingLog(3)
+    world, store, dead_letters = World(), memory_store(), FailingLog(3)
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store, dead_letters=dead_letters)

@@ -16,9 +16,9 @@ from bridge.domain.outbox import OutboxEntry, Outcome
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.store.dead_letters import SqlDeadLetterLog
 from tests.builders import BETA, block, message, observed_range
-from tests.support.memory_store import MemoryStore
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.stores import IN_MEMORY, memory_dead_letters, memory_store
 
 SEALER: LocalAccount = Account.from_key("0x" + "44" * 32)
 OPERATOR: LocalAccount = Account.from_key("0x" + "55" * 32)
@@ -44,11 +44,11 @@ class StillClock:
         self.time += seconds
 
 
-class FailingLog(MemoryDeadLetterLog):
+class FailingLog(SqlDeadLetterLog):
     """Refuses to be written so many times."""
 
     def __init__(self, failures: int) -> None:
-        super().__init__()
+        super().__init__(IN_MEMORY)
         self.failures = failures
         self.tried = 0
 
@@ -63,8 +63,8 @@ class FailingLog(MemoryDeadLetterLog):
 class DeadLetterService:
     """A store with claimed entries, and the dead_letter_queue beside it."""
 
-    store: Store = field(default_factory=MemoryStore)
-    dead_letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
+    store: Store = field(default_factory=memory_store)
+    dead_letters: DeadLetterLog = field(default_factory=memory_dead_letters)
     clock: StillClock = field(default_factory=StillClock)
     settings: DeadLetterSettings = field(default_factory=DeadLetterSettings)
     height: int = 0

@@ -37,10 +37,10 @@ from bridge.protocol.message import Kind
 from bridge.relayer.settings import RelaySettings
 from bridge.settings import Settings, SettingsError
 from tests.builders import ALPHA, BETA, message
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import DAPP, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS
+from tests.support.stores import memory_store
 from tests.unit.dead_letters.test_review import deployed
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -130,7 +130,7 @@ def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> N
 
 @in_virtual_time
 async def test_the_relayer_keeps_a_senders_choice() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(GMPS[0])
     first = world.send(ALPHA, BETA)
@@ -271,7 +271,7 @@ class Undelivered(SimulatedAdapter):
 async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_effort(
     kind: Kind, changed: Atomicity | None, codes: set[str], phase: str, adapter: type[SimulatedAdapter]
 ) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     settings = Settings.load(
         phase_timeouts={"attest": 60.0, "deliver": 60.0} | {phase: 7.0},
@@ -308,7 +308,7 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
 )
 @in_virtual_time
 async def test_phases_have_timeouts_of_their_lane_and_kind(limits: list[dict[str, Any]], seconds: int) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     settings = Settings.load(phase_timeouts={"attest": 7.0, "deliver": 60.0}, phase_limits=limits)
     relaying = replace(settings.relay(), phase_limits=settings.phases(NETWORK))
@@ -395,7 +395,7 @@ def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in(
 
 @in_virtual_time
 async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its_class() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     members = frozenset({(ALPHA, to_bytes32(DAPP.address))})
     relaying = RelaySettings(asset_classes=(AssetClass(name="regulatory", min_ttl=600, members=members),))

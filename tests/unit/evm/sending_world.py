@@ -16,8 +16,8 @@ from bridge.domain.transactions import Slot
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
 from bridge.evm.signing import Signer
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedChain, VirtualClock
+from tests.support.stores import memory_store
 
 CHAIN = 31337
 SOMEBODY = "0x" + "7E" * 20
@@ -33,7 +33,7 @@ class Account:
         self.clock = VirtualClock()
         self.chain = SimulatedChain(CHAIN, random.Random(1), now=self.clock.now)
         self.chain.fund(RELAYER.address, wei)
-        self.store: Store = MemoryStore()
+        self.store: Store = memory_store()
         self.mining = True
 
     def sender(

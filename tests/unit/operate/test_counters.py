@@ -28,7 +28,7 @@ from bridge.settings import Settings
 from bridge.store import open_store
 from scripts.debian import find_program
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.stores import memory_dead_letters
 from tests.unit.cli.network import write_network
 from tests.unit.dead_letters.world import StillClock
 from tests.unit.evm.rpc_server import RpcServer
@@ -173,7 +173,7 @@ async def test_after_a_day_with_retention_prometheus_sees_no_reset_and_the_true_
             clock.time += STEP
             day.passes(step)
             watching = Monitor(
-                deployment, chains, day.store, clock, settings, dead_letters=MemoryDeadLetterLog(), accounts=()
+                deployment, chains, day.store, clock, settings, dead_letters=memory_dead_letters(), accounts=()
             )
             for name, value in counters(await watching.exposition()).items():
                 series[name].append(value)

@@ -39,8 +39,7 @@ from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
-from tests.support.memory_store import MemoryStore
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.cli.network import write_network
 from tests.unit.dead_letters.world import SEALER, StillClock, entered, happened
 from tests.unit.evm.rpc_server import Answer, RpcServer
@@ -202,9 +201,9 @@ def value(found: Exposed, name: str, **labels: str) -> float:
     return found[name, frozenset(labels.items())]
 
 
-def letters_of(store: Store) -> MemoryDeadLetterLog:
+def letters_of(store: Store) -> DeadLetterLog:
     """One letter that waits for a decision, for the delivery that died."""
-    log = MemoryDeadLetterLog()
+    log = memory_dead_letters()
     (dead,) = store.outbox.listed(state=OutboxState.DEAD)
     log.append(entered(dead.event_id, sourceChainId=ALPHA, destinationChainId=BETA, gmp="axelar"), SEAL)
     return log
@@ -251,7 +250,7 @@ def monitor(
 async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_when_it_comes_back(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    log, store = MemoryDeadLetterLog(), MemoryStore()
+    log, store = memory_dead_letters(), memory_store()
     drafts = [
         entered("one", gmp="axelar"),
         happened("one", RecordKind.DECIDED, 1, decisionType=Decision.REQUEUE),
@@ -381,14 +380,14 @@ async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
             worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=2, now=now, lease=30
         )
         store.outbox.finish([Delivered(delivered.current_claim, ObservedDelivery(block(9), word("delivery")))], now)
-        found = exposed(await monitor(store, chains, tmp_path, MemoryDeadLetterLog()).exposition())
+        found = exposed(await monitor(store, chains, tmp_path, memory_dead_letters()).exposition())
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
 
 
 async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(
     chains: dict[int, EvmChain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, clock, counts = MemoryStore(), StillClock(time.time()), list[float]()
+    store, clock, counts = memory_store(), StillClock(time.time()), list[float]()
     fill(store)
     seen = store.outbox.seen
 
@@ -409,7 +408,7 @@ async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
 ) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
         clock = StillClock(time.time() + 100)
-        watching = partial(monitor, store, chains, tmp_path, MemoryDeadLetterLog(), streams=store.streams, clock=clock)
+        watching = partial(monitor, store, chains, tmp_path, memory_dead_letters(), streams=store.streams, clock=clock)
         assert b"waybill_stream" not in await watching().exposition()
         store.streams.start()
         store.observations.record(observed_range(message()))
@@ -439,7 +438,7 @@ def webhook_delivery(version: int) -> WebhookDelivery:
 
 async def test_deliveries_to_webhooks_are_counted(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
-        watching = partial(monitor, store, chains, tmp_path, MemoryDeadLetterLog(), webhooks=store.webhooks)
+        watching = partial(monitor, store, chains, tmp_path, memory_dead_letters(), webhooks=store.webhooks)
         assert b"waybill_webhook" not in await watching().exposition()
         store.webhooks.add([webhook_delivery(number) for number in (1, 2, 3)])
         one, other, _ = store.webhooks.claim("first", now=time.time(), lease=30, limit=3)
@@ -456,7 +455,7 @@ async def test_deliveries_to_webhooks_are_counted(chains: dict[int, EvmChain], t
 async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
     chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
 ) -> None:
-    store = MemoryStore()
+    store = memory_store()
     fill(store)
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as recording:
         recording.streams.start()
@@ -476,7 +475,7 @@ async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
 async def test_lag_and_loss_are_those_that_arrived_on_the_destination(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    store = MemoryStore()
+    store = memory_store()
     fill(store)
     found = exposed(await monitor(store, chains, tmp_path).exposition())
     assert value(found, "waybill_heartbeat_missing_messages", **LANE) == 2
@@ -487,7 +486,7 @@ async def test_lag_and_loss_are_those_that_arrived_on_the_destination(
 async def test_a_chain_that_is_down_hides_no_other_number(
     chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
 ) -> None:
-    store = MemoryStore()
+    store = memory_store()
     fill(store)
     await servers[1].stop()
     watching = monitor(store, chains, tmp_path)
@@ -504,7 +503,7 @@ async def test_a_chain_that_is_down_hides_no_other_number(
 async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    store = MemoryStore()
+    store = memory_store()
     fill(store)
 
     async def gone() -> RelayerFigures:
@@ -520,7 +519,7 @@ async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
 async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    store = MemoryStore()
+    store = memory_store()
     fill(store)
     dead_letters = letters_of(store)
     axelar = {**LANE, "gmp": "axelar"}
@@ -534,7 +533,7 @@ async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_
 
 
 async def test_dead_letters_that_are_away_hide_no_other_number(chains: dict[int, EvmChain], tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = memory_store()
     fill(store)
     away = tmp_path / "letters.db"
     away.write_text("this is no database")

@@ -25,7 +25,7 @@ from bridge.queries import Circumstances, Standing, next_action
 from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
 from bridge.store.dead_letters import SqlDeadLetterLog
 from tests.builders import message_record, observed_range, retry_request
-from tests.support.memory_store import MemoryStore
+from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 
 NOW = 1_000.0
@@ -338,7 +338,7 @@ def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_
 
 
 def test_a_lane_that_an_operator_paused_is_named_as_what_a_message_waits_for() -> None:
-    store = MemoryStore()
+    store = memory_store()
     store.observations.record(observed_range(MESSAGE))
     lane = Lane(MESSAGE.source_chain, MESSAGE.destination_chain)
     store.lanes.change(LaneChange(lane=lane, state=LaneState.PAUSED, reason="an upgrade", by="ann", at=NOW))

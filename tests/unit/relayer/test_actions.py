@@ -18,7 +18,7 @@ from bridge.protocol.message import Message
 from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.retries import Retried
 from tests.support.actions import WINDOW, action, branch, participation
-from tests.support.memory_store import MemoryStore
+from tests.support.stores import memory_store
 from tests.unit.web.explorer import deployment
 
 LATE = 1_700_000_061.0  # a second after the first try was over
@@ -93,7 +93,7 @@ def follower(asked: Branch, *silent: Branch, at: float = LATE, takes: float = 0)
     async def report_call(_message: Message) -> Call:
         raise AssertionError("there is nothing to report")
 
-    store, clock = MemoryStore(), Clock(at)
+    store, clock = memory_store(), Clock(at)
     unused: Any = None
     queue: DeadLetterQueue = unused
     followed = Actions(

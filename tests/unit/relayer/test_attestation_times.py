@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.protocol.gmps import Gmp
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.time import VirtualClock
+from tests.support.stores import memory_store
 from tests.unit.relayer.entries import with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -19,7 +19,7 @@ PENDING = {Gmp.HYPERLANE: 40.0, Gmp.AXELAR: 90.0}  # seconds; deliveries over th
 async def test_a_delivery_was_attested_when_its_proof_was_there_and_neither_when_it_was_seen_nor_when_it_was_made() -> (
     None
 ):
-    world, store, clock = World(), MemoryStore(), VirtualClock()
+    world, store, clock = World(), memory_store(), VirtualClock()
     world.start()
     proven: dict[tuple[bytes, Gmp], float] = {}
     began = clock.now()

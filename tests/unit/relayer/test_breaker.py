@@ -22,9 +22,9 @@ from bridge.relayer.breaker import Breaker, BreakerSettings, BreakerState, break
 from bridge.relayer.settings import RelaySettings
 from bridge.store import open_store
 from tests.builders import word
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.world import DAPP
+from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
@@ -94,7 +94,7 @@ def entries(store: Store, gmp: Gmp) -> list[tuple[OutboxState, int]]:
 
 @in_virtual_time
 async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_delivered() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.AXELAR)
     # Ten tries in a few seconds: without a breaker every message is dead within a minute.
@@ -134,7 +134,7 @@ async def test_an_open_breaker_outlives_the_process(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.AXELAR)
     async with running(SimulatedRelayer(world, store, relaying=RELAYING)):
@@ -149,7 +149,7 @@ async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
 
 @in_virtual_time
 async def test_messages_of_denied_senders_wait_and_are_delivered_once_they_are_accepted() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     denied = RelayPolicy(withheld_senders=frozenset({to_bytes32(DAPP.address)}))
     async with running(SimulatedRelayer(world, store, relaying=RelaySettings(acceptance=denied))):

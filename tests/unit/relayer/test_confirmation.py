@@ -21,12 +21,12 @@ from bridge.protocol.gmps import Gmp
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.settings import RelaySettings
 from tests.builders import message, observed_range
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
 from tests.support.simulation.time import VirtualClock
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_store
 from tests.unit.relayer.test_delivery import deliver_as_a_stranger
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -50,7 +50,7 @@ class CountingOutbox:
 
 @in_virtual_time
 async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_the_rest_is_left() -> None:
-    store, beta = MemoryStore(), SimulatedChain(BETA, random.Random(1))
+    store, beta = memory_store(), SimulatedChain(BETA, random.Random(1))
     beta.mine(40)
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 31)), now=1))
     entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=30, now=2, lease=60)
@@ -76,7 +76,7 @@ class Delivered:
     """A world in which one message was delivered."""
 
     def __init__(self) -> None:
-        self.world, self.store = World(), MemoryStore()
+        self.world, self.store = World(), memory_store()
         self.sent: Sent = self.world.send(ALPHA, BETA)
         self.beta = self.world.chains[BETA]
         self.world.start()

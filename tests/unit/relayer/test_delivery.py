@@ -30,11 +30,11 @@ from bridge.relayer.delivery import MOST_CALLS
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message, word
 from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import DELIVER, GMPS, ROUTER_ADDRESS, gmp_address, proof_of, transact
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -50,7 +50,7 @@ def deliver_as_a_stranger(world: World, message: Message, gmp: Gmp) -> None:
 
 @in_virtual_time
 async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
-    world, store = World(chains=3), MemoryStore()
+    world, store = World(chains=3), memory_store()
     world.start()
     world.chains[BETA].faults.forgets = 1.0  # nothing is included: what is claimed stays under way
 
@@ -72,7 +72,7 @@ async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
 
 @in_virtual_time
 async def test_messages_both_ways_over_all_gmps_are_executed_and_no_transaction_is_wasted() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)):
         for quorum in (1, 2, 3):
@@ -97,7 +97,7 @@ class Asked(SimulatedAdapter):
 
 @in_virtual_time
 async def test_what_a_receipt_shows_is_not_asked_for_again() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     Asked.calls = 0
     async with running(with_adapter(SimulatedRelayer(world, store), world, Asked)):
@@ -140,7 +140,7 @@ def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: st
 
 @in_virtual_time
 async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     sent = world.send(ALPHA, BETA)
     await until(lambda: sent.created != [])
@@ -157,7 +157,7 @@ async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> No
 
 @in_virtual_time
 async def test_a_race_lost_on_chain_is_success_too() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     beta = world.chains[BETA]
     async with running(SimulatedRelayer(world, store)):
@@ -179,7 +179,7 @@ async def test_a_race_lost_on_chain_is_success_too() -> None:
 @pytest.mark.parametrize("estimated", [False, True])
 @in_virtual_time
 async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimated: bool) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
 
     class Overtaken(SimulatedAdapter):
@@ -207,7 +207,7 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
     about_this: bool,
     attempts: int,
 ) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
 
     class Late(SimulatedAdapter):
@@ -229,7 +229,7 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
 
 @in_virtual_time
 async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store)):
@@ -249,7 +249,7 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
 
 @in_virtual_time
 async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store)):
@@ -278,7 +278,7 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
 @in_virtual_time
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
 async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind: Kind) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     asked: list[float] = []
 
@@ -303,7 +303,7 @@ async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind
 
 @in_virtual_time
 async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     asked: list[float] = []
 
@@ -329,7 +329,7 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
 @in_virtual_time
 async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter(kind: Kind) -> None:
     """Its TTL alone ends it: no phase has a timeout here, and best effort or not makes no difference."""
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
 
     class Silent(SimulatedAdapter):
@@ -348,7 +348,7 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
 
 @in_virtual_time
 async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_letter() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -364,7 +364,7 @@ async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_let
 
 @in_virtual_time
 async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     relayer = SimulatedRelayer(world, store)
@@ -379,7 +379,7 @@ async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
 @in_virtual_time
 async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
     """No router creates one with a TTL; what comes with one all the same ends when its destination says so."""
-    world, store = World(block_time=30), MemoryStore()
+    world, store = World(block_time=30), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store)):
@@ -395,7 +395,7 @@ async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
 
 @in_virtual_time
 async def test_what_is_left_of_a_critical_action_ends_once_its_execution_is_final() -> None:
-    world, store = World(block_time=30), MemoryStore()
+    world, store = World(block_time=30), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -436,7 +436,7 @@ class NeverDone(SimulatedAdapter):
 
 @in_virtual_time
 async def test_what_can_never_succeed_is_dead_at_once() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(with_adapter(SimulatedRelayer(world, store), world, TerminallyBroken)):
         sent = world.send(ALPHA, BETA)
@@ -447,7 +447,7 @@ async def test_what_can_never_succeed_is_dead_at_once() -> None:
 
 @in_virtual_time
 async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succeed() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
     async with running(with_adapter(bridge, world, TerminallyBroken)):
@@ -460,7 +460,7 @@ async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succee
 
 @in_virtual_time
 async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     Buggy._seen.clear()
     async with running(with_adapter(SimulatedRelayer(world, store), world, Buggy)):
@@ -474,7 +474,7 @@ async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> 
 
 @in_virtual_time
 async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(with_adapter(SimulatedRelayer(world, store), world, NeverDone)):
         sent = world.send(ALPHA, BETA)
@@ -485,7 +485,7 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
 
 @in_virtual_time
 async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     beta = world.chains[BETA]
 
@@ -508,7 +508,7 @@ async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
 
 @in_virtual_time
 async def test_a_transaction_that_its_chain_refuses_is_one_failed_try_and_is_not_tried_again_within_it() -> None:
-    world, store, asked = World(), MemoryStore(), list[bytes]()
+    world, store, asked = World(), memory_store(), list[bytes]()
     world.start()
 
     class Refused(SimulatedAdapter):

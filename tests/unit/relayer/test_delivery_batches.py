@@ -15,11 +15,11 @@ from bridge.domain.transactions import Slot
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import crash, in_virtual_time, running, until
 
@@ -48,7 +48,7 @@ def all_executed(world: World, sent: list[Sent]) -> bool:
 
 @in_virtual_time
 async def test_messages_that_wait_together_share_transactions_over_every_gmp_and_none_is_wasted() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     for quorum in (1, 2, 3):
         world.send(ALPHA, BETA, gmps=GMPS, quorum=quorum)
@@ -78,7 +78,7 @@ class Careless(SimulatedAdapter):
 
 @in_virtual_time
 async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_time() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     Careless.store = store
     at_once = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], base=0.001, cap=0.001)}
@@ -97,7 +97,7 @@ async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_t
 @pytest.mark.parametrize("depth", [1, 4, 16])
 @in_virtual_time
 async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared_is_delivered_again(depth: int) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     beta = world.chains[BETA]
     beta.mine(20)
@@ -116,7 +116,7 @@ async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared
 
 @in_virtual_time
 async def test_the_next_life_finds_every_message_of_a_transaction_that_was_under_way_at_the_crash() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     sent = await burst(world, 5)
     world.chains[BETA].base_fee = 1_000  # nothing gets into a block

@@ -17,9 +17,9 @@ from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.message import Kind
 from bridge.relayer.settings import RelaySettings
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_store
 from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -42,7 +42,7 @@ def take_everything(world: World) -> int:
 
 @in_virtual_time
 async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None:
-    world, store = World(block_time=10), MemoryStore()
+    world, store = World(block_time=10), memory_store()
     world.start()
     wei = take_everything(world)
     async with running(SimulatedRelayer(world, store, sending=PATIENT)):
@@ -63,7 +63,7 @@ async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None
 
 @in_virtual_time
 async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() -> None:
-    world, store = World(block_time=10), MemoryStore()
+    world, store = World(block_time=10), memory_store()
     world.start()
     dear, signed = world.chains[BETA], partial(store.transactions.slots, BETA, RELAYER.address)
     dear.base_fee = 500
@@ -81,7 +81,7 @@ async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() 
 
 @in_virtual_time
 async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_not() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     limited = SpendBounds(lanes={Lane(ALPHA, BETA): DELIVERY})
     async with running(SimulatedRelayer(world, store, bounds=limited)):

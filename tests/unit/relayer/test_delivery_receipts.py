@@ -15,11 +15,11 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.store import SqlStore
 from tests.postgresql import running_postgresql
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -41,7 +41,7 @@ def blank(monkeypatch: pytest.MonkeyPatch, during: list[object]) -> None:
 async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, store, lies = World(), MemoryStore(), list[object]([True])
+    world, store, lies = World(), memory_store(), list[object]([True])
     blank(monkeypatch, lies)
     world.start()
     async with running(SimulatedRelayer(world, store)):
@@ -61,7 +61,7 @@ async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
 async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, store, lies = World(), MemoryStore(), list[object]([True])
+    world, store, lies = World(), memory_store(), list[object]([True])
     blank(monkeypatch, lies)
     world.start()
     async with running(SimulatedRelayer(world, store)):
@@ -78,7 +78,7 @@ async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_t
 
 @in_virtual_time
 async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, store, truth = World(), MemoryStore(), SimulatedChain.call
+    world, store, truth = World(), memory_store(), SimulatedChain.call
     lies = list[object]([True])
 
     async def call(chain: SimulatedChain, asked: Call, **how: Any) -> bytes:
@@ -105,7 +105,7 @@ async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(mo
 
 @in_virtual_time
 async def test_a_proof_that_can_not_be_read_costs_no_try_and_speaks_against_the_gmp() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     silent = [True]
 
     class Silent(SimulatedAdapter):
@@ -136,7 +136,7 @@ class Believing(SimulatedAdapter):
             return None
 
 
-async def collided(world: World, store: MemoryStore) -> Sent:
+async def collided(world: World, store: SqlStore) -> Sent:
     """A message with the number of one that was delivered, and whose source a reorg deeper than its confirmations took."""
     alpha, beta = world.chains[ALPHA], world.chains[BETA]
     beta.state.counting = frozenset({Gmp.HYPERLANE})
@@ -153,7 +153,7 @@ async def collided(world: World, store: MemoryStore) -> Sent:
 
 @in_virtual_time
 async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
     async with running(bridge):
@@ -170,7 +170,7 @@ async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() 
 
 @in_virtual_time
 async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbacks() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
     async with running(with_adapter(bridge, world, Believing)):
@@ -185,7 +185,7 @@ async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbac
 
 @in_virtual_time
 async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)):
         sent = world.send(ALPHA, BETA)
@@ -201,7 +201,7 @@ async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() ->
 
 @in_virtual_time
 async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store, ahead=600)
     async with running(bridge):

@@ -15,10 +15,10 @@ from bridge.domain.transactions import SlotRequest
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.settings import RelaySettings
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import _VIEWS, State, gmp_address
+from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import crash, in_virtual_time, running, until
 
@@ -27,7 +27,7 @@ ALPHA, BETA = 31337, 31338
 
 @in_virtual_time
 async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.chains[BETA].base_fee = 10**6  # nothing is included: the first worker dies with its entry claimed
     first = SimulatedRelayer(world, store, name="first")
@@ -50,7 +50,7 @@ async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> No
 
 @in_virtual_time
 async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_the_delivery_no_try() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     watching = SimulatedRelayer(world, store, relaying=RelaySettings(gmps=frozenset()))
     async with running(watching):
@@ -73,7 +73,7 @@ async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_th
 
 @in_virtual_time
 async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_asked_what_is_left() -> None:
-    world, store = World(block_time=40), MemoryStore()
+    world, store = World(block_time=40), memory_store()
     world.start()
     first = SimulatedRelayer(world, store, name="first")
     async with running(first):
@@ -99,7 +99,7 @@ async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_a
 
 @in_virtual_time
 async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     asleep = asyncio.Event()
 
@@ -138,7 +138,7 @@ async def _never() -> bool:
 
 @in_virtual_time
 async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
 
     class Slow(SimulatedAdapter):
@@ -157,7 +157,7 @@ async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
 
 @in_virtual_time
 async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.chains[BETA].base_fee = 10**6
     async with running(SimulatedRelayer(world, store)):
@@ -171,7 +171,7 @@ async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None
 
 @in_virtual_time
 async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.AXELAR)
     async with running(SimulatedRelayer(world, store)):
@@ -184,7 +184,7 @@ async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() 
 
 @in_virtual_time
 async def test_a_destination_that_does_not_answer_does_not_block_the_others() -> None:
-    world, store = World(chains=3), MemoryStore()
+    world, store = World(chains=3), memory_store()
     world.start()
     third = BETA + 1
     world.chains[BETA].faults.unavailable = 1
@@ -199,7 +199,7 @@ async def test_a_destination_that_does_not_answer_does_not_block_the_others() ->
 
 @in_virtual_time
 async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     for chain in world.chains.values():
         chain.faults.unavailable = 1
@@ -214,7 +214,7 @@ async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
 
 @in_virtual_time
 async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)):
         before = world.send(ALPHA, BETA)
@@ -235,7 +235,7 @@ def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() 
 
     @in_virtual_time
     async def start() -> None:
-        SimulatedRelayer(World(), MemoryStore(), policies=broken)
+        SimulatedRelayer(World(), memory_store(), policies=broken)
 
     with pytest.raises(ValueError, match="PLAIN"):
         start()
@@ -244,7 +244,7 @@ def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() 
 @in_virtual_time
 async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_once() -> None:
     """To the one whose clock is ahead every lease of the other has run out: it takes over what the other works on."""
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     ahead = SimulatedRelayer(world, store, name="ahead", ahead=30)
     behind = SimulatedRelayer(world, store, name="behind", ahead=-30)
@@ -268,7 +268,7 @@ async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_
 @pytest.mark.parametrize("ahead", [-3_600.0, 3_600.0])
 @in_virtual_time
 async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_worker(ahead: float) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store, ahead=ahead)):
@@ -286,7 +286,7 @@ async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_wo
 
 @in_virtual_time
 async def test_a_delivery_is_not_given_up_while_pauses_have_put_its_expiry_off() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     stood_still = 300  # seconds of pauses, as the router counts them
@@ -308,7 +308,7 @@ async def test_a_delivery_is_not_given_up_while_pauses_have_put_its_expiry_off()
 
 @in_virtual_time
 async def test_a_delivery_is_given_up_without_a_letter_once_every_further_try_would_come_too_late() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store)):

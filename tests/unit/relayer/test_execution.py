@@ -28,13 +28,13 @@ from bridge.protocol.message import Message
 from bridge.relayer.execution import Execution
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
+from bridge.store import SqlStore
 from tests.builders import ALPHA, BETA
-from tests.support.memory_store import MemoryStore
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import pause, refuse
 from tests.support.simulation.power import Power
+from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -47,7 +47,7 @@ class Case:
     """A message that lacks one receipt, which is there and does not count: its GMP is paused."""
 
     world: World = field(default_factory=World)
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: SqlStore = field(default_factory=memory_store)
     sent: list[Message] = field(default_factory=list)
 
     @property
@@ -158,7 +158,7 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
 
 @in_virtual_time
 async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be() -> None:
-    dead_letters, seal = MemoryDeadLetterLog(), KeySealer(SEALER)
+    dead_letters, seal = memory_dead_letters(), KeySealer(SEALER)
     async with relayed(dead_letters=dead_letters) as case:
         name = f"0x{case.message.id.hex()}"
         dead_letters.append(entered(f"{name}/axelar/0", messageId=name), seal)
@@ -293,7 +293,9 @@ async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_ex
         case.pause(paused=False)
         await asyncio.sleep(2)
         (first, _) = case.store.outbox.entries(case.message.id)
-        case.store.jobs.executed(first.dispatch.message_id, case.world.clock.now())  # as if nobody waited for it
+        (job,) = case.store.jobs.of_message(ExecutionJob, first.dispatch.message_id)
+        ended = job.settled(ExecutionState.ENDED, "", case.world.clock.now(), seen=None)
+        assert case.store.jobs.save(ended, fence=job.fence)  # as if nobody waited for it
         case.world.request_retry(case.message)
         await until(lambda: case.executions == 1, seconds=30)
 

@@ -25,10 +25,10 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.store import open_store
 from tests.builders import ALPHA, BETA
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import refuse
+from tests.support.stores import memory_store
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT
 from tests.unit.relayer.commits import CountingStore
 from tests.unit.relayer.entries import only_entry, with_adapter
@@ -111,7 +111,7 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
 async def test_what_may_pass_is_retried_and_then_delivered(
     cause: Callable[[], None], at_proof: bool, code: str, kind: FailureKind, tries: int
 ) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     kinds = failing(cause, at_proof=at_proof, most=2)
     async with running(with_adapter(SimulatedRelayer(world, store), world, kinds)):
@@ -140,7 +140,7 @@ async def test_what_may_pass_is_retried_and_then_delivered(
 async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing_else(
     cause: Callable[[], None], at_proof: bool, code: str
 ) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = with_adapter(SimulatedRelayer(world, store), world, failing(cause, at_proof=at_proof, most=1))
     async with running(bridge):
@@ -159,7 +159,7 @@ async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing
 
 @in_virtual_time
 async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_once() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = with_adapter(SimulatedRelayer(world, store), world, AskingValidators)
     async with running(bridge):
@@ -206,7 +206,7 @@ async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and
 
 @in_virtual_time
 async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
     chain: Chain = bridge.relayer.observers[ALPHA]._chain
@@ -229,7 +229,7 @@ async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(mon
 @in_virtual_time
 async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request, a delivery, an execution, another GMP, a dead letter: each begins where the one before has ended in vain."""
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
     chain, reads = bridge.relayer.observers[ALPHA]._chain, itertools.count()

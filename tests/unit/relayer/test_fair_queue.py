@@ -14,9 +14,9 @@ from bridge.protocol.message import Kind
 from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -31,7 +31,7 @@ def entry(number: int, *, at: float, now: float, tries: int = 0) -> OutboxEntry:
 
 @in_virtual_time
 async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_place_and_more_of_them_wait() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     stuck: set[bytes] = set()
 

@@ -11,8 +11,8 @@ from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.store import Store
 from bridge.relayer.jobs import JobContext, Worker
 from tests.builders import message, retry_request
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation.time import VirtualClock
+from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time
 
 SECONDS = 10.0  # that one job takes
@@ -49,7 +49,7 @@ class Slow:
 
 
 def store_with(*nonces: int, generations: int = 1) -> Store:
-    store, clock = MemoryStore(), VirtualClock()
+    store, clock = memory_store(), VirtualClock()
     requests = [
         retry_request(10 * nonce + number, message(nonce), generation=number)
         for nonce in nonces

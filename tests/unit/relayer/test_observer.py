@@ -19,10 +19,10 @@ from bridge.relayer.completeness import Completeness
 from bridge.relayer.observer import Observer
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
+from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
@@ -43,7 +43,7 @@ class Observed:
     ) -> None:
         self.world = World()
         self.chain = self.world.chains[ALPHA]
-        self.store = MemoryStore()
+        self.store = memory_store()
         self.found: list[int] = []
         self.capacity = capacity
         self.observer = self.another(start_block=start_block, block_range=block_range, gmps=gmps)
@@ -191,7 +191,7 @@ async def test_a_chain_that_got_shorter_is_read_again_from_where_it_still_stands
 
 @in_virtual_time
 async def test_an_entry_that_nobody_acted_on_falls_with_its_block() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store, relaying=NOTHING)):
         sent = world.send(ALPHA, BETA)
@@ -206,7 +206,7 @@ async def test_an_entry_that_nobody_acted_on_falls_with_its_block() -> None:
 
 @in_virtual_time
 async def test_a_message_whose_transaction_comes_back_elsewhere_is_delivered_as_what_it_then_is() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store, relaying=NOTHING)):
         sent = world.send(ALPHA, BETA)
@@ -378,15 +378,16 @@ async def test_an_observer_that_starts_again_sees_a_reorg_that_happened_meanwhil
 @in_virtual_time
 async def test_a_store_of_another_chain_with_the_same_id_is_refused() -> None:
     case = Observed()
-    await case.observer.identify()
-    case.store.observations._genesis[ALPHA] = bytes(32)
+    case.store = memory_store()
+    case.store.observations.identify(ALPHA, bytes(32))
+    case.observer = case.another()
     with pytest.raises(StoreMismatchError):
         await case.observer.identify()
 
 
 @in_virtual_time
 async def test_a_paused_gmp_is_observed_but_not_delivered_over_until_it_is_resumed() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     paused = RelaySettings(paused=frozenset({Gmp.AXELAR}))
     async with running(SimulatedRelayer(world, store, relaying=paused)):
@@ -403,7 +404,7 @@ async def test_a_paused_gmp_is_observed_but_not_delivered_over_until_it_is_resum
 
 @in_virtual_time
 async def test_a_bridge_restricted_to_one_gmp_leaves_the_others_for_later() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     only = RelaySettings(gmps=frozenset({Gmp.WORMHOLE}))
     async with running(SimulatedRelayer(world, store, relaying=only)):

@@ -18,9 +18,9 @@ from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.observer import BlockTime, Observer
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.service.relayer_service import SystemClock
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
+from tests.support.stores import memory_store
 from tests.unit.evm.rpc_server import Answer, RpcServer
 
 ALPHA, BETA = 31337, 31338
@@ -56,7 +56,7 @@ class Idle:
     """Observation and confirmation of one chain, as the relayer puts them together."""
 
     def __init__(self, chain: EvmChain, confirmations: int) -> None:
-        store, clock = MemoryStore(), SystemClock()
+        store, clock = memory_store(), SystemClock()
         self.chain = chain
         self.observer = Observer(
             chain,

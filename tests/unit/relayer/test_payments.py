@@ -16,10 +16,10 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.queries.explain import Stage, explain, read_kept
 from bridge.relayer.settings import RelaySettings
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.contracts import LIAR, Emitted, State, hush, payment_log
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_store
 from tests.unit.relayer.test_spending import ALPHA, BETA, DAY, DELIVERY, PRICE, STRANGER, dear_world, word
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -60,7 +60,7 @@ def gwei_above(wei: int) -> int:
 @pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])])
 @in_virtual_time
 async def test_thousands_of_unpaid_messages_cost_nothing_and_hold_up_none_that_is_paid_for(count: int) -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         before = balance(world)
         await sent_by(world, count, sender=STRANGER)
@@ -77,7 +77,7 @@ async def test_thousands_of_unpaid_messages_cost_nothing_and_hold_up_none_that_i
 
 @in_virtual_time
 async def test_what_waits_says_what_is_missing_and_goes_on_once_that_is_paid() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         (sent,) = await sent_by(world)
         await asyncio.sleep(1_500)
@@ -104,7 +104,7 @@ async def test_what_waits_says_what_is_missing_and_goes_on_once_that_is_paid() -
 
 @in_virtual_time
 async def test_a_gas_price_a_thousand_times_as_high_waits_for_a_top_up_or_for_a_lower_price() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     first, second = await sent_by(world, 2)
     for one in (first, second):
         pay(world, one, gwei_above(DELIVERY))
@@ -127,7 +127,7 @@ async def test_a_gas_price_a_thousand_times_as_high_waits_for_a_top_up_or_for_a_
 
 @in_virtual_time
 async def test_a_payment_in_a_block_that_falls_before_it_is_final_pays_for_nothing() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     (sent,) = await sent_by(world)
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         await until(lambda: store.spending.blocked(sent.message.id) != [])
@@ -145,7 +145,7 @@ async def test_a_payment_in_a_block_that_falls_before_it_is_final_pays_for_nothi
 
 @in_virtual_time
 async def test_one_payment_delivers_one_of_two_messages() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     first, second = await sent_by(world, 2)
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         pay(world, first, gwei_above(DELIVERY))
@@ -157,7 +157,7 @@ async def test_one_payment_delivers_one_of_two_messages() -> None:
 
 @in_virtual_time
 async def test_the_gmps_own_executor_comes_first_and_what_it_delivers_needs_no_payment() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     policy = PaymentPolicy(required=True, executors=frozenset({int(Gmp.HYPERLANE)}), executor_grace=200)
     early, late = await sent_by(world, 2)
     for one in (early, late):
@@ -168,7 +168,7 @@ async def test_the_gmps_own_executor_comes_first_and_what_it_delivers_needs_no_p
         before = balance(world)
         # Another relayer on the same chains plays the executor for the first.
         other = RelaySettings()
-        async with running(SimulatedRelayer(world, executor := MemoryStore(), name="executor", relaying=other)):
+        async with running(SimulatedRelayer(world, executor := memory_store(), name="executor", relaying=other)):
             await until(lambda: executed(world, early) and executed(world, late))
         assert executor.outbox.entries(early.message.id)
         spent = before - balance(world)
@@ -186,7 +186,7 @@ async def test_the_gmps_own_executor_comes_first_and_what_it_delivers_needs_no_p
 
 @in_virtual_time
 async def test_a_recipient_that_lies_to_trials_burns_what_was_paid_for_it_and_no_more() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store, bounds=PAID_FOR)):
         before = balance(world)
         sent = await sent_by(world, 10, sender=STRANGER, recipient=LIAR)
@@ -203,7 +203,7 @@ async def test_a_recipient_that_lies_to_trials_burns_what_was_paid_for_it_and_no
 async def attack(seed: int, *, rounds: int = 5) -> None:
     """Strangers send, pay nothing, too little or enough, make gas dear and have payments fall; a sponsor pays for some."""
     random = Random(seed)  # a seeded storm
-    world, store = dear_world(seed), MemoryStore()
+    world, store = dear_world(seed), memory_store()
     sponsored = LocalSigner.from_key("0x" + "66" * 32).address
     budget = 5 * DELIVERY
     sponsor = Sponsor("treasury", frozenset({word(sponsored)}), budget)

@@ -38,9 +38,9 @@ from bridge.relayer.propagation import (
 )
 from bridge.relayer.retries import RecoverySettings
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
+from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -120,7 +120,7 @@ def router_propagator(world: World, bridge: SimulatedRelayer) -> RoutePropagator
 async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_message_forward(
     looks: tuple[float, float],
 ) -> None:
-    world, store, counting = World(), MemoryStore(), Counting()
+    world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     settings = PropagationSettings(look=looks[0], longest_look=looks[1], heartbeat=5)
@@ -139,7 +139,7 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
 
 @in_virtual_time
 async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final() -> None:
-    world, store, counting = World(), MemoryStore(), Counting()
+    world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     looks = PropagationSettings(threshold=10**6)
@@ -158,7 +158,7 @@ async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final()
 
 @in_virtual_time
 async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
-    world, store, counting = World(), MemoryStore(), Counting()
+    world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     silent = PropagationSettings(look=1, longest_look=1, heartbeat=10**6)
@@ -172,7 +172,7 @@ async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
 
 @in_virtual_time
 async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_delivers_after_all() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -194,7 +194,7 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
 
 @in_virtual_time
 async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_then_under_a_new_one() -> None:
-    world, store, counting = World(), MemoryStore(), Counting()
+    world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     settings = PropagationSettings(look=1, longest_look=1, pause=60, lock_ttl=130, most=100)
@@ -210,7 +210,7 @@ async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_t
 
 
 def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
-    store = MemoryStore()
+    store = memory_store()
     store.observations.record(observed_range(message(kind=Kind.STATE_SYNC)))
     store.finality_records.collect(frozenset({Kind.STATE_SYNC}), 0)
     (one,) = store.jobs.due(SyncJob, 1000, 10)
@@ -220,7 +220,7 @@ def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
 
 @in_virtual_time
 async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line() -> None:
-    world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
+    world, store, counting = World(), memory_store(), Counting(error=PropagationError("no key"))
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -262,7 +262,7 @@ class Showing:
 )
 @in_virtual_time
 async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: Block | None) -> None:
-    world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
+    world, store, counting = World(), memory_store(), Counting(error=PropagationError("no key"))
     world.start()
     world.down.add(Gmp.HYPERLANE)
     one = propagation(world, store, counting)
@@ -278,7 +278,7 @@ async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: 
 
 @in_virtual_time
 async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
     sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
@@ -320,7 +320,7 @@ class Locking:
 @pytest.mark.parametrize("lock", MessageLock)
 @in_virtual_time
 async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_has_expired(lock: MessageLock) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     bridge = SimulatedRelayer(world, store)
@@ -349,7 +349,7 @@ async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_
 
 @in_virtual_time
 async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
-    world, store = World(block_time=5), MemoryStore()
+    world, store = World(block_time=5), memory_store()
     world.start()
     world.down.update(GMPS)
     bridge = SimulatedRelayer(world, store, recovering=RecoverySettings(max_message_retries=7))
@@ -368,7 +368,7 @@ async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_a
 
 @in_virtual_time
 async def test_where_the_destination_disagrees_the_primary_record_wins() -> None:
-    world, store, counting = World(), MemoryStore(), Counting()
+    world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     one = propagation(world, store, counting)
@@ -392,7 +392,7 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
 
 @in_virtual_time
 async def test_a_diverged_change_is_reconciled_by_its_record_as_long_as_the_destination_does_not_show_it() -> None:
-    world, store, counting = World(), MemoryStore(), Counting()
+    world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     one = propagation(world, store, counting)
@@ -427,7 +427,7 @@ async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> 
 
 @in_virtual_time
 async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_and_applied_once_more() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
         message = await resolved(world, store)
@@ -440,7 +440,7 @@ async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_
 
 @in_virtual_time
 async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_source() -> None:
-    world, store, sent = World(), MemoryStore(), message(kind=Kind.STATE_SYNC)
+    world, store, sent = World(), memory_store(), message(kind=Kind.STATE_SYNC)
     one = propagation(world, store, Counting())
     store.observations.record(observed_range(sent))
     await step(one)
@@ -456,7 +456,7 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
 
 @in_virtual_time
 async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     one = propagation(world, store, Counting())
     async with running(SimulatedRelayer(world, store)):
@@ -479,7 +479,7 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
 
 @in_virtual_time
 async def test_what_was_abandoned_is_not_brought_forward() -> None:
-    world, store, counting = World(), MemoryStore(), Counting(error=AbandonedError("by decision"))
+    world, store, counting = World(), memory_store(), Counting(error=AbandonedError("by decision"))
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting)):
@@ -493,7 +493,7 @@ async def test_what_was_abandoned_is_not_brought_forward() -> None:
 
 @in_virtual_time
 async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
-    world, store = World(chains=3), MemoryStore()
+    world, store = World(chains=3), memory_store()
     world.start()
     one = propagation(world, store, Counting())
     async with running(SimulatedRelayer(world, store)), at_work(one):
@@ -508,7 +508,7 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
 
 @in_virtual_time
 async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_looked_at() -> None:
-    world, store = World(chains=3), MemoryStore()
+    world, store = World(chains=3), memory_store()
     world.start()
     one = propagation(world, store, Counting(), PropagationSettings(batch=2))
     async with running(SimulatedRelayer(world, store)), at_work(one):
@@ -526,7 +526,7 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
 
 @in_virtual_time
 async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
         world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
@@ -547,7 +547,7 @@ async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_k
 
 @in_virtual_time
 async def test_a_record_is_still_proven_after_it_was_archived() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     one = propagation(world, store, Counting(), PropagationSettings(keep=100))
     async with running(SimulatedRelayer(world, store)), at_work(one):
@@ -573,7 +573,7 @@ async def test_a_record_is_still_proven_after_it_was_archived() -> None:
 
 @in_virtual_time
 async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     world.down.update(GMPS)
     bridge = SimulatedRelayer(world, store)

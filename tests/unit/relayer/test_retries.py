@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from sqlalchemy import update
 
 from bridge.domain.jobs import RetryJob, RetryState, totals
-from bridge.domain.observations import ObservedMessage
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.relayer.retries import RecoverySettings, RetryFailedError
 from bridge.relayer.settings import RelaySettings
-from tests.support.memory_store import MemoryStore
+from bridge.store import SqlStore
+from bridge.store.tables import messages
 from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time
 from tests.support.simulation.contracts import GMPS, QUOTE, Emitted, State
+from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
@@ -33,11 +35,17 @@ def only_attempt(store: Store, message_id: bytes, number: int) -> frozenset[Gmp]
     return next(one.gmps for one in store.observations.attempts(message_id) if one.attempt == number)
 
 
+def replace_envelope(store: SqlStore, message_id: bytes, envelope: bytes) -> None:
+    """Has the store remember another content of a message, as after a fault of its disk."""
+    with store._database.transaction() as connection:
+        connection.execute(update(messages).where(messages.c.message_id == message_id).values(envelope=envelope))
+
+
 class Stalled:
     """A world in which Hyperlane gives no proofs, and messages over it wait."""
 
     def __init__(self, *, paused: frozenset[Gmp] = frozenset()) -> None:
-        self.world, self.store = World(), MemoryStore()
+        self.world, self.store = World(), memory_store()
         self.world.down.add(H)
         self.world.start()
         self.bridge = SimulatedRelayer(self.world, self.store, relaying=RelaySettings(paused=paused))
@@ -331,12 +339,11 @@ async def test_a_retry_that_the_router_refuses_takes_nothing_of_what_its_message
     async with running(bridge):
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)
-        original = case.store.observations._messages[sent.message.id]
-        forged = replace(original, envelope=original.envelope[:-1] + b"!")
-        case.store.observations._messages[sent.message.id] = forged
+        original = sent.message.encode()
+        replace_envelope(case.store, sent.message.id, original[:-1] + b"!")
         with pytest.raises(RetryFailedError):
             await bridge.recovery.retry(sent.message.id)
-        case.store.observations._messages[sent.message.id] = original
+        replace_envelope(case.store, sent.message.id, original)
         assert (await bridge.recovery.retry(sent.message.id)).attempt == 1
         with pytest.raises(RetryFailedError, match="it was retried 1 times, and max_message_retries is 1"):
             await bridge.recovery.retry(sent.message.id)
@@ -383,8 +390,7 @@ async def test_a_message_whose_content_is_not_the_original_is_not_retried() -> N
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)
         original = sent.message.encode()
-        forged = ObservedMessage(sent.message.id, original[:-1] + b"!", 0)
-        case.store.observations._messages[sent.message.id] = forged
+        replace_envelope(case.store, sent.message.id, original[:-1] + b"!")
         with pytest.raises(RetryFailedError, match="it was not routed as retriable"):
             await case.bridge.recovery.retry(sent.message.id)
     assert case.world.chains[ALPHA].state.sent[sent.message.id][1] == 0

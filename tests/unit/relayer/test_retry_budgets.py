@@ -23,11 +23,10 @@ from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RelaySettings
-from tests.support.memory_store import MemoryStore
-from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS, QUOTE
 from tests.support.simulation.world import Sent
+from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import OPERATOR, PLACE, FailingLog
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -42,8 +41,8 @@ class Silent:
     """A world in which no GMP gives proofs, so that every delivery dies, and retries are asked for."""
 
     def __init__(self, dead_letters: DeadLetterLog | None = None) -> None:
-        self.world, self.store = World(), MemoryStore()
-        self.dead_letters = dead_letters or MemoryDeadLetterLog()
+        self.world, self.store = World(), memory_store()
+        self.dead_letters = dead_letters or memory_dead_letters()
         self.world.down.update(GMPS)
         self.world.start()
 

@@ -9,9 +9,9 @@ import pytest
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
 from tests.builders import message
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
+from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observed
 from tests.virtual_time import in_virtual_time, running, until
@@ -19,7 +19,7 @@ from tests.virtual_time import in_virtual_time, running, until
 
 @in_virtual_time
 async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_is_room() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), memory_store()
     world.start()
     relaying = RelaySettings(dedup_capacity=2)
     first = [world.send(ALPHA, BETA) for _ in range(2)]

@@ -23,8 +23,8 @@ from bridge.protocol.message import Kind, Message
 from bridge.queries.explain import Kept, Stage, explain, read_kept
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
+from bridge.store import SqlStore
 from tests import seeds
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.contracts import (
     DISPATCHED,
@@ -38,6 +38,7 @@ from tests.support.simulation.contracts import (
     refuse,
 )
 from tests.support.simulation.world import DAPP, Sent
+from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
@@ -73,7 +74,7 @@ def executed(world: World, sent: Sent) -> bool:
     return sent.created != [] and world.executions(sent.message) == 1
 
 
-def reason(store: MemoryStore, message: Message, now: float) -> str:
+def reason(store: SqlStore, message: Message, now: float) -> str:
     """What `waybill message explain` says."""
     return explain(
         message, read_kept(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
@@ -82,7 +83,7 @@ def reason(store: MemoryStore, message: Message, now: float) -> str:
 
 @in_virtual_time
 async def test_a_sender_at_its_bound_waits_until_midnight_says_why_and_no_other_waits() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     bounds = SpendBounds(sender=2 * DELIVERY)
     async with running(SimulatedRelayer(world, store, bounds=bounds)):
         busy = [world.send(ALPHA, BETA, sender=STRANGER) for _ in range(40)]
@@ -105,7 +106,7 @@ async def test_a_sender_at_its_bound_waits_until_midnight_says_why_and_no_other_
 
 @in_virtual_time
 async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store, bounds=SpendBounds(message=DELIVERY // 2))):
         sent = world.send(ALPHA, BETA)
         await asyncio.sleep(600)
@@ -134,7 +135,7 @@ async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
 
 @in_virtual_time
 async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     relaying = RelaySettings(ordering=Ordering.BLOCK)
     async with running(SimulatedRelayer(world, store, relaying=relaying, bounds=SpendBounds(sender=DELIVERY * 3 // 2))):
         first = [world.send(ALPHA, BETA, sender=STRANGER) for _ in range(6)]
@@ -161,7 +162,7 @@ async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
 async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
     named: dict[str, object], bound: str
 ) -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     world.down.add(Gmp.WORMHOLE)
     world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
     before = held(world, ALPHA)
@@ -187,7 +188,7 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
 
 @in_virtual_time
 async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     world.down.add(Gmp.WORMHOLE)
     world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
     async with running(SimulatedRelayer(world, store, retry_for=frozenset({word(STRANGER)}))):
@@ -200,7 +201,7 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
 
 @in_virtual_time
 async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     little, enough = SendingSettings(poll_interval=0.5, max_gas=45_000), SendingSettings(poll_interval=0.5)
     world.chains[BETA].submit(partial(refuse, refusing=True))
     await asyncio.sleep(3)
@@ -241,7 +242,7 @@ async def toggled(world: World, seconds: int) -> None:
         await asyncio.sleep(37)
 
 
-def failures(store: MemoryStore, sent: Sent | None = None) -> int:
+def failures(store: SqlStore, sent: Sent | None = None) -> int:
     """How many executions have failed in a block."""
     transaction_key = "execute/" if sent is None else f"execute/0x{sent.message.id.hex()}/"
     slots = [
@@ -254,7 +255,7 @@ def failures(store: MemoryStore, sent: Sent | None = None) -> int:
 
 @in_virtual_time
 async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_more() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     bounds = SpendBounds(message_failures=3, sender_failures=10)
     async with running(SimulatedRelayer(world, store, bounds=bounds)):
         sent = [world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR) for _ in range(6)]
@@ -276,7 +277,7 @@ async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_mo
 
 @in_virtual_time
 async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait_until_it_accepts() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     bounds = SpendBounds(message_failures=3, sender_failures=50)
     world.chains[BETA].submit(partial(refuse, refusing=True))
     gmps = (Gmp.HYPERLANE, Gmp.WORMHOLE, Gmp.AXELAR, Gmp.LAYERZERO)
@@ -299,7 +300,7 @@ async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait
 
 @in_virtual_time
 async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -> None:
-    world, store = dear_world(), MemoryStore()
+    world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store)):
         sent = world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR)
         waits = []
@@ -318,7 +319,7 @@ async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -
 async def storm(seed: int, *, messages: int = 40) -> None:
     """Random senders and recipients, honest and hostile, from one day into the next."""
     random = Random(seed)  # a seeded storm
-    world, store = dear_world(seed), MemoryStore()
+    world, store = dear_world(seed), memory_store()
     strangers = [LocalSigner.from_key(f"0x{number:064x}").address for number in range(1, 4)]
     # Lane and chain have room for all that the strangers may spend, and for what is honest. With less, it would wait for midnight.
     by_sender, by_honest = random.randint(6, 12), 4 * 2

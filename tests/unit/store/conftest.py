@@ -10,14 +10,13 @@ import pytest
 from bridge.domain.store import Store
 from bridge.store import open_store
 from tests.postgresql import Server
-from tests.support.memory_store import MemoryStore
 
-MEMORY, SQLITE, POSTGRESQL = "memory", "sqlite", "postgresql"
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 
-@pytest.fixture(params=[MEMORY, SQLITE, POSTGRESQL])
+@pytest.fixture(params=[SQLITE, POSTGRESQL])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = MemoryStore() if request.param == MEMORY else open_store(url_of(request.param, request, tmp_path))
+    opened = open_store(url_of(request.param, request, tmp_path))
     yield opened
     opened.close()
 
