@@ -30,12 +30,14 @@ ORDER = ("spark", "kafka", "anvil", "simulation", "unit")
 """The folders of tests/ with the longest files first, so that no worker is left alone with one of them at the end."""
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give each test the group of its file, unless its folder or the test names one."""
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(GROUPS.get(_folder(item), str(item.path.relative_to(TESTS)))))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test the group of its file, unless its folder or the test names one, and put long files first."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(GROUPS.get(_folder(item), str(item.path))))
+    """Put long files first."""
     items.sort(key=lambda item: ORDER.index(_folder(item)))
 
 
