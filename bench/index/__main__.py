@@ -29,13 +29,12 @@ from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
 from bench.index.requests import request_latency
 from bench.index.sold import from_sold_endpoint
-from bench.index.stateful import stateful
 from bridge.cli.logs import configure_logging
 from indexer.spark.session import batch_session, spark_session
 
 RESULT: Final = Path("build/bench/index.json")
 _ENGINES: Final = {"Spark": "spark", "DuckDB": "duckdb"}
-PARTS: Final = ("cold", "ingest", "sold", "lifecycle", "gold", "requests", "stateful", "idle")
+PARTS: Final = ("cold", "ingest", "sold", "lifecycle", "gold", "requests", "idle")
 
 
 def main() -> None:
@@ -84,7 +83,6 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
             "requests": lambda: _in_session(
                 lambda spark: {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}
             ),
-            "stateful": lambda: stateful(folder, sizes.events),
             "idle": lambda: idle(folder),
         }
         return of_part[part]()

@@ -62,10 +62,6 @@ def run(
     master: options.SparkMaster = None,
     backfill_blocks: BackfillBlocks = None,
     engine: table_engine.Engine = TableEngineName.SPARK,
-    stateful: Annotated[
-        bool,
-        typer.Option("--stateful", help="Let Spark's state say what is stalled, not the store: for a cluster."),
-    ] = False,
     network: options.Network = DEVNET,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -86,7 +82,7 @@ def run(
         settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
     backfill_blocks = backfill_blocks or settings.backfill_blocks
-    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, stateful=stateful, table_engine=engine)
+    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, table_engine=engine)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

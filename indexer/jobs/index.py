@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
 from indexer.jobs.restore import restore
-from indexer.jobs.stateful import check_stateful
 from indexer.jobs.stream import Stream
 from indexer.jobs.table_builder import TablesAside
 from indexer.lake.files import mend_last_commit
@@ -138,8 +137,7 @@ class Index:
 
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))
-        if not self._settings.stateful:
-            request_retries(self._store.engine, self._settings.stall, self._clock())
+        request_retries(self._store.engine, self._settings.stall, self._clock())
 
 
 class _Progress:
@@ -197,8 +195,6 @@ def run_index(
         IndexerError: the index can't start or go on, or another one works in its folder.
     """
     stop = stop or threading.Event()
-    if settings.stateful:
-        check_stateful(settings, master)
     check_chains(deployment, settings)
     with _alone_in(settings.folder.path):
         log.info("starting Spark", folder=str(settings.folder.path))

@@ -25,7 +25,6 @@ from sqlalchemy.exc import OperationalError
 from bridge.rpc.answers import RpcError
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
-from indexer.jobs.stateful import with_overdue
 from indexer.jobs.table_builder import TablesAside
 from indexer.jobs.watch import Watch
 from indexer.lake.history import History
@@ -103,8 +102,7 @@ class Stream:
         try:
             while not stop.wait(_TICK):
                 try:
-                    if not self._settings.stateful:
-                        request_retries(self._store.engine, self._settings.stall, self._clock())
+                    request_retries(self._store.engine, self._settings.stall, self._clock())
                     watch.look_now_and_then()
                     self._promote_now_and_then()
                     self._maintain_now_and_then()
@@ -150,7 +148,7 @@ class Stream:
 
     def _start(self, *, once: bool = False) -> StreamingQuery:
         """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
-        checkpoint = self._settings.folder.state if self._settings.stateful else self._settings.folder.checkpoint
+        checkpoint = self._settings.folder.checkpoint
         forget(checkpoint)
         set_limits(self._store.engine, self._settings.stall)
         positions = options.encode_positions(where_to_begin(self._chains, self._store))
@@ -161,8 +159,6 @@ class Stream:
             .option(evm.POSITIONS, orjson.dumps(positions).decode())
             .load()
         )
-        if self._settings.stateful:
-            rows = with_overdue(rows, self._store.engine, self._settings.stall)
         writer: DataStreamWriter = rows.writeStream.foreachBatch(self._apply).option(
             "checkpointLocation", str(checkpoint)
         )
@@ -200,8 +196,7 @@ class Stream:
             self._set_limits_of_new_lanes(batch.events)
             if batch.halted:
                 self._note_halts(batch.halted)
-            among = batch.overdue if self._settings.stateful else None
-            request_retries(self._store.engine, self._settings.stall, self._clock(), among)
+            request_retries(self._store.engine, self._settings.stall, self._clock())
         except IndexerError as error:
             self._failure = error
             raise

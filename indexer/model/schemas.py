@@ -76,15 +76,6 @@ RANGE: Final = _schema(
 SOURCE: Final = pa.schema([*EVENTS, *RANGE])
 """Rows of the `evm` data source: events, and one row per chain and batch that says which blocks they are of."""
 
-OVERDUE: Final = _schema(
-    message_id=pa.binary(),
-    source_chain=pa.int64(),
-    destination_chain=pa.int64(),
-    attempt=pa.int64(),  # that is to be requested
-    overdue_since=pa.int64(),  # not null: this row is no event, but says that this deadline, Unix seconds, has passed
-)
-"""What Spark's state adds to a micro-batch: the messages of which a retry is to be requested."""
-
 MESSAGES: Final = _schema(
     message_id=pa.binary(),
     status=pa.string(),  # by the message's own events; `transforms/effective_status.sql` adds what time tells

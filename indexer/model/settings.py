@@ -110,11 +110,6 @@ class IndexFolder:
         """Spark's scratch: the store and the lake own the offsets, so it is made new at every start."""
         return self.path / "checkpoint"
 
-    @property
-    def state(self) -> Path:
-        """The same with state in it, which tasks write: where the lake is, if that is a folder that executors reach."""
-        return Path(self.lake.root) / "state" if self.shared_lake and not self.lake.is_bucket else self.checkpoint
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings:
@@ -130,5 +125,4 @@ class IndexSettings:
     table_engine: TableEngineName = TableEngineName.SPARK  # of maintenance, which needs tables of what the store prunes
     keep_versions: int = 168  # hours for which the lake's earlier versions can be read
     verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
-    stateful: bool = False  # Spark's state says which messages are stalled, instead of the store's tick
     backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake

@@ -19,7 +19,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from indexer.sources.evm import EvmDataSource
-from indexer.spark.class_archive import class_archive, jars
+from indexer.spark.jars import delta_jars
 from indexer.spark.java import java_home
 from indexer.spark.outage import SPARK_ERRORS
 
@@ -29,6 +29,10 @@ _COMMON = {
     # Times are integers, Unix seconds; nothing depends on it, but a report must not differ between machines.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Fifty partitions to read a table's log are for tables of many thousand files.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 _SMALL_BATCHES = {
@@ -179,10 +183,11 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
         python = str(_WORKER_PYTHON) if os.access(_WORKER_PYTHON, os.X_OK) else sys.executable
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
         os.environ["PYTHON_OF_SPARK_WORKERS"] = sys.executable
-        here = _with_class_archive(here)
     elif os.environ.get("PYSPARK_PYTHON") in (None, str(_WORKER_PYTHON)):  # of an earlier session on this machine
         os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("waybill-index")
+    if master is None or not master.startswith("sc://"):  # a Connect server has its own
+        builder = builder.config("spark.jars", ",".join(str(jar) for jar in delta_jars()))
     if master is not None:
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for name, value in (settings | (here if is_local else {})).items():
@@ -191,16 +196,6 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         return builder.getOrCreate()
-
-
-def _with_class_archive(here: dict[str, str]) -> dict[str, str]:
-    """Settings by which the JVM takes its classes from `class_archive`, if there is one and it fits; else it is silent."""
-    archive = class_archive()
-    if archive is None:
-        return here
-    options = f"{here['spark.driver.extraJavaOptions']} '-XX:SharedArchiveFile={archive}' -Xlog:cds=off"
-    # The archive has the jars in this order, which must be the first of the class path.
-    return here | {"spark.driver.extraJavaOptions": options, "spark.driver.extraClassPath": f"{jars()}/*"}
 
 
 @contextmanager

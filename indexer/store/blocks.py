@@ -78,25 +78,15 @@ class BlockRange:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one micro-batch brought: events, the ranges they are of, and the chains that are read no further.
-
-    Attributes:
-        overdue: the messages that Spark's state takes for overdue, by id; empty without a state.
-    """
+    """What one micro-batch brought: events, the ranges they are of, and the chains that are read no further."""
 
     events: pa.Table
     ranges: dict[int, BlockRange]
     halted: dict[int, str]
-    overdue: list[bytes]
 
     @classmethod
     def from_source(cls, rows: pa.Table) -> Batch:
-        """The batch in rows of `schemas.SOURCE`, and of `schemas.OVERDUE` if there is a state."""
-        overdue: list[bytes] = []
-        if "overdue_since" in rows.schema.names:
-            is_overdue = pc.is_valid(rows["overdue_since"])
-            overdue = rows.filter(is_overdue)["message_id"].to_pylist()
-            rows = rows.filter(pc.invert(is_overdue))
+        """The batch in rows of `schemas.SOURCE`."""
         is_range = pc.is_valid(rows["range_first"])
         is_halt = pc.is_valid(rows["halted"])
         ranges = rows.filter(is_range).to_pylist()
@@ -106,7 +96,6 @@ class Batch:
             events=events.cast(schemas.EVENTS),
             ranges={row["chain_id"]: BlockRange.from_row(row) for row in ranges},
             halted={row["chain_id"]: row["halted"] for row in halts},
-            overdue=overdue,
         )
 
 

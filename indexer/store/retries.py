@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
-from sqlalchemy import Connection, Engine, RowMapping, bindparam, func, insert, select, text
+from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, text
 
 from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.message import Kind
@@ -14,12 +14,10 @@ from indexer.model.settings import StallPolicy
 from indexer.store import tables
 from indexer.store.effective_status import effective_status
 from indexer.store.ranking import Ranking
-from indexer.store.store import parts
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 500  # requests written in one transaction
-_IDS_AT_ONCE: Final = 30_000  # that a statement takes, on every database
 
 _WITHOUT_END: Final = 2**31 - 1  # attempts that no message ever has
 
@@ -50,11 +48,7 @@ def overdue(messages: str = "messages") -> str:
 """
 
 
-_AMONG: Final = "(select * from messages where message_id in :ids)"
 _ANY_OVERDUE: Final = text(f"select 1 from ({overdue()}) o limit 1")
-_OVERDUE_AMONG: Final = text(f"select o.message_id from ({overdue(_AMONG)}) o").bindparams(
-    bindparam("ids", expanding=True)
-)
 
 _CHOSEN: Final = "(select w.* from chosen k join messages w on w.message_id = k.message_id)"
 
@@ -85,39 +79,26 @@ def _by_lane(messages: str = "messages") -> str:
 
 
 _BY_LANE: Final = text(_by_lane())
-_BY_LANE_AMONG: Final = text(_by_lane(_AMONG)).bindparams(bindparam("ids", expanding=True))
 
 
-def request_retries(engine: Engine, policy: StallPolicy, now: float, among: Sequence[bytes] | None = None) -> int:
+def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
     """Writes a request for every message that is overdue, may be retried and has none that still stands.
 
     Args:
         engine: the store, for its writer.
         policy: what overdue means, and how many requests a lane may get in a minute.
         now: Unix seconds.
-        among: the messages to look at, by id; all that wait if not given.
 
     Returns:
         How many requests were written.
     """
     arguments = arguments_of(policy, now)
     of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
-    statement = _BY_LANE
     with engine.connect() as connection:
-        if among is None:
-            found = connection.execute(_ANY_OVERDUE, arguments).first() is not None
-        else:
-            ids = [one for part in parts(among) for one in _overdue_among(connection, part, arguments)]
-            found, statement = bool(ids), _BY_LANE_AMONG
-            arguments |= {"ids": ids[:_IDS_AT_ONCE]}
-    if not found:
-        return 0
+        if connection.execute(_ANY_OVERDUE, arguments).first() is None:
+            return 0
     with engine.begin() as connection:
-        return _write(connection, connection.execute(statement, arguments | of_lanes).mappings().all(), policy, now)
-
-
-def _overdue_among(connection: Connection, ids: Sequence[bytes], arguments: Mapping[str, object]) -> Sequence[bytes]:
-    return connection.scalars(_OVERDUE_AMONG, {**arguments, "ids": ids}).all()
+        return _write(connection, connection.execute(_BY_LANE, arguments | of_lanes).mappings().all(), policy, now)
 
 
 def arguments_of(policy: StallPolicy, now: float) -> dict[str, object]:

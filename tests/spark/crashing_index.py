@@ -1,4 +1,4 @@
-"""An index that kills itself: `python -m tests.spark.crashing_index DEPLOYMENT FOLDER POINT CALL [stateful]`."""
+"""An index that kills itself: `python -m tests.spark.crashing_index DEPLOYMENT FOLDER POINT CALL`."""
 
 from __future__ import annotations
 
@@ -54,13 +54,12 @@ def arm(point: str, call: int) -> None:
 
 
 if __name__ == "__main__":
-    deployment, folder, point, call, *mode = sys.argv[1:]
+    deployment, folder, point, call = sys.argv[1:]
     arm(point, int(call))
     settings = IndexSettings(
         folder=IndexFolder(path=Path(folder)),
         stall=StallPolicy(stall_after=60, max_lag=100_000),
         limits=SourceLimits(max_blocks_per_batch=20),
         lake_interval=0.01,
-        stateful=mode == ["stateful"],
     )
     run_index(Deployment.from_json(Path(deployment).read_text(), deployment), settings, once=True)

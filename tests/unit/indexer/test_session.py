@@ -1,4 +1,4 @@
-"""How Java is started: which compilers it uses, and that it does without a file of its classes."""
+"""How Java is started: which compilers it uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from indexer.lake.lake import FinalBlocks, Lake, events_in
 from indexer.model import schemas
 from indexer.model.storage_location import StorageLocation
-from indexer.spark import class_archive, session
+from indexer.spark import session
 
 
 @pytest.mark.parametrize(("events", "once"), [(0, True), (1_999_999, True), (2_000_000, False)])
@@ -40,14 +40,3 @@ def test_a_lake_says_how_many_events_it_has_and_none_if_there_is_none(tmp_path: 
     rows = [{"chain_id": 1, "block_number": number, "log_index": 0} for number in range(3)]
     lake.append(pa.Table.from_pylist(rows, schema=schemas.EVENTS), {1: FinalBlocks(0, 9, b"9")})
     assert events_in(place) == 3
-
-
-def test_set_up_goes_on_without_a_file_of_classes_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(class_archive, "_TRAINING", "raise SystemExit('no Java today')")
-    monkeypatch.setattr("sys.argv", ["class_archive", str(tmp_path / "classes.jsa")])
-    class_archive.main()
-    assert "Spark starts as slowly as before" in (said := capsys.readouterr().out)
-    assert "no Java today" in said
-    assert list(tmp_path.iterdir()) == []
