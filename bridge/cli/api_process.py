@@ -120,7 +120,6 @@ class _Relayer:
                 str(chain_id): [[one.name, one.is_up] for one in chain.endpoint_states]
                 for chain_id, chain in self._bridge.chains.items()
             },
-            "drift": self._bridge.trust_watch.counts if self._bridge.trust_watch else {},
         }
 
     async def retry(self, message_id: str, gmps: list[int] | None) -> dict[str, Any]:

@@ -42,7 +42,6 @@ async def _serve(listener: socket.socket, line: socket.socket) -> None:
                 int(chain): [EndpointState(name, is_up, requests={}) for name, is_up in states]
                 for chain, states in found["endpoints"].items()
             },
-            drift=found["drift"],
         )
 
     async def retry(message_id: bytes, gmps: tuple[Gmp, ...] | None) -> dict[str, Any]:

@@ -33,7 +33,6 @@ _COMMANDS: Final = (
     "lane",
     "gmp",
     "role",
-    "trust",
     "tripwire",
     "incident",
     "dlq",

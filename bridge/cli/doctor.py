@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 from eth_account import Account
@@ -26,23 +25,21 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RefusedError, RouteRequest
 from bridge.deploy.addresses import is_testnet
 from bridge.deploy.drift import find_drift
-from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain, decides_chains
+from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain
 from bridge.deploy.transactions import DeployError
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, read_view
 from bridge.domain.spending import ether
-from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import adapter_class, attestation_choice, create_attesters
 from bridge.gmps.verification import ALONE, DEFAULT
 from bridge.protocol.contracts import ROUTER
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.gmp_pauses import gmp_pauses
-from bridge.queries.trust_plan import Difference, TrustPlan, TrustPlanError, drift_of
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected, tripwire_urls
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
@@ -74,8 +71,7 @@ class Finding:
 def doctor(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
     """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances, the tripwire and stores. Changes nothing.
 
-    If the network file is there, compare all that it decides, and whom lanes trust, with the chains. Ends with 1 if anything has
-    failed.
+    Compare the chains with the network file, if there is one. Exits with status 1 if a check has failed.
 
     Example: waybill doctor
     """
@@ -345,71 +341,30 @@ async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str 
 
 
 def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
-    """What the network file decides and notes, against what the chains answer."""
+    """Compares each chain with the network file, and asks each GMP for a quote."""
     file = workspace.plan_file
     if not file.exists():
         return []
     try:
-        noted, plan = TrustPlan.read(file, workspace.network), NetworkPlan.read(file) if decides_chains(file) else None
-    except (TrustPlanError, PlanError) as error:
+        plan = NetworkPlan.read(file)
+    except PlanError as error:
         return [
             Finding("network file", CheckResult.WARNING, str(error), "without it nothing is compared with the plan")
         ]
 
     async def read() -> list[Finding]:
         async with connected(deployment, settings) as chains:
-            as_planned = {
-                planned.name: await _planned(
-                    plan, planned, chains[planned.chain_id], deployment.chain(planned.chain_id)
-                )
-                for planned in (plan.chains if plan else ())
-                if planned.chain_id in chains and plan is not None
-            }
-            found = await _trusted(deployment, chains, noted, file, as_planned)
-            return [*found, *as_planned.values(), *(await _fees(deployment, chains) if plan else ())]
+            compared = [
+                await _planned(plan, planned, chains[planned.chain_id], deployment.chain(planned.chain_id))
+                for planned in plan.chains
+                if planned.chain_id in chains
+            ]
+            return [*compared, *await _fees(deployment, chains)]
 
     try:
         return asyncio.run(read())
     except (TransientError, TerminalError, WrongChainError) as error:
         return [Finding("network file", CheckResult.WARNING, str(error), "nothing was compared with the plan")]
-
-
-async def _trusted(
-    deployment: Deployment,
-    chains: Mapping[int, EvmChain],
-    noted: TrustPlan,
-    file: Path,
-    as_planned: Mapping[str, Finding],
-) -> list[Finding]:
-    """As `waybill trust check`: addresses, versions, verifiers and thresholds of each lane that is noted.
-
-    What the findings about a chain's plan say, by the chain's name, is not said again.
-    """
-    if not noted.lanes:
-        advice = f"waybill trust show LANE --write-plan {file} notes it, and any change is found from then on"
-        return [Finding("trust of lanes", CheckResult.WARNING, f"{file} notes no lane's", advice)]
-    try:
-        drift = await drift_of(deployment, chains, noted, sorted(noted.lanes))
-    except (NotReadableError, DeploymentError) as error:
-        return [Finding("trust of lanes", CheckResult.FAILED, str(error), "is the deployments file of this network?")]
-    advice = "who changed it? if it is agreed to, note it: waybill trust show LANE --write-plan"
-    findings = []
-    for lane, found in drift.items():
-        lines = [str(one) for one in found if not _is_said(one, as_planned)]
-        result = CheckResult.FAILED if found else CheckResult.OK
-        text = "\n".join(lines) or ("differs where the plan does: see below" if found else f"as {file} notes it")
-        findings.append(Finding(f"trust of {lane}", result, text, advice if found else ""))
-    return findings
-
-
-def _is_said(one: Difference, as_planned: Mapping[str, Finding]) -> bool:
-    """Whether the plan of the destination's chain names the same role or floor."""
-    direction, *parts = one.path.split(" / ")
-    source, _, destination = direction.partition(" → ")
-    if destination not in as_planned or parts[:1] != ["router"] or len(parts) < 2:
-        return False
-    what = f"floor to {source}" if parts[1] == "floor" else parts[1]
-    return any(line.startswith(f"{what}:") for line in as_planned[destination].found.splitlines())
 
 
 async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, here: ChainDeployment) -> Finding:

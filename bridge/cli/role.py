@@ -31,18 +31,11 @@ from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.vault import VAULT
-from bridge.queries.trust_plan import TrustPlan
 from bridge.service.connections import connected, newest_blocks
 from bridge.settings import ANY, Settings
 
 app = typer.Typer(help="See who may decide about a network, and hand that over.", no_args_is_help=True)
 
-_UNNOTED: Final = (
-    "role operator",
-    "role oracle",
-    "role retrier",
-    "role transfer",
-)  # a network file notes none of these
 _BY_OTHERS: Final = ("role retrier", "role accept")  # a sender names its retrier, and the next owner accepts
 _NOBODY: Final = "0x" + "00" * 20
 _OWNED: Final = contract(
@@ -253,15 +246,13 @@ def _carry_out(
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"roles": (await _roles(here, chain, ()))["roles"]}
 
-    reminder = _reminder(workspace) if name not in _UNNOTED else ""
-    then = "`waybill role show` shows it" + (f"; {reminder}" if reminder else "")
     done = carry_out(
         workspace,
         decider,
         chains,
         name,
         steps,
-        then=then,
+        then="`waybill role show` shows it",
         after=after,
         as_json=as_json,
         dry_run=dry_run,
@@ -270,17 +261,7 @@ def _carry_out(
     if done is None:
         return
     print_done(done, as_json=as_json)
-    if reminder and any(row["transactions"] for row in done):
-        progress(f"next: {reminder}")
     refuse_failed(done)
-
-
-def _reminder(workspace: Workspace) -> str:
-    """What to type where the network file notes whom lanes trust; nothing if it notes none."""
-    file = workspace.plan_file
-    lanes = TrustPlan.read(file, workspace.network).lanes if file.exists() else {}
-    commands = (f"`waybill trust show {lane} --network {workspace.network} --write-plan {file}`" for lane in lanes)
-    return f"note it, since doctor and relayers report a drift until then: {', '.join(commands)}" if lanes else ""
 
 
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:

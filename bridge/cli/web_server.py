@@ -23,7 +23,6 @@ from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
-from bridge.domain.trust import NotReadableError
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.http.listening import listening_at
@@ -32,8 +31,6 @@ from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment, Spending
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
 from bridge.queries.incidents import incident_value
-from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
-from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
@@ -97,7 +94,6 @@ def serve(
     sources = Sources(
         deployment=deployment,
         index=index,
-        trust=_trust(workspace),
         actions=partial(_of_actions, workspace, _newest_actions),
         action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
         coordinators=kept.actions.named(deployment),
@@ -243,26 +239,6 @@ def _payments(chains: Sequence[ChainConfig]) -> Callable[[Mapping[int, Sequence[
 
 def _payment(cost: TransactionCost) -> Payment:
     return Payment(payer=to_checksum_address(cost.payer), gas=cost.gas, gas_paid=cost.gas_paid, value=cost.value)
-
-
-def _trust(workspace: Workspace) -> Callable[[str], dict[str, Any]]:
-    """Reads whom a lane trusts, with the names of operators that the network's plan has."""
-    deployment, settings = workspace.deployment(), workspace.settings()
-
-    async def read(lane: str) -> dict[str, Any]:
-        ends = lane_ends(deployment, lane)
-        async with connected(deployment, settings, {end.chain_id for end in ends}) as chains:
-            directions = await read_lane(chains, ends)
-        plan = TrustPlan.read(workspace.plan_file, workspace.network) if workspace.plan_file.exists() else TrustPlan()
-        return lane_value(deployment, [assess(one, plan.named) for one in directions])
-
-    def ask(lane: str) -> dict[str, Any]:
-        try:
-            return asyncio.run(read(lane))
-        except (NotReadableError, TrustPlanError) as error:
-            raise TransientError(str(error)) from error
-
-    return ask
 
 
 async def _newest_actions(reader: ActionReader, deployment: Deployment) -> ActionList:

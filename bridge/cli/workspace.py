@@ -145,7 +145,6 @@ class Workspace:
         defaults = {
             "store": f"sqlite:///{self.bridge_store}",
             "index_store": f"sqlite:///{self.index_store}",
-            **({"trust": {"plan": str(self.plan_file)}} if self.plan_file.exists() else {}),
             **(_DEVNET_SETTINGS if self.network == DEVNET else {}),
         }
         return Settings.load(self.settings_file, defaults, **self.arguments)

@@ -132,7 +132,6 @@ class NetworkPlan(FileSection):
     payments: PlannedPayments | None = None  # without it, nothing but a sponsor pays for what GMPs have no executor for
     examples: bool = True  # whether the example dApps are deployed too
     chains: tuple[PlannedChain, ...] = Field(min_length=2)
-    trust: dict[str, Any] | None = None  # what lanes are expected to trust; `waybill trust` writes and reads it
 
     @model_validator(mode="after")
     def _chains_are_unique(self) -> Self:
@@ -263,15 +262,6 @@ class NetworkPlan(FileSection):
         urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]
         chains = (chain.model_copy(update={"rpc_urls": raw}) for chain, raw in zip(plan.chains, urls, strict=True))
         return plan.model_copy(update={"chains": tuple(chains)})
-
-
-def decides_chains(path: Path) -> bool:
-    """Whether a file names chains: one may note whom lanes trust, and nothing else."""
-    try:
-        document = json.loads(path.read_text())
-    except ValueError:
-        return True  # reading it says what is wrong
-    return "chains" in document
 
 
 def adapter_numbers(path: Path) -> dict[tuple[str, Gmp], int]:

@@ -325,12 +325,6 @@ class EvmChain:
         code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
         return code
 
-    async def storage(self, address: str, slot: int) -> bytes:
-        """A word of a contract's storage."""
-        what = f"a word of the storage of {address}"
-        word: bytes = await self._look_up(what, to_bytes, str, "eth_getStorageAt", address, hex(slot), "latest")
-        return word.rjust(32, b"\0")
-
     async def prove_logs(self, block: int, chosen: Callable[[Mapping[str, Any]], bool]) -> list[LogProof]:
         """Proofs of those events of a block that are chosen; see `bridge.protocol.proof`.
 

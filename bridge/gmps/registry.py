@@ -4,7 +4,6 @@ adapter.py   `ADAPTER`, a `BaseAdapter`, and the GMP's contracts that it reads
 attester.py  `create_attester`: where attestations come from on a public network, `SETTING` if an operator says where, and
              `ON_TESTNETS` if its default is another one there
 devnet.py    `DEVNET`: the GMP on a network on this machine; see `bridge.devnet.gmps`
-trust.py     `READER`, a `BaseTrustReader`: whom the GMP rests on; a GMP without it is shown as "not read"
 """
 
 from __future__ import annotations
@@ -12,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from pydantic import ValidationError
 
 from bridge.domain.ports import Adapter, Attester, Chain
-from bridge.domain.trust import TrustReader
-from bridge.evm.inspection import Inspector
 from bridge.gmps.attestation import AttestationSettings, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.verification import DEFAULT, VerificationSection
@@ -88,15 +84,6 @@ def attestation_choice(gmp: Gmp, settings: AttestationSettings) -> Any:
         return settings.gmps.get(gmp)
     default = setting[1].get_default(call_default_factory=True)
     return getattr(_attester_module(gmp), "ON_TESTNETS", default) if settings.is_testnet else default
-
-
-def trust_reader(gmp: Gmp, inspectors: Mapping[int, Inspector]) -> TrustReader | None:
-    """Reads whom a GMP trusts on those chains; None: its folder has no reader."""
-    name = f"bridge.gmps.{gmp.label}.trust"
-    if find_spec(name) is None:
-        return None
-    reader: TrustReader = import_module(name).READER(inspectors)
-    return reader
 
 
 def _attester_module(gmp: Gmp) -> Any:

@@ -313,14 +313,6 @@ METRICS: Final = (
         "What did the tripwire find that pauses nothing?",
         "Findings that blame a router or name no GMP, ever.",
     ),
-    Metric(
-        "waybill_trust_drift",
-        _GAUGE,
-        _LANE,
-        "Has a lane's trust changed?",
-        "Places in which the chains differ from the network's plan, for both directions of the lane; absent for lanes that the "
-        "plan does not name. `waybill trust check` names each.",
-    ),
     # state changes
     Metric(
         "waybill_sync_lag_seconds",

@@ -62,9 +62,6 @@ class RelayerFigures:
     endpoints: Mapping[int, Sequence[EndpointState]] = field(default_factory=dict)
     """By chain id, how its endpoints do."""
 
-    drift: Mapping[str, int] = field(default_factory=dict)
-    """By lane of the plan, such as ``alpha:beta``, in how many places the chains differ from it."""
-
 
 @dataclass(frozen=True, slots=True)
 class _IndexSums:
@@ -149,9 +146,6 @@ class Monitor:
                 for deployed in self._deployment.chains
             )
         )
-        for lane, count in relayer.drift.items():
-            source, _, destination = lane.partition(":")
-            samples.add("waybill_trust_drift", count, source=source, destination=destination)
         for deployed in self._deployment.chains:
             states = relayer.endpoints.get(deployed.chain_id, self._chains[deployed.chain_id].endpoint_states)
             _add_endpoints(samples, deployed.name, states)

@@ -49,9 +49,8 @@ from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
-from bridge.service.dead_letter_service import DeadLetterService, channels
-from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters, trust_plan_file
-from bridge.service.trust_watch import TrustWatch
+from bridge.service.dead_letter_service import DeadLetterService
+from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
 from bridge.settings import Settings
 from bridge.store import SqlStore, WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
@@ -162,7 +161,6 @@ class RelayerService:
         self.heartbeats = self._open_heartbeats(relaying, clock)
         self.actions = self._open_actions(served, clock)
         self._streams = self._open_streams(worker, index)
-        self.trust_watch = self._open_trust_watch(clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
         """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
@@ -280,14 +278,6 @@ class RelayerService:
         payer = next(address for chain_id, address in self._senders if chain_id == message.destination_chain)
         return await Client(self.deployment, self.chains).report_call(message, sorted(took), payer)
 
-    def _open_trust_watch(self, clock: Clock) -> TrustWatch | None:
-        """Compares lanes with their plan; None if no plan is named."""
-        plan = trust_plan_file(self._settings, self.deployment)
-        if plan is None:
-            return None
-        told = channels(self._settings.dlq.alerts)
-        return TrustWatch(self.deployment, self.chains, told, clock, plan=plan, interval=self._settings.trust.interval)
-
     def _requests(self) -> Counter[CounterKey]:
         """Requests to endpoints, by chain, endpoint and result."""
         counts: Counter[CounterKey] = Counter()
@@ -365,9 +355,6 @@ class RelayerService:
             if self.heartbeats is not None:
                 every = self._settings.heartbeats.interval
                 group.create_task(run_forever("send heartbeats", self.heartbeats.step, every=every))
-            if self.trust_watch is not None:
-                every = self._settings.trust.poll_interval
-                group.create_task(run_forever("compare trust with its plan", self.trust_watch.step, every=every))
 
     async def _keep_lock(self) -> None:
         while True:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
@@ -21,7 +20,6 @@ from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.service.connections import check_endpoints, tripwire_urls
 from bridge.service.keys import journal_signer, open_sealer, paying_signers, tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains
@@ -77,7 +75,6 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     if not has_attesters:
         web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
         problems.of(lambda: public_attesters(deployment, {}, settings, web))
-    problems.of(lambda: trust_plan_file(settings, deployment))
     problems.of(settings.streams)
     problems.of(lambda: settings.webhook_settings(deployment))
     problems.refuse()
@@ -112,21 +109,6 @@ def public_attesters(
         return create_attesters(deployment, chains, chosen, settings.gmps, web)
     except AttestationError as error:
         raise SettingsError(f"network {deployment.network!r}: {error}") from error
-
-
-def trust_plan_file(settings: Settings, deployment: Deployment) -> Path | None:
-    """The file with which lanes are compared; None if none is named.
-
-    Raises:
-        SettingsError: it can't be used.
-    """
-    file = settings.trust.plan
-    if file is not None:
-        try:
-            TrustPlan.read(file, deployment.network)
-        except TrustPlanError as error:
-            raise SettingsError(f"trust.plan: {error}") from error
-    return file
 
 
 class _Problems:

@@ -73,7 +73,6 @@ from bridge.settings.sections import (
     SpendLimit,
     SponsorTable,
     TripwireTable,
-    TrustTable,
     WebhooksTable,
     Wei,
     choices,
@@ -188,7 +187,6 @@ class Settings(BaseSettings):
     actions: ActionsTable = Field(
         default=ActionsTable(), description="which atomic actions are followed, and whether they are moved on"
     )
-    trust: TrustTable = Field(default=TrustTable(), description="how whom lanes trust is compared with the plan")
     tripwire: TripwireTable = Field(
         default=TripwireTable(), description="the process that pauses a GMP that lies, see below"
     )

@@ -553,16 +553,6 @@ class PhaseLimitTable(Section):
         )
 
 
-class TrustTable(Section):
-    """Where it stands what lanes are expected to trust, and how often that is compared; times in seconds."""
-
-    plan: Path | None = Field(
-        default=None, description="plan file with a section `trust`; none is networks/NETWORK.json, if it is there"
-    )
-    interval: float = Field(default=86_400.0, gt=0, description="between two comparisons, without an event")
-    poll_interval: float = Field(default=60.0, gt=0, description="between two looks for events of a change")
-
-
 class ActionsTable(Section):
     """Which atomic actions are followed; times in seconds."""
 

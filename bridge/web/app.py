@@ -75,7 +75,6 @@ _OLDEST: Final = 60.0
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _HISTORY_LASTS: Final = 10.0
-_TRUST_LASTS: Final = 60.0
 _ACTIONS_LAST: Final = 2.0
 _ACTIONS_PATIENCE: Final = 4.0
 """Seconds that a page waits for the chains: nothing else keeps what an action's contracts say."""
@@ -162,9 +161,6 @@ class Explorer:
         self.ends = {
             f"{one.name}:{other.name}": (one.chain_id, other.chain_id)
             for one, other in permutations(sources.deployment.chains, 2)
-        }
-        self.trusts = {
-            lane: Cached(partial(sources.trust, lane), lasts=_TRUST_LASTS, clock=clock) for lane in self.ends
         }
         self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
         self._one_action: OrderedDict[bytes, Cached[FoundAction | None]] = OrderedDict()
@@ -446,7 +442,7 @@ class Explorer:
             account=chosen.parameters["account"],
             chosen=chosen,
             figures=account_figures(index, wanted) if index else None,
-            known_as=[*known_as(self.sources.deployment, chosen.parameters["account"]), *self._roles_of(chosen)],
+            known_as=[*known_as(self.sources.deployment, chosen.parameters["account"])],
             rows=self.rows(chosen, is_counted=False),
         )
 
@@ -462,13 +458,6 @@ class Explorer:
             while len(kept) > _MESSAGES_KEPT:
                 kept.popitem(last=False)
         return kept[account]
-
-    def _roles_of(self, chosen: Listing) -> list[str]:
-        """What an account is on the lanes whose trust has been read; to look at an address makes no chain be asked."""
-        lanes_read = [cached.last.value for cached in self.trusts.values() if cached.last and cached.last.value]
-        directions = [direction for lane in lanes_read for direction in lane["directions"]]
-        found = (one["roles"].get(chosen.parameters["account"]) for one in directions)
-        return list(dict.fromkeys(role for role in found if role))
 
     def message(self, message_id: bytes) -> Response:
         """One message; of one that nobody has seen yet the page follows it as soon as somebody has."""
@@ -546,34 +535,8 @@ class Explorer:
             figures=figures,
             paid={lane.ends: spending and lanes.paid_on_lane(spending, lane.ends) for lane in found},
             unknown=unknown,
-            grades={
-                self.ends[lane]: cached.last.value["grade"]
-                for lane, cached in self.trusts.items()
-                if cached.last and cached.last.value
-            },
             chains_read=index.chains() if index else [],
             behind=lanes.behind,
-        )
-
-    def trust(self, source: str, destination: str) -> Response:
-        """Whom a lane trusts, in both directions."""
-        lane = f"{source}:{destination}"
-        if lane not in self.trusts:
-            return self.problem(404, f"there is no lane {lane[:100]!r}")
-        found, problem = None, ""
-        try:
-            found = self.trusts[lane].look(self.settings.patience)
-        except TransientError as error:
-            _log.warning("whom a lane trusts can't be read", lane=lane, error=str(error))
-            problem = "A chain gives no usable answer."  # the error names endpoints
-        return self.page(
-            "trust.html",
-            name=f"{source} → {destination}",
-            trust=found.value if found else None,
-            problem=problem,
-            read_at=found.at if found else None,
-            is_waiting=found is None and not problem,
-            command=self.sources.command(f"waybill trust {lane}"),
         )
 
     def list_actions(self) -> Response:
@@ -856,10 +819,6 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
     @app.get("/message/{message_id}")
     def message(message_id: str) -> Response:
         return explorer.message(_id_in(message_id))
-
-    @app.get("/lanes/{source}/{destination}/trust")
-    def trust(source: str, destination: str) -> Response:
-        return explorer.trust(source, destination)
 
     @app.get("/dead-letters")
     def dead_letters(request: Request, status: str = "") -> Response:

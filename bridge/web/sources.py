@@ -37,11 +37,8 @@ class Sources:
     payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys
     """What transactions cost, by chain; asks the chains."""
 
-    trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None
-    """Whom a lane such as ``alpha:beta`` trusts, as `bridge.queries.trust.lane_value`; asks the chains. Raises `TransientError`."""
-
     actions: Callable[[], ActionList | None] = lambda: None
-    """The newest atomic actions; asks the chains, and raises as `trust` does."""
+    """The newest atomic actions; asks the chains. Raises `bridge.domain.ports.TransientError`."""
 
     action: Callable[[bytes], FoundAction | None] = lambda _id: None
     """One action with its participants, and those on the same subject; None if no coordinator knows it."""

@@ -354,7 +354,6 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         return {row["check"]: row for row in json.loads(ended.out)}
 
     findings = doctor()
-    assert findings["trust of lanes"]["result"] == "warning", "nothing is noted yet"
     assert {findings[f"plan of {name}"]["result"] for name in NAMES} == {"ok"}
     assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith(" for a small message")
     # The second DVN is none: it gives no price.
@@ -370,14 +369,6 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         " contracts does not answer: compare gmps.layerzero and verification.layerzero of sepolia in the network file with"
         " layerzero's documentation"
     )
-    noted = waybill("trust", "show", ":".join(NAMES), "--network", "testnet", "--write-plan", str(file), "--json")
-    assert noted.code == 0, noted.err
-    assert doctor()["trust of sepolia:base-sepolia"]["result"] == "ok"
-    gmps = json.loads(file.read_text())["trust"]["lanes"]["sepolia:base-sepolia"]["base-sepolia → sepolia"]["gmps"]
-    assert gmps["layerzero"]["receiveLibraryVersion"] == [3, 0, 2]
-    assert gmps["hyperlane"]["version"]
-    assert all(ramp["type"].startswith("OffRamp ") for ramp in gmps["ccip"]["offRamps"].values())
-
     here, there = Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "file").chains
     stranger, limits = signer("stranger", 0).address, (10**9, 10**12, 1, 2**63, 5, 60)
     planned = (50 * 10**9, 1600 * 10**9 + 250, RATE_UNIT // 4, RATE_UNIT * 4, 150_000, 86_400)
@@ -413,14 +404,6 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         f"price limits for base-sepolia: the plan says {planned}, the vault {limits}",
     ]
     assert findings["plan of base-sepolia"]["result"] == "ok"
-    changed = findings["trust of sepolia:base-sepolia"]
-    assert changed["result"] == "failed"
-    direction = "base-sepolia → sepolia"
-    assert f"{direction} / gmps / layerzero / uln / confirmations: expected 8, found 1" in changed["found"]
-    assert f"{direction} / gmps / hyperlane / ism / default: expected false, found true" in changed["found"]
-    assert all(word not in changed["found"] for word in ("floor", "guardian")), "the plan of sepolia says it"
-    assert waybill("trust", "check", "--network", "testnet", "--plan", str(file)).code == 1
-
     document = json.loads(file.read_text())
     document["chains"][0]["gmps"]["wormhole"]["chainId"] = 9
     file.write_text(json.dumps(document))

@@ -141,7 +141,6 @@ def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path
         "action",
         "vault",
         "lane",
-        "trust",
         "tripwire",
         "status",
     )

@@ -173,8 +173,8 @@ def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, public: Pa
     ("text", "complaints"),
     [
         (
-            '[[signers]]\nenvironment = "MISSING_KEY"\n[trust]\nplan = "nowhere.json"\n',
-            ("variable MISSING_KEY is not set", "there is no plan file nowhere.json"),
+            '[[signers]]\nenvironment = "MISSING_KEY"\n',
+            ("variable MISSING_KEY is not set",),
         ),
         (
             '[chains.alpha]\nagreement = 2\n[chains.beta]\nrpc_urls = ["rpc.example"]\n',

@@ -38,12 +38,6 @@ def test_a_network_file_reads_as_it_was_written(tmp_path: Path) -> None:
     assert plan.examples
 
 
-def test_what_lanes_are_expected_to_trust_stays_in_the_file(tmp_path: Path) -> None:
-    trust = {"operators": {ADDRESS: "Cluster"}, "lanes": {"one:two": {"one → two": {"router": {"floor": 2}}}}}
-    plan = read(tmp_path, json.dumps({**document(), "trust": trust}))
-    assert json.loads(plan.to_json())["trust"] == trust
-
-
 def test_a_plan_that_names_no_floor_asks_for_two_gmps(tmp_path: Path) -> None:
     changed: Any = document()
     del changed["floor"]

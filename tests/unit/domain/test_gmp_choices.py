@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.trust import backtest
 from bridge.domain.gmp_choices import Choice, Goal, choices, hours_needed
 from bridge.protocol.indexed import Observation
 from tests.support.simulation.lane_history import GMPS, history, worse
@@ -162,9 +161,3 @@ def test_a_gmp_that_becomes_worse_is_chosen_no_more_within_an_hour(seed: int) ->
     after = of(compared([*before, *later], goal, now=later[-1].at + goal.within), chosen.gmps, chosen.quorum)
     assert after.is_worse_lately
     assert not after.meets
-
-
-def test_what_one_half_of_a_history_promises_the_other_half_keeps() -> None:
-    promised, kept = backtest(seeds=range(100, 106), messages=16_000)
-    assert promised > 20
-    assert kept >= 0.95 * promised
