@@ -16,9 +16,9 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Limits
 
 from bench.filled_index import CHAINS, fill
-from bridge.http.listening import listening_at
-from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment
+from bridge.service.listening import listening_at
+from bridge.service.serving import serving
 from bridge.web import ExplorerSettings, Sources, create_app
 from indexer.store.browser import IndexBrowser
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
 
 import typer
+from fastapi import FastAPI
 from typer._click.core import Command, Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 
 from bridge import client
-from bridge.api.app import create_app
-from bridge.api.backend import Backend
 from bridge.cli.app import app
 from bridge.cli.output import ExitCode
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import load_abi
+from bridge.web.api import add_api
+from bridge.web.listing import MessageList
+from bridge.web.sources import Sources
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -94,32 +96,24 @@ def errors() -> str:
 
 
 def http_api() -> str:
-    """The relayer's HTTP API, from its OpenAPI document."""
-    # Nobody is asked anything: the document follows from the routes alone.
-    document = create_app(cast(Backend, None), token=None, version=version("waybill")).openapi()
-    parts, failures = ["# HTTP API", _HTTP], dict[str, str]()
+    """The JSON API, from its OpenAPI document."""
+    app = FastAPI()
+    sources = Sources(deployment=cast(Deployment, None), index=lambda: None, store=lambda: None)
+    add_api(app, sources, cast(MessageList, None), None)  # the document follows from the routes alone
+    document = app.openapi()
+    parts = ["# HTTP API", _HTTP]
     for path, methods in document["paths"].items():
         for method, route in methods.items():
             parts.append(f"## {method.upper()} {path}\n\n{route['summary']}.")
             fields = [_argument(field) for field in route.get("parameters", [])] + _body(route, document)
             if fields:
                 parts.append("| name | in | type | needed |\n|---|---|---|---|\n" + "\n".join(fields))
-            answers = {code: _answer(answer) for code, answer in route["responses"].items()}
-            failures |= {code: what for code, what in answers.items() if what.endswith("`Failure`")}
-            own = [f"{code} {what}" for code, what in answers.items() if code not in failures]
-            parts.append(f"Answers {'; '.join(own)}.")
-    rows = [f"| {code} | {what} |" for code, what in sorted(failures.items())]
-    parts.append("## Failures\n\nOf everything below `/v1`.\n\n| answer | what |\n|---|---|\n" + "\n".join(rows))
-    for name, model in document["components"]["schemas"].items():
-        if "properties" in model and not name.endswith("ValidationError"):
-            fields = [f"| `{field}` | {_type(schema)} |" for field, schema in model["properties"].items()]
-            parts.append(f"## {name}\n\n| field | type |\n|---|---|\n" + "\n".join(fields))
     return "\n\n".join(parts) + "\n"
 
 
 _HTTP: Final = (
-    "`waybill relayer run --http HOST:PORT` serves it beside a relayer, `waybill api` without one; the whole document is at"
-    " `/openapi.json`. Reading is open; what changes something takes `Authorization: Bearer` with `WAYBILL_API_TOKEN`."
+    "`waybill web` serves it; the whole document is at `/openapi.json`. Reading is open. Changes and the contents of dead letters"
+    ' take `Authorization: Bearer` with `WAYBILL_API_TOKEN`. An error is `{"error": {"code", "message", "next"}}`.'
 )
 
 
@@ -146,15 +140,6 @@ def _type(schema: dict[str, Any]) -> str:
     shown = [_type(one) if "$ref" in one else str(one.get("type", "any")) for one in kinds]
     limits = [f"{word} {kinds[0][word]}" for word in ("minimum", "maximum", "maxLength") if word in kinds[0]]
     return ", ".join([" or ".join(shown), *limits])
-
-
-def _answer(answer: dict[str, Any]) -> str:
-    content: dict[str, Any] = next(iter(answer.get("content", {}).values()), {})
-    schema = content.get("schema", {})
-    of: dict[str, str] = schema.get("items", schema)
-    name = of["$ref"].rpartition("/")[2] if "$ref" in of else ""
-    said = str(answer["description"]).replace("Successful Response", "OK")
-    return said + (f": {'list of ' if 'items' in schema else ''}`{name}`" if name else "")
 
 
 def python() -> str:

@@ -42,7 +42,6 @@ _COMMANDS: Final = (
     "config",
     "abi",
     "decode-error",
-    "api",
     "store",
     "doctor",
     "status",

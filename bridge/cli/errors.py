@@ -17,12 +17,12 @@ from bridge.domain.dead_letters import BrokenLogError
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import CallRevertedError, TerminalError, TransientError
 from bridge.evm.signing import InvalidKeyError
-from bridge.http.listening import ListeningError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import UnknownGmpError
 from bridge.relayer.delivery_commits import CommitsHaltedError
 from bridge.rpc.answers import RpcError
+from bridge.service.listening import ListeningError
 from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError
 

@@ -18,7 +18,7 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
-from bridge.queries.messages import utc
+from bridge.protocol.times import utc
 
 app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)
 

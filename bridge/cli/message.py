@@ -24,9 +24,10 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
+from bridge.protocol.times import utc
 from bridge.queries.explain import GmpProgress, Stage
 from bridge.queries.lanes import lane_name
-from bridge.queries.messages import record_value, utc
+from bridge.queries.messages import record_value
 
 _MOST_SHOWN = 1_000
 """Characters of a payload."""

@@ -63,7 +63,7 @@ Http = Annotated[
     str | None,
     typer.Option(
         "--http",
-        help="Serve health, metrics and the HTTP API at HOST:PORT; port 0 takes a free one. Else WAYBILL_HTTP.",
+        help="Serve /metrics and /healthz at HOST:PORT; port 0 takes a free one. Else WAYBILL_HTTP.",
         show_default=False,
     ),
 ]

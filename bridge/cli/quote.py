@@ -24,7 +24,7 @@ from bridge.evm.routers import Demand, RouterReader
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
-from bridge.queries.messages import utc
+from bridge.protocol.times import utc
 from bridge.service.connections import connected
 
 _MOST_MESSAGES: Final = 20_000  # the newest of a lane

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated
 
+import structlog
 import typer
 
 from bridge.cli import options
-from bridge.cli.api_process import served_apart
 from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import index_if_any
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.gmps import Gmp
-from bridge.service.relayer_service import run_until_signalled, spare_what_is_set_up
+from bridge.service.relayer_service import RelayerService, SystemClock, run_until_signalled, spare_what_is_set_up
+from bridge.settings import Settings
+
+_log = structlog.get_logger(__name__)
 
 app = typer.Typer(help="Carry messages from chain to chain.", no_args_is_help=True)
 
@@ -73,12 +78,44 @@ def run(
     async def work() -> None:
         async with (
             workspace.open_relayer(settings, index=partial(index_if_any, workspace)) as bridge,
-            served_apart(workspace, bridge, settings, as_json=as_json),
+            _metrics_served(workspace, bridge, settings),
         ):
             spare_what_is_set_up()
             await bridge.run()
 
     asyncio.run(run_until_signalled(work))
+
+
+@asynccontextmanager
+async def _metrics_served(workspace: Workspace, bridge: RelayerService, settings: Settings) -> AsyncIterator[None]:
+    """Serves `/metrics` and `/healthz` if the settings name an address.
+
+    Raises:
+        ListeningError: the address can't be listened at.
+    """
+    if settings.http is None:
+        yield
+        return
+    # The server's libraries are imported only by relayers that use them.
+    from bridge.metrics import Monitor
+    from bridge.service.listening import listening_at
+    from bridge.service.serving import metrics_app, serving
+
+    monitor = Monitor(
+        bridge.deployment,
+        bridge.chains,
+        bridge.store,
+        SystemClock(),
+        settings,
+        dead_letters=bridge.dead_letter_service.dead_letters,
+        streams=bridge.store.streams,
+        webhooks=bridge.store.webhooks,
+        accounts=bridge.accounts,
+        index=partial(index_if_any, workspace),
+    )
+    async with serving(metrics_app(monitor.exposition), listening_at(settings.http)) as url:
+        _log.info("serving metrics", url=url)
+        yield
 
 
 def _gmps(text: str | None) -> frozenset[Gmp] | None:

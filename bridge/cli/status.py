@@ -20,7 +20,7 @@ from bridge.cli.output import CliError, facts, result, table
 from bridge.cli.overview import overview
 from bridge.cli.streams import drawn
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.queries.messages import utc
+from bridge.protocol.times import utc
 
 _LOOK_SECONDS = 1.0
 

@@ -73,19 +73,13 @@ async def _served(tripwire: Tripwire, deployment: Deployment, address: str | Non
     if address is None:
         yield
         return
-    from fastapi import FastAPI, Response
-
-    from bridge.http.listening import listening_at
-    from bridge.http.server import serving
-    from bridge.metrics.samples import CONTENT_TYPE
+    from bridge.service.listening import listening_at
+    from bridge.service.serving import metrics_app, serving
     from bridge.service.tripwire_service import tripwire_samples
 
-    app = FastAPI(openapi_url=None)
+    async def expose() -> bytes:
+        return tripwire_samples(tripwire, deployment).exposition()
 
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        return Response(tripwire_samples(tripwire, deployment).exposition(), media_type=CONTENT_TYPE)
-
-    async with serving(app, listening_at(address)) as url:
+    async with serving(metrics_app(expose), listening_at(address)) as url:
         _log.info("metrics", url=f"{url}/metrics")
         yield

@@ -24,7 +24,7 @@ from bridge.domain.ports import Chain
 from bridge.domain.spending import GWEI, NOTHING, balance_keys, ether
 from bridge.domain.store import Store
 from bridge.protocol.deployment import ChainDeployment
-from bridge.queries.messages import utc
+from bridge.protocol.times import utc
 from bridge.service.connections import connected
 
 app = typer.Typer(help="See what was paid for deliveries, earn it, and keep prices.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""`waybill web`: the explorer."""
+"""`waybill web`: the explorer and the JSON API."""
 
 from __future__ import annotations
 
@@ -59,14 +59,15 @@ def web(
     requests_per_minute: _Requests = _REQUESTS_PER_MINUTE,
     network: options.Network = DEVNET,
     config: options.Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
-    """Serve the explorer: every message, why it is where it is, and what to do about it.
+    """Serve the explorer and the JSON API: every message, the reason for its state, and the next step.
 
-    Reads what relayer and indexer have stored, whether or not they run. The only thing it accepts are decisions about dead letters,
-    signed by an operator's wallet. Ctrl-C ends it.
+    Reads the stores of relayer and index, whether or not they run. Ctrl-C ends it.
 
-    What is in a dead letter is shown to all who reach an address of this machine, and elsewhere to operators. They sign in with
-    WAYBILL_API_TOKEN as the password. Set it if a proxy on this machine makes the explorer public.
+    The API's changes require WAYBILL_API_TOKEN as a bearer token. Dead letters are shown to everybody who reaches a loopback
+    address, and elsewhere to operators, who sign in with the token as the password. Put a reverse proxy in front of a public
+    server, and set the token.
 
     Example: waybill web --http 127.0.0.1:8080
     """
@@ -82,4 +83,5 @@ def web(
         abis=abis,
         trusted_proxy=trusted_proxy,
         requests_per_minute=requests_per_minute,
+        as_json=as_json,
     )

@@ -17,6 +17,7 @@ from eth_utils.address import to_checksum_address
 from sqlalchemy import make_url
 
 from bridge.cli.index_settings import chains_to_ask
+from bridge.cli.logs import configure_logging
 from bridge.cli.output import UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.decisions import DecisionError
@@ -25,8 +26,6 @@ from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
-from bridge.http.listening import listening_at
-from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment, Spending
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
@@ -34,7 +33,9 @@ from bridge.queries.incidents import incident_value
 from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
+from bridge.service.listening import listening_at
 from bridge.service.relayer_service import SystemClock, run_until_signalled
+from bridge.service.serving import serving
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.tripwire.store import TripwireStore
@@ -67,6 +68,7 @@ def serve(
     abis: Path | None,
     trusted_proxy: str | None,
     requests_per_minute: int,
+    as_json: bool,
 ) -> None:
     """Serves the explorer until it is asked to end. The arguments are the options of `waybill web`.
 
@@ -74,6 +76,8 @@ def serve(
         UsageError: an option can't be used.
         ListeningError: the port can't be had.
     """
+    if as_json:
+        configure_logging(as_json=True)
     deployment = workspace.deployment()
     kept = workspace.settings().model_copy(update={"store": workspace.store})
     settings = ExplorerSettings(
@@ -100,7 +104,6 @@ def serve(
         spending=_spending(chains_to_ask(workspace), index),
         payments=_payments(chains_to_ask(workspace)),
         store=store,
-        webhooks=lambda: opened.webhooks if (opened := store()) else None,
         dead_letters=_letters(kept),
         incidents=partial(_incidents, workspace),
         breaker=kept.relay().breaker,
@@ -112,7 +115,10 @@ def serve(
 
     async def run() -> None:
         async with reviews, serving(app, listener, trusted_proxy=trusted_proxy) as url:
-            progress(f"the explorer is at {url}/")
+            if as_json:
+                _log.info("serving the explorer", url=url)
+            else:
+                progress(f"the explorer is at {url}/")
             await asyncio.Event().wait()
 
     asyncio.run(run_until_signalled(run))

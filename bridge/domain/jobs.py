@@ -92,7 +92,7 @@ class RetryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryJob(Job):
-    """A request of the index, and how far it is."""
+    """A retry that the index or an operator asked for, and its progress."""
 
     QUEUE = Queue.RETRY
 
@@ -101,6 +101,7 @@ class RetryJob(Job):
     blocked_by: RetryBudget | None = None  # what it was put off for, if that was a budget
     letter: bool | None = None  # of one that is DEAD: whether it has a dead letter
     gmps: frozenset[Gmp] = frozenset()  # chosen for it
+    wanted: frozenset[Gmp] = frozenset()  # the GMPs that an operator named; empty: the best ones
     transaction_hash: bytes | None = None
 
     @classmethod
@@ -253,6 +254,9 @@ class Jobs(Protocol):
         Of a message, a queue does one job at a time, the oldest first. A job that rests on a block of its source is left
         out while a reorg has taken its message away.
         """
+
+    def add(self, job: Job) -> bool:
+        """Adds a job; returns False if its queue has one of the same message and name."""
 
     def save(self, changed: Job, *, fence: int) -> bool:
         """Writes a job, unless its fence is not that any more, or another retry of its message is SENDING."""

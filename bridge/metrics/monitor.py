@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final, Protocol, TypeVar
 
@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
 _FRESH: Final = 1.0  # seconds for which an exposition is given out again: scrapers that come together cost one reading
-_CHAIN_SECONDS: Final = 5.0  # that a chain or the relayer may take to answer before it counts as down
+_CHAIN_SECONDS: Final = 5.0  # that a chain may take to answer before it counts as down
 _ALARMING: Final = (
     "critical",
     "high",
@@ -53,14 +53,6 @@ class IndexFigures(Protocol):
 
     def divergences(self) -> Sequence[DivergenceRecord]:
         """Facts that contradict each other."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayerFigures:
-    """What only the relayer's process knows."""
-
-    endpoints: Mapping[int, Sequence[EndpointState]] = field(default_factory=dict)
-    """By chain id, how its endpoints do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +78,6 @@ class Monitor:
         streams: Streams | None = None,
         webhooks: Webhooks | None = None,
         accounts: Collection[str] = (),
-        relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
     ) -> None:
         """Watches one network.
@@ -101,7 +92,6 @@ class Monitor:
             streams: the store's; None leaves them out.
             webhooks: the same.
             accounts: whose balances are read, beside those of accounts that have sent before.
-            relayer: asks the relayer's process; None where there is none.
             index: opens the index's figures, or None while there is no index.
         """
         self._deployment = deployment
@@ -113,14 +103,12 @@ class Monitor:
         self._streams = streams
         self._webhooks = webhooks
         self._accounts = frozenset(accounts)
-        self._relayer = relayer
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
         self._index = index
         self._sums = Cached(
             self._sum_up, lasts=_FRESH, clock=clock.now
         )  # rests: they take as long as there are messages
         self._exposition = AsyncCached(self._expose, lasts=_FRESH, clock=clock.now)
-        self._problems = AsyncCached(self._find_problems, lasts=_FRESH, clock=clock.now)
 
     async def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""
@@ -135,7 +123,6 @@ class Monitor:
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
         for gmp in sorted(self._settings.paused_gmps):
             samples.add("waybill_gmp_paused", 1, gmp=gmp.label)
-        relayer = await self._part(samples, "relayer", self._ask_relayer()) or RelayerFigures()
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
         await self._part(samples, "streams", asyncio.to_thread(self._add_streams, samples))
@@ -147,41 +134,8 @@ class Monitor:
             )
         )
         for deployed in self._deployment.chains:
-            states = relayer.endpoints.get(deployed.chain_id, self._chains[deployed.chain_id].endpoint_states)
-            _add_endpoints(samples, deployed.name, states)
+            _add_endpoints(samples, deployed.name, self._chains[deployed.chain_id].endpoint_states)
         return samples
-
-    async def problems(self) -> list[str]:
-        """Why the relayer can't work now: it or a chain does not answer, a store can't be read. Empty if it can.
-
-        The texts name no cause: those who ask need no token, and causes name hosts. The log has the causes.
-        """
-        return (await self._problems.look()).value
-
-    async def _find_problems(self) -> list[str]:
-        found = []
-        try:
-            await self._ask_relayer()
-        except (TransientError, TimeoutError) as error:
-            _log.warning("not ready", part="relayer", error=str(error) or type(error).__name__)
-            found.append("relayer: no answer")
-        try:
-            await asyncio.to_thread(self._store.lanes.held)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
-            _log.warning("not ready", part="store", error=str(error))
-            found.append("store: it can't be read")
-        heads = await asyncio.gather(*map(self._head, self._deployment.chains), return_exceptions=True)
-        for deployed, head in zip(self._deployment.chains, heads, strict=True):
-            if isinstance(head, BaseException):
-                _log.warning("not ready", part=deployed.name, error=str(head) or type(head).__name__)
-                found.append(f"chain {deployed.name}: no usable answer")
-        return found
-
-    async def _ask_relayer(self) -> RelayerFigures:
-        if self._relayer is None:
-            return RelayerFigures()
-        async with asyncio.timeout(_CHAIN_SECONDS):
-            return await self._relayer()
 
     async def _part(self, samples: Samples, part: str, reading: Awaitable[_Result]) -> _Result | None:
         try:

@@ -15,6 +15,7 @@ from bridge.domain.spending import Blocked, Bound
 from bridge.domain.store import Store
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import explain_refusal
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import (
     ChainRecord,
@@ -31,7 +32,7 @@ from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action, offers
 from bridge.queries.gmp_pauses import GmpPause
-from bridge.queries.lanes import gmp_name
+from bridge.queries.lanes import chain_name, gmp_name
 from bridge.relayer.retry_planning import retry_transaction_key
 
 
@@ -414,6 +415,25 @@ def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: floa
         circumstances=circumstances_kept(message, kept, now),
         usable=usable,
         now=now,
+    )
+
+
+def explanation_kept(deployment: Deployment, message_id: bytes, kept: Kept, now: float) -> Explanation:
+    """What relayer and index say of a message, whether or not its creation has been read; its chains are not asked.
+
+    Args:
+        deployment: the network.
+        message_id: of the message.
+        kept: what they keep of it.
+        now: Unix seconds.
+    """
+    message, record = kept.message, kept.record
+    if message is not None:
+        usable = deployment.gmps_between(message.source_chain, message.destination_chain)
+        return explain_kept(message, kept, usable, now)
+    executed_on = [chain_name(deployment, record.destination_chain)] if record and record.executions else []
+    return explain_unsent(
+        message_id, kept, executed_on, chain_name(deployment, record.source_chain if record else None)
     )
 
 

@@ -25,6 +25,7 @@ from bridge.protocol.indexed import (
     Spending,
     Tally,
 )
+from bridge.protocol.times import iso
 
 SAMPLE: Final = 500
 """Newest messages that the figures of a lane are of, and what GMPs refused, repeated and delivered too late: at most."""
@@ -88,7 +89,7 @@ def lane_change_value(change: LaneChange, deployment: Deployment) -> dict[str, A
         "state": change.state.value,
         "reason": change.reason,
         "by": change.by,
-        "at": change.at,
+        "at": iso(change.at),
     }
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
 from bridge.domain.outbox import OutboxEntry
@@ -12,66 +11,40 @@ from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
+from bridge.protocol.times import iso
 from bridge.queries.explain import Explanation, GmpProgress
-from bridge.queries.lanes import chain_name, lane_name
+from bridge.queries.lanes import lane_name
+
+EXPORT_COLUMNS: Final = (
+    *("messageId", "status", "lane", "sourceChain", "destinationChain", "kind", "sender", "recipient", "quorum"),
+    *("receipts", "retries", "duplicates", "dispatched", "received", "sentAt", "executedAt"),
+    *("sourceTransaction", "executedTransaction"),
+)
+"""The keys of `record_value`, in the order of a table's columns."""
 
 
 def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
-    """A message as the index knows it."""
+    """A message as the index knows it. Times are block times."""
     return {
         "messageId": f"0x{record.message_id.hex()}",
+        "status": record.status.value,
         "lane": lane_name(deployment, record.source_chain, record.destination_chain),
-        "status": record.status.value,
-        "receipts": record.receipts,
-        "quorum": record.quorum,
-        "retries": record.attempts,
-        "dispatched": sorted(gmp.label for gmp in record.dispatched),
-        "received": sorted(gmp.label for gmp in record.received),
-        "sentAt": utc(record.sent_at),
-        "executedAt": utc(record.executed_time),
-        "duplicates": record.duplicates,
-    }
-
-
-def export_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
-    """A message as a row of an export: plain values only. Times are Unix seconds of block time."""
-    return {
-        "messageId": f"0x{record.message_id.hex()}",
-        "status": record.status.value,
-        "source": chain_name(deployment, record.source_chain),
-        "destination": chain_name(deployment, record.destination_chain),
+        "sourceChain": record.source_chain,
+        "destinationChain": record.destination_chain,
         "kind": record.kind.name if record.kind is not None else None,
         "sender": account_text(record.sender),
         "recipient": account_text(record.recipient),
         "quorum": record.quorum,
         "receipts": record.receipts,
         "retries": record.attempts,
-        "dispatched": " ".join(sorted(gmp.label for gmp in record.dispatched)),
-        "received": " ".join(sorted(gmp.label for gmp in record.received)),
-        "sentAt": record.source_time,
-        "executedAt": record.executed_time,
+        "duplicates": record.duplicates,
+        "dispatched": sorted(gmp.label for gmp in record.dispatched),
+        "received": sorted(gmp.label for gmp in record.received),
+        "sentAt": iso(record.source_time),
+        "executedAt": iso(record.executed_time),
         "sourceTransaction": f"0x{record.source_transaction.hex()}" if record.source_transaction else None,
         "executedTransaction": f"0x{record.executed_transaction.hex()}" if record.executed_transaction else None,
     }
-
-
-def export_columns() -> list[str]:
-    """The names of the columns of an export, in their order."""
-    return [
-        *(
-            "messageId",
-            "status",
-            "source",
-            "destination",
-            "kind",
-            "sender",
-            "recipient",
-            "quorum",
-            "receipts",
-            "retries",
-        ),
-        *("dispatched", "received", "sentAt", "executedAt", "sourceTransaction", "executedTransaction"),
-    ]
 
 
 @lru_cache(maxsize=10_000)  # a checksum takes as long as the rest of a row, and few accounts send most messages
@@ -83,11 +56,6 @@ def account_text(word: bytes | None) -> str | None:
         return from_bytes32(word)
     except AddressError:
         return f"0x{word.hex()}"
-
-
-def utc(seconds: int | None) -> str | None:
-    """Unix seconds as a date and time of day, in UTC."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def explanation_value(
@@ -112,12 +80,14 @@ def explanation_value(
         ],
         "divergences": [divergence_value(one) for one in found.divergences],
         "message": _message_value(found.message) if found.message else None,
-        "expiresAt": expiry.at if expiry else None,
+        "expiresAt": iso(expiry.at) if expiry else None,
         "pausedFor": expiry.blocked if expiry else None,
         "guarantee": guarantee.value() if guarantee else None,
         "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
         "gmps": [_progress_value(progress) for progress in found.gmps],
-        "gmpPauses": [{"gmp": one.gmp.label, "chain": one.chain_id, "until": one.until} for one in found.gmp_pauses],
+        "gmpPauses": [
+            {"gmp": one.gmp.label, "chain": one.chain_id, "until": iso(one.until)} for one in found.gmp_pauses
+        ],
         "indexBehind": [
             {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
             for lag in found.lags
@@ -130,9 +100,9 @@ def divergence_value(found: DivergenceRecord) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "severity": found.severity,
-        "message_id": f"0x{found.message_id.hex()}" if found.message_id else None,
-        "source_chain": found.source_chain,
-        "destination_chain": found.destination_chain,
+        "messageId": f"0x{found.message_id.hex()}" if found.message_id else None,
+        "sourceChain": found.source_chain,
+        "destinationChain": found.destination_chain,
         "evidence": found.evidence,
         "next": found.next_action,
     }
@@ -147,9 +117,9 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
         "failedTries": progress.failed_tries,
         "setbacks": progress.setbacks,
         "lastError": progress.last_error,
-        "nextTryAt": progress.next_try_at,
+        "nextTryAt": iso(progress.next_try_at),
         "missing": progress.missing,
-        "receivedAt": receipt.received_time if receipt else None,
+        "receivedAt": iso(receipt.received_time) if receipt else None,
         "duplicates": receipt.duplicates if receipt else 0,
         "deadLetter": progress.letter,
     }
@@ -158,9 +128,11 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
 def _message_value(message: Message) -> dict[str, Any]:
     return {
         "sourceChain": message.source_chain,
+        "sourceRouter": from_bytes32(message.source_router),
         "sender": from_bytes32(message.sender),
         "nonce": message.nonce,
         "destinationChain": message.destination_chain,
+        "destinationRouter": from_bytes32(message.destination_router),
         "recipient": from_bytes32(message.recipient),
         "gasLimit": message.gas_limit,
         "sentAt": message.sent_at,
@@ -185,10 +157,10 @@ def delivery_value(entry: OutboxEntry, deployment: Deployment) -> dict[str, Any]
         "state": entry.state.value,
         "failedTries": entry.failed_tries,
         "lastError": entry.last_error,
-        "createdAt": entry.created_at,
-        "availableAt": entry.available_at,
-        "claimedAt": entry.claimed_at,
+        "createdAt": iso(entry.created_at),
+        "availableAt": iso(entry.available_at),
+        "claimedAt": iso(entry.claimed_at),
         "claimedBy": entry.claimed_by,
-        "deliveredAt": entry.delivered_at,
+        "deliveredAt": iso(entry.delivered_at),
         "transaction": f"0x{transaction.hex()}" if transaction else None,
     }

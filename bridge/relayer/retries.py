@@ -190,7 +190,8 @@ class Recovery:
         message = await self._planner.find(request.message_id, request.source_chain, request.cause_block)
         tried = request.missing_gmps | request.received_gmps
         ranking = self._ranking(request.sequence)
-        return await self._planner.plan(message, attempt=request.attempt, tried=tried, ranking=ranking)
+        wanted = tuple(sorted(job.wanted)) or None
+        return await self._planner.plan(message, attempt=request.attempt, gmps=wanted, tried=tried, ranking=ranking)
 
     def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """The index's ranking of GMPs; a retry does not wait for an index that can't be read now."""

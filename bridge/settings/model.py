@@ -226,15 +226,14 @@ class Settings(BaseSettings):
         default=None, gt=0, description="until a read that is slow is also asked of another endpoint; none never"
     )
     http: str | None = Field(
-        default=None, pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$", description="HOST:PORT of the HTTP API"
-    )
-    http_requests_per_minute: int = Field(
-        default=1_200, ge=10, description="requests that one address may make of the HTTP API"
+        default=None,
+        pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$",
+        description="HOST:PORT of the relayer's /metrics and /healthz",
     )
     api_token: SecretStr | None = Field(
         default=None,
         min_length=16,
-        description="what a caller must present to change something over HTTP, or to read a dead letter; none forbids it",
+        description="the bearer token of `waybill web`, for changes over its API and for dead letters; none forbids both",
     )
 
     _origins: list[Origin] = PrivateAttr(default=[])

@@ -80,6 +80,10 @@ class SqlJobs:
     def due(self, kind: type[JobT], now: float, limit: int) -> list[JobT]:
         return read_jobs(self._database, kind, _DUE, {"queue": kind.QUEUE, "now": now, "most": limit})
 
+    def add(self, job: Job) -> bool:
+        with self._database.transaction() as connection:
+            return add_job(connection, job)
+
     def save(self, changed: Job, *, fence: int) -> bool:
         same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
         mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
@@ -236,6 +240,7 @@ def _detail(job: Job) -> dict[str, Any]:
                 "received_gmps": bits_from_gmps(request.received_gmps),
                 "letter": job.letter,
                 "gmps": bits_from_gmps(job.gmps),
+                "wanted": bits_from_gmps(job.wanted),
                 "transaction_hash": job.transaction_hash,
             }
         case ExecutionJob():
@@ -271,6 +276,7 @@ def _retry(row: RowMapping) -> RetryJob:
         blocked_by=RetryBudget(row["blocked_by"]) if row["blocked_by"] else None,
         letter=detail["letter"],
         gmps=gmps_from_bits(detail["gmps"]),
+        wanted=gmps_from_bits(detail.get("wanted", 0)),
         transaction_hash=bytes.fromhex(sent) if sent else None,
     )
 

@@ -8,16 +8,18 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import version
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import SecretStr
@@ -29,17 +31,10 @@ from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
 from bridge.domain.ttl_cache import Cached, Dated
-from bridge.domain.webhooks import StillPendingError, WebhookState
-from bridge.http.gate import Gate, Limits, Refusal, client_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import (
     ChainRecord,
-    DivergenceRecord,
-    MessageCount,
-    MessagePage,
-    Position,
     Spending,
-    with_diverged,
 )
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
@@ -48,11 +43,14 @@ from bridge.queries.accounts import account_figures, known_as
 from bridge.queries.action_course import course_of, decision_reasons
 from bridge.queries.actions import FoundAction, action_value
 from bridge.queries.dead_letters import happened, listed
-from bridge.queries.messages import export_columns, export_value
+from bridge.queries.messages import EXPORT_COLUMNS, record_value
 from bridge.web import figures
+from bridge.web.api import PREFIX, add_api
+from bridge.web.api import problem as api_problem
 from bridge.web.dead_letters import read_letter
 from bridge.web.decisions import OpenReview, add_decisions
-from bridge.web.guards import admit, headers, is_operator
+from bridge.web.guard import Guard, client_of, is_operator, security_headers
+from bridge.web.listing import OLDEST, MessageList
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import STAGES, ShownMessage, message_data, read_message
 from bridge.web.payments import AccountCosts, PaidTransaction, Payments, account_costs, paid_transactions, totals
@@ -67,12 +65,7 @@ STATIC: Final = Path(__file__).with_name("static")
 
 _LIVE_PARTS: Final = frozenset({"as_of", "tiles", "rows", "facts", "acts", "content", "compared", "faults"})
 
-_DIVERGENCES_LAST: Final = 2.0
 _CHAINS_LAST: Final = 0.5
-_OLDEST: Final = 60.0
-"""Seconds after which a figure is shown no more: the page says that it is being computed."""
-
-_COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _HISTORY_LASTS: Final = 10.0
 _ACTIONS_LAST: Final = 2.0
@@ -90,7 +83,6 @@ _ROWS: Final = 50
 _EXPORTED: Final = 1_000
 _EXPORT_PART: Final = 500
 _EXPORT_PARTS: Final = 10
-_FEED_ENTRIES: Final = 100
 """Messages in one export at most, how many are asked for at once, and how often: a filter may pass few of those looked at."""
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
@@ -150,12 +142,11 @@ class Explorer:
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled now, so that the first visitor does not wait for it
         clock = sources.clock
-        self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST, clock=clock)
-        self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
-        self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST, clock=clock)
-        self.sizes = Cached(self._sizes, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
+        self.list = MessageList(sources, settings.patience)
+        self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=OLDEST, clock=clock)
+        self.sizes = Cached(self._sizes, lasts=_HISTORY_LASTS, oldest=OLDEST, clock=clock)
         self.histories = {
-            span: Cached(partial(self._read_history, span), lasts=_HISTORY_LASTS, oldest=_OLDEST, clock=clock)
+            span: Cached(partial(self._read_history, span), lasts=_HISTORY_LASTS, oldest=OLDEST, clock=clock)
             for span in health.SPANS
         }
         self.ends = {
@@ -167,19 +158,11 @@ class Explorer:
         self._payments: OrderedDict[tuple[tuple[int, bytes], ...], Cached[Payments]] = OrderedDict()
         self._account_costs: OrderedDict[bytes, Cached[AccountCosts | None]] = OrderedDict()
         self._relayer = health.RelayerWatch()
-        self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
-
-    def _divergences(self) -> list[DivergenceRecord]:
-        index = self.sources.index()
-        return sorted(index.divergences(), key=lambda one: one.severity) if index else []  # critical, high, medium
+        self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=OLDEST, clock=clock)
 
     def _sizes(self) -> dict[lanes.Ends, int]:
         index = self.sources.index()
         return lanes.lane_sizes(self.sources.deployment, index) if index else {}
-
-    def _counts(self) -> dict[Status, int]:
-        index = self.sources.index()
-        return index.by_status() if index else {}
 
     def _chains(self) -> list[ChainRecord]:
         index = self.sources.index()
@@ -188,17 +171,10 @@ class Explorer:
     def _contradictions(self) -> int:
         """How many are known by now; also the page that reports a broken index has this in its head."""
         try:
-            found = self.divergences.look(0)
+            found = self.list.divergences.look(0)
         except Exception:  # noqa: BLE001  Faults says what is wrong
             return 0
         return sum(one.is_contradiction for one in found.value) if found else 0
-
-    def _contradicted(self, patience: float) -> frozenset[bytes] | None:
-        """The messages that facts contradict; None while that is being computed."""
-        found = self.divergences.look(patience)
-        if found is None:
-            return None
-        return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
 
     def render(self, template: str, **values: Any) -> str:
         """A template as HTML."""
@@ -225,7 +201,9 @@ class Explorer:
         return HTMLResponse(self.render("problem.html", as_of="", title=title, text=text), status_code)
 
     def refusal(self, request: Request, status_code: int, text: str) -> Response:
-        """The error, as a page for browsers and as a line for programs."""
+        """An error: JSON below ``/v1``, a page for browsers, a line of text for other programs."""
+        if request.scope["path"].startswith(PREFIX):
+            return api_problem(status_code, text)
         if "text/html" in request.headers.get("accept", ""):
             return self.problem(status_code, text)
         return PlainTextResponse(f"{text}\n", status_code)
@@ -236,11 +214,11 @@ class Explorer:
         """Whether all is well, and what happened lately."""
         self._require_span(span)
         index, until = self.sources.index(), time.monotonic() + self.settings.patience
-        for figure in (self.counts, self.divergences, self.histories[span]):
+        for figure in (self.list.counts, self.list.divergences, self.histories[span]):
             figure.look(0)  # all begin at once, so that the page waits for them together
         past = self.histories[span].look(max(0.0, until - time.monotonic()))
-        found = self.divergences.look(max(0.0, until - time.monotonic())) if index else None
-        counts = self._by_status(max(0.0, until - time.monotonic()))
+        found = self.list.divergences.look(max(0.0, until - time.monotonic())) if index else None
+        counts = self.list.by_status(max(0.0, until - time.monotonic()))
         now, dead_letters = self.sources.clock(), self.sources.dead_letters()
         relayer = self._relayer.look(self.sources.deployment, self.sources.store(), index, now)
         chains_read = index.chains() if index else []
@@ -309,17 +287,7 @@ class Explorer:
 
     def tiles(self, *, is_filtered: bool) -> str:
         """What contradicts, and how many messages are in each state: of all messages, also if a part of them is listed."""
-        return self.render("_tiles.html", counts=self._by_status(self.settings.patience), is_filtered=is_filtered)
-
-    def _by_status(self, patience: float) -> dict[Status, int] | None:
-        """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
-        until = time.monotonic() + patience
-        self.divergences.look(0)  # both begin at once, so that the page waits for them together
-        counts = self.counts.look(patience)
-        contradicted, index = self._contradicted(max(0.0, until - time.monotonic())), self.sources.index()
-        if counts is None:
-            return None
-        return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
+        return self.render("_tiles.html", counts=self.list.by_status(self.settings.patience), is_filtered=is_filtered)
 
     def live_messages(self, chosen: Listing) -> dict[str, str]:
         """The parts of a list's page that are live, as they are now."""
@@ -328,90 +296,34 @@ class Explorer:
 
     def rows(self, chosen: Listing, *, is_counted: bool = True) -> str:
         """The part of the list that is live."""
-        found = self._listed(chosen, chosen.after, _ROWS)
-        matching = self._counted(chosen) if is_counted else None
+        found = self.list.page(chosen, _ROWS)
+        matching = self.list.count(chosen) if is_counted else None
         return self.render("_rows.html", chosen=chosen, found=found, matching=matching)
 
-    def _counted(self, chosen: Listing) -> MessageCount | None:
-        """How many messages a choice has; None while that is not known, and of all messages: the tiles count these."""
-        index, wanted = self.sources.index(), chosen.wanted
-        if index is None or not chosen.parameters:
-            return None
-        if wanted.status is None:
-            return index.count(wanted, contradicted=())
-        contradicted = self._contradicted(0)  # the tiles have waited for it
-        if contradicted is None:
-            return None
-        if chosen.parameters.keys() == {"status"} and wanted.status is not Status.ORPHANED:
-            counts = self._by_status(0)  # the number on its tile
-            number = None if counts is None else counts.get(wanted.status, 0)
-            return None if number is None else MessageCount(number=number, looked_at=number, is_all=True)
-        if wanted.status is Status.DIVERGED:
-            wanted = replace(wanted, among=contradicted)
-        return index.count(wanted, contradicted=contradicted)
-
-    def _listed(self, chosen: Listing, after: Position | None, limit: int) -> MessagePage | None:
-        """A part of a list; None while it is being looked for what contradicts."""
-        index, wanted = self.sources.index(), chosen.wanted
-        if index is None:
-            return MessagePage(messages=(), next=None, looked_at=0)
-        if wanted.status is Status.DIVERGED:
-            wanted = replace(wanted, among=self._contradicted(self.settings.patience))
-            if wanted.among is None:
-                return None
-        return index.page(wanted, after=after, limit=limit)
-
-    def export(self, request: Request, form: str) -> Response:
-        """A part of a list for programs: as many messages as one answer holds, and where the next part begins."""
+    def export(self, request: Request) -> Response:
+        """A part of a list as CSV, and a link to the next part."""
         chosen = self._exportable(request)
         rows: list[dict[str, Any]] = []
         place, is_more = chosen.after, True
         for _ in range(_EXPORT_PARTS):
-            found = self._listed(chosen, place, _EXPORT_PART)
+            found = self.list.page(chosen, _EXPORT_PART, place)
             if found is None:
                 return self._not_yet()
-            rows += (export_value(one, self.sources.deployment) for one in found.messages)
+            rows += (record_value(one, self.sources.deployment) for one in found.messages)
             place, is_more = found.next, found.next is not None
             if not is_more or len(rows) > _EXPORTED - _EXPORT_PART:
                 break
         query = chosen.query_after(place) if place is not None and is_more else ""
-        following = f"/messages.{form}?{query}" if query else None
-        link = {"link": f'<{following}>; rel="next"'} if following else {}
-        if form == "json":
-            return Response(
-                json.dumps({"messages": rows, "next": following}), media_type="application/json", headers=link
-            )
         text = io.StringIO()
-        writer = csv.DictWriter(text, export_columns(), lineterminator="\n")
+        writer = csv.DictWriter(text, EXPORT_COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
-        named = {"content-disposition": 'attachment; filename="messages.csv"'}
-        return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=link | named)
-
-    def feed(self, request: Request) -> Response:
-        """The newest messages of a list for a feed reader: an entry for each state that it finds a message in."""
-        chosen = self._exportable(request)
-        found = self._listed(chosen, chosen.after, _FEED_ENTRIES)
-        if found is None:
-            return self._not_yet()
-        now = self.sources.clock()
-        rows = [export_value(one, self.sources.deployment) for one in found.messages]
-        text = self.render(
-            "messages.atom",
-            base=str(request.base_url).rstrip("/"),
-            query=chosen.query,
-            updated=_rfc3339(max((row["executedAt"] or row["sentAt"] or 0 for row in rows), default=now)),
-            entries=[
-                row
-                | {
-                    "updated": _rfc3339(row["executedAt"] or row["sentAt"] or now),
-                    "published": _rfc3339(row["sentAt"] or now),
-                }
-                for row in rows
-            ],
-            older=chosen.query_after(found.next) if found.next else "",
+        writer.writerows(
+            {name: " ".join(one) if isinstance(one, list) else one for name, one in row.items()} for row in rows
         )
-        return Response(text, media_type="application/atom+xml")
+        extra = {"content-disposition": 'attachment; filename="messages.csv"'}
+        if query:
+            extra["link"] = f'</messages.csv?{query}>; rel="next"'
+        return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=extra)
 
     def _exportable(self, request: Request) -> Listing:
         """The choice that a link makes.
@@ -442,7 +354,7 @@ class Explorer:
             account=chosen.parameters["account"],
             chosen=chosen,
             figures=account_figures(index, wanted) if index else None,
-            known_as=[*known_as(self.sources.deployment, chosen.parameters["account"])],
+            known_as=known_as(self.sources.deployment, chosen.parameters["account"]),
             rows=self.rows(chosen, is_counted=False),
         )
 
@@ -651,41 +563,10 @@ class Explorer:
             "dead_letter.html", shown=shown, happened=happened, command=self.sources.command, can_decide=self.can_decide
         )
 
-    def webhooks(self, request: Request, state: str, before: str) -> Response:
-        """Deliveries to webhooks, for operators: their errors name hosts."""
-        if not self.is_open_to(request):
-            return self.closed(request, "webhooks.html", closed=True)
-        if (state and state not in WebhookState.__members__) or (before and not before.isdecimal()):
-            raise BadLinkError(f"state is one of {', '.join(WebhookState)}, and before is a version")
-        webhooks, chosen = self.sources.webhooks(), WebhookState(state) if state else None
-        version = int(before) if before else None
-        found = webhooks.listed(state=chosen, before=version, limit=_ROWS) if webhooks else []
-        return self.page(
-            "webhooks.html",
-            deliveries=found,
-            chosen=state,
-            states=list(WebhookState),
-            more=found[-1].version if len(found) == _ROWS else None,
-            figures=webhooks.figures() if webhooks else {},
-        )
-
-    def redeliver(self, request: Request, delivery_id: str) -> Response:
-        """Has a delivery made once more, by an operator."""
-        if not self.is_open_to(request):
-            raise HTTPException(403, "only an operator who has signed in may have a webhook delivered again")
-        webhooks = self.sources.webhooks()
-        if webhooks is None or webhooks.delivery(delivery_id) is None:
-            raise HTTPException(404, f"there is no webhook delivery {delivery_id[:200]!r}")
-        try:
-            webhooks.redeliver(delivery_id, self.sources.clock())
-        except StillPendingError as error:
-            raise HTTPException(409, str(error)) from error
-        return RedirectResponse("/webhooks", 303)
-
     def is_open_to(self, request: Request) -> bool:
         """Whether a viewer may see the contents of dead letters and webhooks: an operator who has signed in, unless all may."""
         token = self.settings.token
-        return self.settings.open_letters or (token is not None and is_operator(request, token))
+        return self.settings.open_letters or is_operator(request, token)
 
     def closed(self, request: Request, template: str, **shown: Any) -> Response:
         """A page without its contents, which asks a viewer who wants to sign in for the token."""
@@ -705,9 +586,9 @@ class Explorer:
         """The parts of that page that are live, as they are now."""
         index, as_of = self.sources.index(), self.as_of()
         until = time.monotonic() + self.settings.patience
-        self.counts.look(0)  # both begin at once, so that the page waits for them together
-        found = self.divergences.look(self.settings.patience) if index else None
-        counts = self.counts.look(max(0.0, until - time.monotonic()))
+        self.list.counts.look(0)  # both begin at once, so that the page waits for them together
+        found = self.list.divergences.look(self.settings.patience) if index else None
+        counts = self.list.counts.look(max(0.0, until - time.monotonic()))
         faults = self.render(
             "_faults.html",
             has_index=index is not None,
@@ -754,46 +635,47 @@ def create_app(
     explorer = Explorer(sources, settings or ExplorerSettings())
     explorer.can_decide = open_review is not None and not explorer.settings.read_only
     # A redirect to add a slash would lead to where the Host header says.
-    app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    limits = Limits(requests_per_minute=explorer.settings.requests_per_minute, streams="/live/")
-    dressed = headers(explorer.settings.public_rpc.values())
-
-    def refuse(request: Request, refusal: Refusal) -> Response:
-        return explorer.refusal(request, refusal.status, refusal.text)
-
+    app = FastAPI(title="Waybill", version=version("waybill"), docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(GZipMiddleware, compresslevel=6)
-    app.add_middleware(Gate, limits=limits, refuse=refuse, admit=admit, headers=dressed)
+    app.add_middleware(
+        Guard,
+        requests_per_minute=explorer.settings.requests_per_minute,
+        rpc_urls=explorer.settings.public_rpc.values(),
+        refuse=explorer.refusal,
+    )
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
     _add_lookups(app, explorer)
     _add_actions(app, explorer)
-    _add_webhooks(app, explorer)
     _add_streams(app, explorer)
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            route.include_in_schema = False  # pages are for people
+    add_api(app, sources, explorer.list, None if explorer.settings.read_only else explorer.settings.token)
     if open_review is not None and explorer.can_decide:
         add_decisions(app, sources, open_review)
 
     @app.exception_handler(BadLinkError)
-    def bad_link(_request: Request, error: BadLinkError) -> Response:
-        return explorer.problem(400, str(error))
+    def bad_link(request: Request, error: BadLinkError) -> Response:
+        return explorer.refusal(request, 400, str(error))
 
     @app.exception_handler(StoreError)
     @app.exception_handler(TransientError)
-    def away(_request: Request, error: Exception) -> Response:
-        _log.warning("a store can't be read", error=str(error))  # its text names hosts and files
-        return explorer.problem(503, "a store can't be read now; the explorer's own log says why")
+    def away(request: Request, error: Exception) -> Response:
+        _log.warning("store unreadable", error=str(error))  # its text names hosts and files
+        return explorer.refusal(request, 503, "a store can't be read now; the log of `waybill web` says why")
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> Response:
         text = f"there is no page {request.scope['path'][:200]!r}" if error.detail == "Not Found" else str(error.detail)
-        answer = explorer.problem(error.status_code, text)
+        answer = explorer.refusal(request, error.status_code, text)
         answer.headers.update(error.headers or {})
         return answer
 
     @app.exception_handler(Exception)
     def failed(request: Request, _error: Exception) -> Response:
-        answer = explorer.refusal(request, 500, "the explorer failed at this page; its own log says how")
-        for name, value in dressed(request, 500).items():  # this handler stands outside the gate
-            answer.headers.setdefault(name, value)
+        answer = explorer.refusal(request, 500, "the server failed; the log of `waybill web` says how")
+        answer.headers.update(security_headers(explorer.settings.public_rpc.values()))  # outside the middleware
         return answer
 
     return app
@@ -845,13 +727,9 @@ def _add_lookups(app: FastAPI, explorer: Explorer) -> None:
     def address(account: str) -> Response:
         return explorer.address(account)
 
-    @app.get("/messages.atom")
-    def feed(request: Request) -> Response:
-        return explorer.feed(request)
-
-    @app.get("/messages.{form}")
-    def export(request: Request, form: Literal["csv", "json"]) -> Response:
-        return explorer.export(request, form)
+    @app.get("/messages.csv")
+    def export(request: Request) -> Response:
+        return explorer.export(request)
 
 
 def _add_actions(app: FastAPI, explorer: Explorer) -> None:
@@ -862,18 +740,6 @@ def _add_actions(app: FastAPI, explorer: Explorer) -> None:
     @app.get("/actions/{action_id}")
     def action(action_id: str) -> Response:
         return explorer.action(_id_in(action_id))
-
-
-def _add_webhooks(app: FastAPI, explorer: Explorer) -> None:
-    @app.get("/webhooks")
-    def webhooks(request: Request, state: str = "", before: str = "") -> Response:
-        return explorer.webhooks(request, state, before)
-
-    if not explorer.settings.read_only:
-
-        @app.post("/webhooks/{delivery_id}/redeliver")
-        def redeliver(request: Request, delivery_id: str) -> Response:
-            return explorer.redeliver(request, delivery_id)
 
 
 def _add_streams(app: FastAPI, explorer: Explorer) -> None:
@@ -906,10 +772,6 @@ def _add_streams(app: FastAPI, explorer: Explorer) -> None:
         answer = explorer.refusal(request, error.status, str(error))
         answer.headers["retry-after"] = "10"
         return answer
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _fingerprint_of(folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ class ShownLetter:
     """All that the page of a dead letter shows."""
 
     letter: DeadLetter
+    document: Mapping[str, Any] | None  # None: archived
+    message: Message | None  # None: archived, or of an unknown version
     reason: str
     failures: Sequence[dict[str, Any]]
     analysis: Analysis | None  # None: its document is archived
@@ -45,6 +47,8 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
     acts = letter_acts(letter, analysis)
     return ShownLetter(
         letter=letter,
+        document=document,
+        message=message,
         reason=document["reason"] if document else "its document is archived",
         failures=document["failureHistory"] if document else [],
         analysis=analysis,

@@ -14,7 +14,7 @@ from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.queries import Act, Offer
 from bridge.queries.actions import change_text
-from bridge.queries.explain import Explanation, Kept, Stage, explain_kept, explain_unsent, read_kept
+from bridge.queries.explain import Explanation, Kept, Stage, explanation_kept, read_kept
 from bridge.queries.lanes import lane_name
 from bridge.web.payload import Decoded, action_payload, decode_payload
 from bridge.web.rendering import account, tone
@@ -92,12 +92,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     known = message or record
     if known is None:
         return None
-    if message is not None:
-        usable = sources.deployment.gmps_between(message.source_chain, message.destination_chain)
-        found = explain_kept(message, kept, usable, sources.clock())
-    else:
-        executed_on = [sources.chain_name(known.destination_chain)] if record and record.executions else []
-        found = explain_unsent(message_id, kept, executed_on, sources.chain_name(known.source_chain))
+    found = explanation_kept(sources.deployment, message_id, kept, sources.clock())
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)
     action = action_message(message, sources.coordinators) if message else None
     asked_by = partial(_asked_by, kept, action)

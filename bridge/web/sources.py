@@ -10,7 +10,6 @@ from typing import Any
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store
-from bridge.domain.webhooks import Webhooks
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
@@ -38,7 +37,7 @@ class Sources:
     """What transactions cost, by chain; asks the chains."""
 
     actions: Callable[[], ActionList | None] = lambda: None
-    """The newest atomic actions; asks the chains. Raises `bridge.domain.ports.TransientError`."""
+    """The newest atomic actions; asks the chains. Raises `TransientError` if none answers."""
 
     action: Callable[[bytes], FoundAction | None] = lambda _id: None
     """One action with its participants, and those on the same subject; None if no coordinator knows it."""
@@ -48,9 +47,6 @@ class Sources:
 
     incidents: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
     """The tripwire's, as `bridge.queries.incidents.incident_value`; none if it has not run here."""
-
-    webhooks: Callable[[], Webhooks | None] = lambda: None
-    """Deliveries of webhooks, in the relayer's store."""
 
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
     payloads: tuple[PayloadAbi, ...] = ()

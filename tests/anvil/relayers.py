@@ -1,4 +1,4 @@
-"""`waybill relayer run` and `waybill api` in processes of their own."""
+"""`waybill relayer run` and `waybill web` in processes of their own."""
 
 from __future__ import annotations
 

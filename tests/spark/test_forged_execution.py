@@ -15,7 +15,7 @@ from eth_utils import keccak
 from bridge.devnet.accounts import ANVIL_KEYS, account
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, topic_of
-from tests.anvil.rpc import free_ports, rpc
+from tests.anvil.rpc import rpc
 from tests.spark.test_quickstart import Terminal
 
 FORGED = keccak(text="a message that nobody sent")
@@ -71,8 +71,7 @@ def seen(url: str, said: str) -> str:
 def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(terminal: Terminal) -> None:
     assert terminal.type("waybill devnet up").returncode == 0
     deployment = Deployment.model_validate_json((terminal.home / "deployments" / "devnet.json").read_text())
-    api = f"127.0.0.1:{free_ports(1)[0]}"
-    for command in ("waybill index run", "waybill web", f"waybill relayer run --http {api}"):
+    for command in ("waybill index run", "waybill web", "waybill relayer run"):
         terminal.leave_running(command)
     name = f"0x{FORGED.hex()}"
     forge(deployment)
@@ -100,6 +99,6 @@ def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(
     assert json.loads(terminal.type("waybill message list --status DIVERGED --json").stdout)["messages"] == rows
     assert json.loads(terminal.type("waybill message list --status EXECUTED --json").stdout)["messages"] == []
 
-    told = json.loads(seen(f"http://{api}/v1/messages/{name}", "DIVERGED"))
+    told = json.loads(seen(f"{explorer}/v1/messages/{name}", "DIVERGED"))
     assert "EXECUTED_WITHOUT_QUORUM" in {one["kind"] for one in told["divergences"]}
-    assert [one["status"] for one in json.loads(seen(f"http://{api}/v1/messages", name))["messages"]] == ["DIVERGED"]
+    assert [one["status"] for one in json.loads(seen(f"{explorer}/v1/messages", name))["messages"]] == ["DIVERGED"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from bridge.domain.finality_records import FOLLOWED, Heartbeat
 from bridge.domain.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery, OutboxState, TryAgain
-from bridge.domain.ports import Call, Clock, Fees, TransientError
+from bridge.domain.ports import Call, Clock, Fees
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Blocked, Bound, SpentFor
 from bridge.domain.store import Store
@@ -29,7 +29,7 @@ from bridge.domain.streams import Streams
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.domain.webhooks import WebhookDelivery, Webhooks
 from bridge.evm.chain import EvmChain
-from bridge.metrics import METRICS, MetricType, Monitor, RelayerFigures, Samples
+from bridge.metrics import METRICS, MetricType, Monitor, Samples
 from bridge.metrics.monitor import COUNTED
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
@@ -209,11 +209,6 @@ def letters_of(store: Store) -> DeadLetterLog:
     return log
 
 
-async def figures() -> RelayerFigures:
-    """What the relayer's process says."""
-    return RelayerFigures()
-
-
 def monitor(
     store: Store,
     chains: dict[int, EvmChain],
@@ -221,7 +216,6 @@ def monitor(
     dead_letters: DeadLetterLog | None = None,
     *,
     clock: Clock | None = None,
-    relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
     streams: Streams | None = None,
     webhooks: Webhooks | None = None,
 ) -> Monitor:
@@ -242,7 +236,6 @@ def monitor(
         streams=streams,
         webhooks=webhooks,
         accounts=[ACCOUNT],
-        relayer=relayer or figures,
         index=Index,
     )
 
@@ -495,24 +488,6 @@ async def test_a_chain_that_is_down_hides_no_other_number(
     assert value(found, "waybill_scrape_problem", part="beta") == 1
     assert value(found, "waybill_endpoint_up", chain="beta", endpoint=servers[1].url) == 0
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
-    (problem,) = await watching.problems()
-    assert problem == "chain beta: no usable answer", "those who ask need no token, so no host is named"
-
-
-async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
-    chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
-    store = memory_store()
-    fill(store)
-
-    async def gone() -> RelayerFigures:
-        raise TransientError("the relayer's process has ended")
-
-    watching = monitor(store, chains, tmp_path, relayer=gone)
-    found = exposed(await watching.exposition())
-    assert value(found, "waybill_scrape_problem", part="relayer") == 1
-    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
-    assert await watching.problems() == ["relayer: no answer"]
 
 
 async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(

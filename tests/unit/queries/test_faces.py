@@ -14,16 +14,11 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
-from httpx import Response
+from pydantic import SecretStr
 
-from bridge.cli.serving import Retry, api_of, opened_backend
-from bridge.cli.workspace import Workspace
-from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Dead, TryAgain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.queries.explain import Stage
 from bridge.store import open_dead_letters
@@ -46,7 +41,6 @@ class Faces:
         stuck: one whose delivery was given up.
         forged: one that was executed and never sent.
         letter: the dead delivery of the stuck one.
-        failing: a delivery that failed twice, and is tried again.
     """
 
     arrived: Message
@@ -55,7 +49,6 @@ class Faces:
     world: World
     waybill: Command
     letter: str
-    failing: str
     explorer: Client
 
     def command(self, *words: str) -> Any:
@@ -64,18 +57,7 @@ class Faces:
 
     def api(self, path: str) -> Any:
         """What the API answers."""
-        return self.asked("GET", path).json()
-
-    def asked(self, method: str, path: str, body: dict[str, Any] | None = None, retry: Retry | None = None) -> Response:
-        """The API's answer, with its status; `retry` is the relayer that it has retries made by."""
-
-        async def ask() -> Response:
-            workspace = Workspace.of("devnet")
-            async with opened_backend(workspace, retry=retry) as backend:
-                client = Client(api_of(backend, workspace.settings()))
-                return await client._request(method, f"/v1{path}", headers=OPERATOR, json=body)
-
-        return asyncio.run(ask())
+        return self.explorer.get(f"/v1{path}", headers=OPERATOR).json()
 
     def page(self, path: str) -> str:
         """What a page of the explorer is."""
@@ -143,7 +125,6 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     log = open_dead_letters(f"sqlite:///{home / 'bridge.db'}")
     service = DeadLetterService(store=world.relayer, dead_letters=log)
     letter = asyncio.run(service.die(stuck, error="no gas"))
-    failing = fail_twice(service, sent_message(4, quorum=1))
     change = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.PAUSED, reason="router upgrade", by="ann", at=5.0)
     assert world.relayer.lanes.change(change)
     capsys.readouterr()  # what the relayer logged
@@ -153,19 +134,8 @@ def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             chain["rpcUrls"] = [url]
         (tmp_path / "deployments").mkdir()
         (tmp_path / "deployments" / "devnet.json").write_text(json.dumps(network))
-        explorer = world.explorer(patient(public_rpc=RPC), dead_letters=lambda: log)
-        yield Faces(arrived, stuck, forged, world, Command(monkeypatch, capsys), letter, failing, explorer)
-
-
-def fail_twice(service: DeadLetterService, sent: Message) -> str:
-    """A message is seen, and two tries to deliver it fail; the event id of its delivery."""
-    service.observe(sent)
-    for error, code, wait in (("no answer", "UnansweredError", 0), ("no proof", "NotAttestedError", 7)):
-        (entry,) = service.claim()
-        now = service.clock.now()
-        failure = Failure(at=now, kind=FailureKind.TRANSIENT, code=code, message=error)
-        service.store.outbox.finish([TryAgain(entry.current_claim, failure, now + wait)], now)
-    return entry.event_id
+        explorer = world.explorer(patient(public_rpc=RPC, token=SecretStr(TOKEN)), dead_letters=lambda: log)
+        yield Faces(arrived, stuck, forged, world, Command(monkeypatch, capsys), letter, explorer)
 
 
 def test_a_message_has_one_state_and_one_lane(faces: Faces) -> None:
@@ -222,74 +192,13 @@ def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
         assert decision["command"] in shown
 
 
-def test_a_delivery_that_failed_or_died_is_found_by_its_state_with_every_failure(faces: Faces) -> None:
-    found = {one["eventId"]: one for one in faces.api("/deliveries")}
-    assert {name: one["state"] for name, one in found.items()} == {faces.letter: "DEAD", faces.failing: "PENDING"}
-    entry = faces.world.relayer.outbox.entry(faces.failing)
-    assert entry is not None
-    assert (found[faces.failing]["availableAt"], entry.available_at) == (entry.available_at, entry.created_at + 7)
-    assert faces.api("/deliveries?state=DEAD") == [found[faces.letter]]
-    assert faces.api("/deliveries?state=PENDING") == [found[faces.failing]]
-    message_id = faces.letter.partition("/")[0]
-    assert faces.api(f"/deliveries?messageId={message_id}&state=DEAD") == [found[faces.letter]]
-    assert faces.api(f"/deliveries?messageId={message_id}&state=PENDING") == []
-    created = found[faces.letter]["createdAt"]
-    for named in ("", f"&messageId={message_id}"):
-        assert faces.api(f"/deliveries?until={created - 1}{named}") == []
-        assert faces.api(f"/deliveries?since={created + 1}{named}") == []
-        assert found[faces.letter] in faces.api(f"/deliveries?since={created}&until={created}{named}")
-    failures = {name: faces.api(f"/deliveries/{name}")["failures"] for name in found}
-    told = {name: [(one["number"], one["code"], one["message"]) for one in said] for name, said in failures.items()}
-    assert told == {
-        faces.letter: [(1, "TransientError", "no gas")],
-        faces.failing: [(1, "UnansweredError", "no answer"), (2, "NotAttestedError", "no proof")],
-    }
-
-
-@pytest.mark.parametrize(("named", "chosen"), [(["axelar", "ccip"], (Gmp.AXELAR, Gmp.CCIP)), (None, None)])
-def test_an_operator_has_a_message_retried_over_the_gmps_that_it_names(
-    faces: Faces, named: list[str] | None, chosen: tuple[Gmp, ...] | None
-) -> None:
-    asked = []
-
-    async def retry(message_id: bytes, gmps: tuple[Gmp, ...] | None) -> dict[str, Any]:
-        asked.append((message_id, gmps))
-        return {"attempt": 1}
-
-    path = f"/messages/0x{faces.stuck.id.hex()}/retry"
-    assert faces.asked("POST", path, {"gmps": named}, retry).json() == {"attempt": 1}
-    assert asked == [(faces.stuck.id, chosen)]
-    assert faces.asked("POST", path, {"gmps": named}).status_code == 403, "here is no relayer that could"
-
-
-def test_a_dead_delivery_is_opened_again_over_the_api_unless_an_operator_has_to_sign_for_it(faces: Faces) -> None:
-    store, reason = faces.world.relayer, {"reason": "the gateway is back", "by": "ann"}
-    pending = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)
-    assert (pending.status_code, pending.json()["error"]["code"]) == (409, "REFUSED")
-    change = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.RUNNING, reason="upgraded", by="ann", at=6.0)
-    assert store.lanes.change(change)
-    found = store.outbox.claim(
-        worker="worker", destination_chain=BETA, gmps=frozenset(Gmp), limit=1, now=time.time(), lease=15
-    )
-    failure = Failure(at=time.time(), kind=FailureKind.TERMINAL, code="TerminalError", message="not ours")
-    store.outbox.finish([Dead(entry.current_claim, failure) for entry in found], time.time())
-    assert faces.api(f"/deliveries/{faces.failing}")["state"] == "DEAD"
-    opened = faces.asked("POST", f"/deliveries/{faces.failing}/replay", reason)
-    assert opened.status_code == 200
-    now = faces.api(f"/deliveries/{faces.failing}")
-    assert opened.json() == {name: now[name] for name in now if name != "failures"}
-    assert (now["state"], now["failedTries"], now["lastError"]) == ("PENDING", 0, "the gateway is back (ann)")
-    assert len(now["failures"]) == 3, "its history stays"
-    refused = faces.asked("POST", f"/deliveries/{faces.letter}/replay", reason)
-    assert (refused.status_code, faces.api(f"/deliveries/{faces.letter}")["state"]) == (409, "DEAD")
-    assert faces.asked("POST", f"/deliveries/{faces.letter}9/replay", reason).status_code == 404
-
-
 def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
     stages = {}
     for sent in (faces.arrived, faces.stuck, faces.forged):
         found = faces.command("message", "show", f"0x{sent.id.hex()}")
-        assert faces.api(f"/messages/0x{sent.id.hex()}") | {"asOf": 0} == found | {"asOf": 0}
+        told = faces.api(f"/messages/0x{sent.id.hex()}")
+        for name in ("status", "next", "acts", "gmps", "divergences", "message", "expiresAt"):
+            assert told[name] == found[name], name
         body = faces.page(page(sent))
         shown = text_of(body)
         assert f'data-state="{found["status"]}"' in body
@@ -321,9 +230,3 @@ def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_program
         "AT_LEAST_ONCE, ttlSeconds none, idempotencyStrategy MESSAGE_ID, requireAttestationCheck false, maxRetries 10,"
         " baseBackoffMs 5000, maxBackoffMs 600000, dlqEnabled true, atomicity GUARANTEED"
     ) in " ".join(faces.waybill(*command).out.split())
-
-
-def test_a_chain_is_as_far_behind_for_command_and_api(faces: Faces) -> None:
-    chains = faces.command("status")["chains"]
-    assert faces.api("/status")["chains"] == chains
-    assert [(chain["head"], chain["blocksBehind"]) for chain in chains] == [(1, 0), (3, 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.times import iso
 from bridge.queries.messages import delivery_value
 from tests.builders import BETA, block, message, observed_range, word
 from tests.support.stores import memory_store
@@ -18,13 +19,13 @@ def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     store.observations.record(observed_range(message(1), now=100))
     (entry,) = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=30.0)
     shown = delivery_value(entry, network)
-    assert (shown["state"], shown["claimedAt"], shown["claimedBy"]) == ("CLAIMED", NOW, "w")
+    assert (shown["state"], shown["claimedAt"], shown["claimedBy"]) == ("CLAIMED", iso(NOW), "w")
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
     outbox.finish([TryAgain(entry.current_claim, failure, LATER)], NOW)
     (failed,) = outbox.entries(message(1).id)
     shown = delivery_value(failed, network)
     assert (shown["state"], shown["failedTries"], shown["lastError"]) == ("PENDING", 1, "no answer")
-    assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (LATER, None, None)
+    assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (iso(LATER), None, None)
 
 
 def test_a_delivery_has_one_word_for_each_state_and_is_claimed_rather_than_locked() -> None:

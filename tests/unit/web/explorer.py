@@ -86,7 +86,8 @@ class Client:
 
     async def _request(self, method: str, path: str, **arguments: Any) -> Response:
         transport = ASGITransport(self.app, raise_app_exceptions=False)
-        async with AsyncClient(transport=transport, base_url="http://explorer") as client:
+        headers = {"accept": "text/html"}
+        async with AsyncClient(transport=transport, base_url="http://explorer", headers=headers) as client:
             return await client.request(method, path, **arguments)
 
 

@@ -12,9 +12,9 @@ from threading import Event
 import httpx
 import pytest
 
-from bridge.http.listening import listening_at
-from bridge.http.server import serving
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, Index
+from bridge.service.listening import listening_at
+from bridge.service.serving import serving
 from bridge.web import Sources, create_app
 from bridge.web.live import Live, TooManyStreamsError
 from indexer.store.browser import IndexBrowser

@@ -1,0 +1,18 @@
+"""Moments, as programs and people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def iso(seconds: float | None) -> str | None:
+    """Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``; with milliseconds if they are not whole."""
+    if seconds is None:
+        return None
+    precision = "seconds" if seconds == int(seconds) else "milliseconds"
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def utc(seconds: float | None) -> str | None:
+    """Unix seconds as a date and a time of day in UTC, such as ``2026-11-28 22:00:00``."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

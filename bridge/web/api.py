@@ -1,0 +1,409 @@
+"""The JSON API below ``/v1``: what the stores have, and actions, which the relayer finds in its store and carries out.
+
+Names are camelCase, times ISO 8601 in UTC, amounts in wei, hashes and ids hex digits after ``0x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Annotated, Any, Final, TypeVar
+
+import orjson
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+from bridge.dead_letters.review import Opened
+from bridge.domain.classification import disposition_of
+from bridge.domain.dead_letters import LetterStatus
+from bridge.domain.jobs import RetryJob
+from bridge.domain.lanes import Lane, LaneState
+from bridge.domain.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
+from bridge.domain.store import Store
+from bridge.protocol.deployment import DeploymentError
+from bridge.protocol.gmps import Gmp, UnknownGmpError
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.protocol.times import iso
+from bridge.queries.dead_letters import letter_value, opened_value
+from bridge.queries.explain import Kept, explanation_kept, read_kept
+from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value, read_to_value
+from bridge.queries.messages import delivery_value, explanation_value, record_value
+from bridge.queries.overview import overview_value
+from bridge.web.dead_letters import read_letter
+from bridge.web.guard import is_operator
+from bridge.web.listing import MessageList
+from bridge.web.search import read_listing
+from bridge.web.sources import Sources
+
+PREFIX: Final = "/v1"
+
+_Opened = TypeVar("_Opened")
+
+_CODES: Final[Mapping[int, str]] = {
+    401: "UNAUTHORIZED",
+    403: "FORBIDDEN",
+    404: "UNKNOWN_ID",
+    409: "REFUSED",
+    429: "UNAVAILABLE",
+    500: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+}
+"""By status, the code of an error; any other is ``USAGE``."""
+
+_MOST_PROBLEMS: Final = 10
+_LONGEST_PROBLEM: Final = 500
+
+MessageId = Annotated[str, Path(pattern=r"^0x[0-9a-fA-F]{64}$", description="The message id.")]
+_MessageIdFilter = Annotated[
+    str | None, Query(alias="messageId", pattern=r"^0x[0-9a-fA-F]{64}$", description="Only deliveries of this message.")
+]
+_Moment = Annotated[datetime | None, Query(description="Of the creation; ISO 8601.")]
+_Limit = Annotated[int, Query(ge=1, le=1_000, description="The largest number of entries.")]
+
+
+class ApiError(Exception):
+    """A request that fails.
+
+    Attributes:
+        status: of the response.
+        next_step: what the caller can do; None if there is nothing.
+    """
+
+    def __init__(self, status: int, message: str, next_step: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.next_step = next_step
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("control characters are not accepted: they hide the text next to them")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_printable)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RetryOrder(_Body):
+    """The GMPs of a retry, and who asked for it."""
+
+    gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; the best ones if left out.")
+    by: _Text = Field(default="api", min_length=1, max_length=100, description="Who asked for it.")
+
+
+class Reason(_Body):
+    """Why something is changed. It is kept for ever."""
+
+    reason: _Text = Field(min_length=1, max_length=500)
+    by: _Text = Field(default="api", min_length=1, max_length=100, description="Who decided it.")
+
+
+def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretStr | None) -> None:
+    """Adds the API to an application.
+
+    Args:
+        app: the application.
+        sources: the stores.
+        listing: lists messages.
+        token: what changes and dead letters require; None forbids both.
+    """
+
+    def needs_token(request: Request) -> None:
+        if token is None:
+            raise ApiError(403, "no token is configured; start `waybill web` with WAYBILL_API_TOKEN set")
+        if not is_operator(request, token):
+            raise ApiError(401, "a valid token is required: Authorization: Bearer TOKEN")
+
+    known = [Depends(_known_parameters)]
+    for routes in (_messages(sources, listing), _relayed(sources)):
+        app.include_router(routes, prefix=PREFIX, dependencies=known)
+    for routes in (_deliveries_and_letters(sources), _lane_changes(sources)):
+        app.include_router(routes, prefix=PREFIX, dependencies=[Depends(needs_token), *known])
+
+    @app.exception_handler(ApiError)
+    def failed(_request: Request, error: ApiError) -> Response:
+        return problem(error.status, str(error), error.next_step)
+
+    @app.exception_handler(RequestValidationError)
+    def malformed(_request: Request, error: RequestValidationError) -> Response:
+        found = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()[:_MOST_PROBLEMS]]
+        return problem(422, "; ".join(found), "GET /openapi.json")
+
+
+def problem(status: int, text: str, next_step: str | None = None) -> Response:
+    """An error as JSON."""
+    shown = "".join(one if one.isprintable() else "�" for one in text[:_LONGEST_PROBLEM])
+    error = {"code": _CODES.get(status, "USAGE"), "message": shown, "next": next_step}
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    return _json({"error": error}, status, headers)
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    body = orjson.dumps(value, default=_hex)
+    return Response(body, status, dict(headers or {}), media_type="application/json")
+
+
+def _hex(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    raise TypeError(f"{value!r} has no form in JSON")
+
+
+def _messages(sources: Sources, listing: MessageList) -> APIRouter:
+    routes = APIRouter(tags=["messages"])
+    deployment = sources.deployment
+
+    @routes.get("/status", summary="Chains, queues, held lanes, open breakers and messages by state")
+    def status() -> Response:
+        index, now = sources.index(), sources.clock()
+        found = overview_value(deployment, sources.store(), index, sources.breaker, now)
+        chains = [read_to_value(chain, deployment) for chain in index.chains()] if index else []
+        return _json({"asOf": iso(round(now, 3)), "network": deployment.network, "chains": chains, **found})
+
+    @routes.get("/messages", summary="Messages, the newest first; the filters are those of the explorer's list")
+    def messages(request: Request, limit: _Limit = 100) -> Response:
+        index = _there(sources.index(), "no index has run yet", "waybill index run")
+        chosen = read_listing(sources, {name: text for name, text in request.query_params.items() if name != "limit"})
+        now, chains, page = sources.clock(), index.chains(), listing.page(chosen, limit)
+        if page is None:
+            raise ApiError(503, "contradictions are being computed; ask again in a moment")
+        value = {
+            "asOf": iso(round(now, 3)),
+            "chains": [read_to_value(chain, deployment) for chain in chains],
+            "messages": [record_value(record, deployment) for record in page.messages],
+            "next": f"{PREFIX}/messages?{chosen.query_after(page.next)}&limit={limit}" if page.next else None,
+        }
+        return _json(value)
+
+    @routes.get("/messages/{message_id}", summary="The state of a message, the reason, the next step, and its retries")
+    def message(message_id: MessageId) -> Response:
+        kept = _kept(sources, message_id)
+        found = explanation_kept(deployment, _bytes(message_id), kept, sources.clock())
+        retries = [_retry_value(job) for job in kept.retries]
+        return _json({"asOf": iso(round(sources.clock(), 3)), **explanation_value(found), "retries": retries})
+
+    return routes
+
+
+def _relayed(sources: Sources) -> APIRouter:
+    routes = APIRouter(tags=["relayer"])
+    deployment = sources.deployment
+
+    @routes.get("/deliveries", summary="Deliveries, the newest first")
+    def deliveries(
+        state: OutboxState | None = None,
+        message_id: _MessageIdFilter = None,
+        since: _Moment = None,
+        until: _Moment = None,
+        limit: _Limit = 100,
+    ) -> Response:
+        store = sources.store()
+        if store is None:
+            return _json([])
+        begin = since.timestamp() if since else 0.0
+        end = until.timestamp() if until else None
+        if message_id is None:
+            found = store.outbox.listed(state=state, since=begin, until=end, limit=limit)
+        else:
+            of_message = partial(_is_wanted, state=state, since=begin, until=end)
+            found = list(islice(filter(of_message, store.outbox.entries(_bytes(message_id))), limit))
+        return _json([delivery_value(entry, deployment) for entry in found])
+
+    @routes.get("/deliveries/{event_id:path}", summary="A delivery and every attempt that failed")
+    def delivery(event_id: str) -> Response:
+        store = _store(sources)
+        entry = _there(store.outbox.entry(event_id), f"no delivery {event_id!r}", "GET /v1/deliveries")
+        return _json({**delivery_value(entry, deployment), "failures": _failures(store, event_id)})
+
+    @routes.get("/dead-letters", summary="Dead letters, the newest first")
+    def dead_letters(status: LetterStatus | None = None, limit: _Limit = 100) -> Response:
+        log = sources.dead_letters()
+        statuses = frozenset(LetterStatus if status is None else {status})
+        return _json([letter_value(one) for one in (log.dead_letters(statuses=statuses, limit=limit) if log else ())])
+
+    @routes.get("/lanes", summary="Lanes that are held")
+    def lanes() -> Response:
+        store = sources.store()
+        return _json([lane_change_value(one, deployment) for one in (store.lanes.held() if store else ())])
+
+    return routes
+
+
+def _deliveries_and_letters(sources: Sources) -> APIRouter:
+    """Requires the token: the contents of dead letters, and changes of messages and deliveries."""
+    routes = APIRouter(tags=["operators"])
+    deployment = sources.deployment
+
+    @routes.get("/dead-letters/{event_id:path}", summary="A dead letter, its analysis and its history")
+    def letter(event_id: str) -> Response:
+        shown = _there(read_letter(sources, event_id), f"no dead letter {event_id!r}", "GET /v1/dead-letters")
+        if shown.analysis is None or shown.message is None or shown.document is None:
+            raise ApiError(409, f"the document of {event_id} is archived")
+        opened = Opened(
+            letter=shown.letter,
+            message=shown.message,
+            document=shown.document,
+            history=shown.history,
+            analysis=shown.analysis,
+        )
+        return _json(opened_value(opened))
+
+    @routes.post("/messages/{message_id}/retry", status_code=202, summary="Order another attempt of a message")
+    def retry(message_id: MessageId, order: RetryOrder) -> Response:
+        try:
+            wanted = frozenset(map(Gmp.parse, order.gmps))
+        except UnknownGmpError as error:
+            raise ApiError(422, str(error)) from error
+        job = _retry_job(sources, message_id, wanted, order.by)
+        if not _store(sources).jobs.add(job):
+            raise ApiError(409, f"another retry of {message_id} was ordered at the same time")
+        return _json({"messageId": message_id, **_retry_value(job)}, 202)
+
+    @routes.post("/deliveries/{event_id:path}/replay", summary="Reopen a delivered or dead delivery")
+    def replay(event_id: str, why: Reason) -> Response:
+        return _json(delivery_value(_replayed(sources, event_id, why), deployment))
+
+    return routes
+
+
+def _lane_changes(sources: Sources) -> APIRouter:
+    """Requires the token."""
+    routes = APIRouter(tags=["operators"])
+    deployment = sources.deployment
+
+    def change(source: str, destination: str, state: LaneState, why: Reason) -> Response:
+        now, lanes = sources.clock(), _store(sources).lanes
+        try:
+            lane = Lane(*(deployment.chain(end).chain_id for end in (source, destination)))
+            changed, _ = change_lane(deployment, lanes, lane, state=state, reason=why.reason, by=why.by, now=now)
+        except DeploymentError as error:
+            raise ApiError(404, str(error)) from error
+        except LaneHaltedError as error:
+            raise ApiError(409, str(error)) from error
+        return _json(lane_change_value(changed, deployment))
+
+    @routes.post("/lanes/{source}/{destination}/pause", summary="Hold back a lane's deliveries")
+    def pause(source: str, destination: str, why: Reason) -> Response:
+        return change(source, destination, LaneState.PAUSED, why)
+
+    @routes.post("/lanes/{source}/{destination}/resume", summary="Resume a lane that is held")
+    def resume(source: str, destination: str, why: Reason) -> Response:
+        return change(source, destination, LaneState.RUNNING, why)
+
+    return routes
+
+
+def _replayed(sources: Sources, event_id: str, why: Reason) -> OutboxEntry:
+    """A delivery that is open again; one with a dead letter takes an operator's signed decision."""
+    log, store = sources.dead_letters(), _store(sources)
+    if log is not None and log.letter(event_id) is not None:
+        raise ApiError(
+            409,
+            f"delivery {event_id} has a dead letter: an operator decides about it and signs the decision",
+            f'waybill dlq requeue {event_id} --rationale "…"',
+        )
+    try:
+        return store.outbox.replay(event_id, f"{why.reason} ({why.by})", sources.clock())
+    except KeyError as error:
+        raise ApiError(404, f"no delivery {event_id!r}", "GET /v1/deliveries") from error
+    except ForbiddenTransitionError as error:
+        raise ApiError(409, str(error)) from error
+
+
+def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: str) -> RetryJob:
+    """The job that an order becomes."""
+    kept, now = _kept(sources, message_id), sources.clock()
+    message = _there(kept.message, f"the creation of {message_id} has not been read yet", "try again in a moment")
+    status = explanation_kept(sources.deployment, message.id, kept, now).status
+    if status.is_final:
+        raise ApiError(409, f"message {message_id} is {status}: it can't be retried")
+    if any(job.finished_at is None for job in kept.retries):
+        raise ApiError(409, f"a retry of {message_id} is under way", f"GET {PREFIX}/messages/{message_id}")
+    attempts = [entry.attempt_number for entry in kept.entries] + [event.attempt or 0 for event in kept.events]
+    request = RetryRequest(
+        sequence=0,
+        message_id=message.id,
+        attempt=max(attempts, default=0) + 1,
+        generation=-1 - len(kept.retries),  # the index counts its own generations from 0 upwards
+        source_chain=message.source_chain,
+        destination_chain=message.destination_chain,
+        missing_gmps=frozenset(),
+        received_gmps=frozenset(),
+        reason=f"ordered over the API by {by}",
+        cause_chain=message.source_chain,
+        cause_block=(kept.record.source_block if kept.record else None) or 0,
+        cause_hash=bytes(32),
+        deadline=int(now),
+        requested_at=now,
+    )
+    lane = Lane(message.source_chain, message.destination_chain)
+    return RetryJob(request=request, message_id=message.id, lane=lane, since=now, available_at=now, wanted=wanted)
+
+
+def _retry_value(job: RetryJob) -> dict[str, Any]:
+    return {
+        "attempt": job.request.attempt,
+        "state": job.state.value,
+        "reason": job.request.reason,
+        "gmps": sorted(gmp.label for gmp in job.gmps or job.wanted),
+        "outcome": job.outcome or None,
+        "requestedAt": iso(round(job.request.requested_at, 3)),
+        "transaction": job.transaction_hash,
+    }
+
+
+def _failures(store: Store, event_id: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": recorded.number,
+            "at": iso(recorded.failure.at),
+            "kind": recorded.failure.kind.value,
+            "code": recorded.failure.code,
+            "disposition": disposition_of(recorded.failure.code).value,
+            "message": recorded.failure.message,
+            "worker": recorded.worker,
+        }
+        for recorded in store.outbox.failures(event_id)
+    ]
+
+
+def _is_wanted(entry: OutboxEntry, *, state: OutboxState | None, since: float, until: float | None) -> bool:
+    return state in (None, entry.state) and since <= entry.created_at and (until is None or entry.created_at <= until)
+
+
+def _kept(sources: Sources, message_id: str) -> Kept:
+    kept = read_kept(_bytes(message_id), sources.index(), sources.store(), sources.dead_letters())
+    if kept.message is None and kept.record is None:
+        raise ApiError(404, f"neither index nor relayer has seen message {message_id}", "waybill status")
+    return kept
+
+
+def _store(sources: Sources) -> Store:
+    return _there(sources.store(), "no relayer has run yet", "waybill relayer run", status=503)
+
+
+def _there(found: _Opened | None, problem: str, next_step: str, *, status: int = 404) -> _Opened:
+    if found is None:
+        raise ApiError(status, problem, next_step)
+    return found
+
+
+def _known_parameters(request: Request) -> None:
+    """Refuses a misspelt filter, which would otherwise choose everything."""
+    if request.scope["path"] == f"{PREFIX}/messages":
+        return  # `read_listing` knows them
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    if unknown := sorted(set(request.query_params) - known):
+        named = f"its parameters are {', '.join(sorted(known))}" if known else "it has none"
+        raise ApiError(422, f"{unknown[0]!r} is not a parameter of this path; {named}")
+
+
+def _bytes(message_id: str) -> bytes:
+    return bytes.fromhex(message_id.removeprefix("0x"))

@@ -1,0 +1,101 @@
+"""Lists of messages, and the counts over all messages that their states depend on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from bridge.domain.ttl_cache import Cached
+from bridge.protocol.indexed import DivergenceRecord, MessageCount, MessagePage, Position, with_diverged
+from bridge.protocol.status import Status
+from bridge.web.search import Listing
+from bridge.web.sources import Sources
+
+_DIVERGENCES_LAST: Final = 2.0  # seconds
+_COUNTS_LAST: Final = 5.0  # seconds
+
+OLDEST: Final = 60.0
+"""Seconds after which a cached figure is dropped; pages then say that it is being computed."""
+
+
+class MessageList:
+    """Lists and counts messages. Contradictions and counts need all messages, so they are cached and computed in threads."""
+
+    def __init__(self, sources: Sources, patience: float) -> None:
+        """Reads nothing yet.
+
+        Args:
+            sources: the stores.
+            patience: seconds that a caller waits for a figure that is being computed.
+        """
+        self._sources = sources
+        self._patience = patience
+        clock = sources.clock
+        self.divergences = Cached(self._read_divergences, lasts=_DIVERGENCES_LAST, oldest=OLDEST, clock=clock)
+        self.counts = Cached(self._read_counts, lasts=_COUNTS_LAST, oldest=OLDEST, clock=clock)
+
+    def _read_divergences(self) -> list[DivergenceRecord]:
+        index = self._sources.index()
+        return sorted(index.divergences(), key=lambda one: one.severity) if index else []  # critical, high, medium
+
+    def _read_counts(self) -> dict[Status, int]:
+        index = self._sources.index()
+        return index.by_status() if index else {}
+
+    def contradicted(self, patience: float) -> frozenset[bytes] | None:
+        """The messages that facts contradict; None while that is being computed."""
+        found = self.divergences.look(patience)
+        if found is None:
+            return None
+        return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
+
+    def by_status(self, patience: float | None = None) -> dict[Status, int] | None:
+        """Messages by state, those that facts contradict as DIVERGED; None while they are being counted.
+
+        Args:
+            patience: seconds to wait; None is the list's own patience.
+        """
+        wait = self._patience if patience is None else patience
+        until = time.monotonic() + wait
+        self.divergences.look(0)  # both computations begin at once
+        counts = self.counts.look(wait)
+        contradicted, index = self.contradicted(max(0.0, until - time.monotonic())), self._sources.index()
+        if counts is None:
+            return None
+        return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
+
+    def page(self, chosen: Listing, limit: int, after: Position | None = None) -> MessagePage | None:
+        """A part of a list; None while contradictions are being computed.
+
+        Args:
+            chosen: the filters, and where the part begins.
+            limit: the largest number of messages.
+            after: where the part begins instead.
+        """
+        index, wanted = self._sources.index(), chosen.wanted
+        if index is None:
+            return MessagePage(messages=(), next=None, looked_at=0)
+        if wanted.status is Status.DIVERGED:
+            wanted = replace(wanted, among=self.contradicted(self._patience))
+            if wanted.among is None:
+                return None
+        return index.page(wanted, after=after or chosen.after, limit=limit)
+
+    def count(self, chosen: Listing) -> MessageCount | None:
+        """How many messages the filters match; None while that is unknown, and without filters."""
+        index, wanted = self._sources.index(), chosen.wanted
+        if index is None or not chosen.parameters:
+            return None
+        if wanted.status is None:
+            return index.count(wanted, contradicted=())
+        contradicted = self.contradicted(0)
+        if contradicted is None:
+            return None
+        if chosen.parameters.keys() == {"status"} and wanted.status is not Status.ORPHANED:
+            counts = self.by_status(0)
+            number = None if counts is None else counts.get(wanted.status, 0)
+            return None if number is None else MessageCount(number=number, looked_at=number, is_all=True)
+        if wanted.status is Status.DIVERGED:
+            wanted = replace(wanted, among=contradicted)
+        return index.count(wanted, contradicted=contradicted)

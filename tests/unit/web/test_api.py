@@ -1,0 +1,203 @@
+"""The JSON API: who may do what, what actions become, and how errors look."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from httpx import Response
+from pydantic import SecretStr
+
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.jobs import RetryJob, RetryState
+from bridge.domain.lanes import Lane, LaneState
+from bridge.domain.outbox import Dead, OutboxState, TryAgain
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.store import open_dead_letters
+from tests.unit.dead_letters.world import DeadLetterService
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import executed, received, routed, sent_message
+from tests.unit.web.explorer import Client, World, patient
+
+TOKEN = "an operator's long token"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+class Api:
+    """The API over a world with three messages: one executed, one whose only delivery died, one that fails."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.arrived, self.stuck, self.failing = (sent_message(nonce, quorum=1) for nonce in (1, 2, 3))
+        world.alpha.mine(routed(self.arrived), routed(self.stuck, gmps=0b1), routed(self.failing))
+        world.beta.mine(received(self.arrived, 1), executed(self.arrived))
+        world.index()
+        self.log = open_dead_letters(f"sqlite:///{world.home / 'bridge.db'}")
+        service = DeadLetterService(store=world.relayer, dead_letters=self.log)
+        self.letter = asyncio.run(service.die(self.stuck, error="no gas"))
+        self.pending = self._fail_twice(service, self.failing)
+        self.client = self.served()
+
+    def served(self, token: str | None = TOKEN, **settings: Any) -> Client:
+        secret = SecretStr(token) if token else None
+        return self.world.explorer(patient(token=secret, **settings), dead_letters=lambda: self.log)
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> Any:
+        return self.client.get(f"/v1{path}", headers=headers).json()
+
+    def post(self, path: str, body: Any, headers: dict[str, str] | None = None) -> Response:
+        return self.client.post(f"/v1{path}", headers=BEARER if headers is None else headers, json=body)
+
+    @staticmethod
+    def _fail_twice(service: DeadLetterService, sent: Message) -> str:
+        service.observe(sent)
+        for error, code, wait in (("no answer", "UnansweredError", 0), ("no proof", "NotAttestedError", 7)):
+            (entry,) = service.claim()
+            now = service.clock.now()
+            failure = Failure(at=now, kind=FailureKind.TRANSIENT, code=code, message=error)
+            service.store.outbox.finish([TryAgain(entry.current_claim, failure, now + wait)], now)
+        return entry.event_id
+
+
+@pytest.fixture
+def api(world: World) -> Iterator[Api]:
+    made = Api(world)
+    yield made
+    made.log.close()
+
+
+def id_of(message: Message) -> str:
+    return f"0x{message.id.hex()}"
+
+
+def test_api_times_are_iso_and_names_camel_case(api: Api) -> None:
+    listed = api.get("/messages?status=EXECUTED")
+    (one,) = listed["messages"]
+    assert (one["messageId"], one["sourceChain"], one["destinationChain"]) == (id_of(api.arrived), ALPHA, BETA)
+    (delivery,) = api.get("/deliveries?state=DEAD")
+    for moment in (listed["asOf"], one["sentAt"], one["executedAt"], delivery["createdAt"]):
+        assert moment.endswith("Z")
+        assert "T" in moment
+
+
+def test_api_message_pages_follow_one_another(api: Api) -> None:
+    seen: list[str] = []
+    path: str | None = "/messages?limit=2"
+    while path is not None:
+        part = api.get(path)
+        seen += [one["messageId"] for one in part["messages"]]
+        path = part["next"] and part["next"].removeprefix("/v1")
+    assert sorted(seen) == sorted(map(id_of, (api.arrived, api.stuck, api.failing)))
+
+
+def test_api_explains_a_message(api: Api) -> None:
+    found = api.get(f"/messages/{id_of(api.stuck)}")
+    assert (found["status"], found["gmps"][0]["stage"], found["retries"]) == ("DEAD", "DEAD", [])
+    assert api.client.get(f"/v1/messages/0x{'ab' * 32}").status_code == 404
+
+
+def test_api_lists_deliveries_with_every_failure(api: Api) -> None:
+    assert {one["eventId"]: one["state"] for one in api.get("/deliveries")} == {
+        api.letter: "DEAD",
+        api.pending: "PENDING",
+    }
+    assert [one["eventId"] for one in api.get(f"/deliveries?messageId={id_of(api.stuck)}&state=DEAD")] == [api.letter]
+    created = api.get(f"/deliveries/{api.letter}")["createdAt"]
+    assert api.letter in [one["eventId"] for one in api.get(f"/deliveries?since={created}")]
+    assert api.get("/deliveries?until=2001-01-01T00:00:00Z") == []
+    failures = api.get(f"/deliveries/{api.pending}")["failures"]
+    assert [(one["number"], one["message"]) for one in failures] == [(1, "no answer"), (2, "no proof")]
+
+
+def test_api_retry_becomes_a_job_of_the_relayer(api: Api) -> None:
+    path = f"/messages/{id_of(api.failing)}/retry"
+    ordered = api.post(path, {"gmps": ["axelar", "ccip"], "by": "ann"})
+    assert (ordered.status_code, ordered.json()["state"], ordered.json()["attempt"]) == (202, "OPEN", 1)
+    (job,) = api.world.relayer.jobs.due(RetryJob, api.world.now, 10)
+    assert (job.message_id, job.wanted, job.request.attempt) == (api.failing.id, frozenset({Gmp.AXELAR, Gmp.CCIP}), 1)
+    assert api.post(path, {}).status_code == 409, "one is under way"
+    assert api.world.relayer.jobs.save(job.ended(RetryState.NOT_NEEDED, "delivered", 1.0), fence=job.fence)
+    assert api.post(path, {}).status_code == 202
+    states = [one["state"] for one in api.get(f"/messages/{id_of(api.failing)}")["retries"]]
+    assert states == ["NOT_NEEDED", "OPEN"]
+    assert api.post(f"/messages/{id_of(api.arrived)}/retry", {}).status_code == 409, "it was executed"
+    assert api.post(path, {"gmps": ["pigeon"]}).status_code == 422
+
+
+def test_api_replay_spares_deliveries_with_a_letter(api: Api) -> None:
+    outbox, why = api.world.relayer.outbox, {"reason": "the gateway is back", "by": "ann"}
+    assert api.post(f"/deliveries/{api.pending}/replay", why).status_code == 409, "it is pending"
+    found = outbox.claim(
+        worker="one", destination_chain=BETA, gmps=frozenset(Gmp), limit=1, now=time.time() + 60, lease=15
+    )
+    failure = Failure(at=1.0, kind=FailureKind.TERMINAL, code="TerminalError", message="not ours")
+    outbox.finish([Dead(entry.current_claim, failure) for entry in found], time.time())
+    opened = api.post(f"/deliveries/{api.pending}/replay", why).json()
+    assert (opened["state"], opened["failedTries"], opened["lastError"]) == ("PENDING", 0, "the gateway is back (ann)")
+    refused = api.post(f"/deliveries/{api.letter}/replay", why)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "REFUSED")
+    entry = outbox.entry(api.letter)
+    assert entry is not None
+    assert entry.state is OutboxState.DEAD
+    assert api.post(f"/deliveries/{api.letter}9/replay", why).status_code == 404
+
+
+def test_api_holds_and_resumes_a_lane(api: Api) -> None:
+    paused = api.post("/lanes/alpha/beta/pause", {"reason": "router upgrade", "by": "ann"}).json()
+    assert (paused["state"], paused["by"]) == ("PAUSED", "ann")
+    assert api.get("/lanes") == api.get("/status")["lanes"] == [paused]
+    assert api.post("/lanes/alpha/beta/resume", {"reason": "done"}).json()["state"] == "RUNNING"
+    assert api.world.relayer.lanes.state(Lane(ALPHA, BETA)) is LaneState.RUNNING
+    assert api.post("/lanes/alpha/gamma/pause", {"reason": "x"}).status_code == 404
+
+
+def test_api_letters_and_changes_need_the_token(api: Api) -> None:
+    letter = f"/dead-letters/{api.letter}"
+    assert [one["id"] for one in api.get("/dead-letters")] == [api.letter], "that there is one is open"
+    assert api.get(letter, BEARER)["document"]["failureHistory"]
+    changes: list[tuple[str, dict[str, str]]] = [
+        (f"/messages/{id_of(api.failing)}/retry", {}),
+        (f"/deliveries/{api.pending}/replay", {"reason": "x"}),
+        ("/lanes/alpha/beta/pause", {"reason": "x"}),
+        ("/lanes/alpha/beta/resume", {"reason": "x"}),
+    ]
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Token {TOKEN}"}):
+        assert api.client.get(f"/v1{letter}", headers=headers).status_code == 401
+        for path, body in changes:
+            assert api.post(path, body, headers).status_code == 401
+    api.client = api.served(token=None)
+    for path, body in changes:
+        assert api.post(path, body).status_code == 403
+    assert api.world.relayer.jobs.due(RetryJob, api.world.now, 10) == []
+
+
+ERRORS = [
+    (f"/messages/0x{'ab' * 32}", 404, "has seen message"),
+    ("/messages/0x12", 422, "message_id: String should match pattern"),
+    ("/messages?status=LOST", 400, "there is no status 'LOST'"),
+    ("/messages?limit=0", 422, "limit: Input should be greater than or equal to 1"),
+    ("/messages?messageId=1", 400, "'messageId' is no filter"),
+    ("/deliveries?message_id=0x12", 422, "'message_id' is not a parameter of this path"),
+    ("/lanes?state=PAUSED", 422, "'state' is not a parameter of this path; it has none"),
+    ("/nothing", 404, "/v1/nothing"),
+]
+
+
+def test_api_errors_are_json_and_name_the_value(api: Api) -> None:
+    for path, status, text in ERRORS:
+        answer = api.client.get(f"/v1{path}")
+        error = answer.json()["error"]
+        assert (answer.status_code, set(error)) == (status, {"code", "message", "next"})
+        assert text in error["message"]
+
+
+def test_api_refuses_bodies_that_hide_text_or_are_unknown(api: Api) -> None:
+    pause = "/lanes/alpha/beta/pause"
+    bodies: list[Any] = [{"reason": "a\x1b[2Kb"}, {"reason": ""}, {"reason": "x", "state": "HALTED"}, [], "x"]
+    for body in bodies:
+        assert api.post(pause, body).status_code == 422
+    assert api.client.post(f"/v1{pause}", headers=BEARER, content=b"{").status_code == 422
