@@ -20,6 +20,8 @@ from bridge.protocol.gmps import Gmp
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA
 
+pytestmark = pytest.mark.long
+
 every_gmp = pytest.mark.parametrize("gmp", tuple(Gmp), ids=lambda gmp: gmp.label)
 
 OWNER = account(DEPLOYER_KEY)

@@ -46,6 +46,8 @@ from tests.anvil.devnets import new_devnet
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
 
+pytestmark = pytest.mark.long
+
 OWNER, RETRIER, STRANGER = account(DEPLOYER_KEY), account(ANVIL_KEYS[6]), account(ANVIL_KEYS[7])
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 SHORT, LONG = 300, 50_000  # seconds of TTL

@@ -26,6 +26,8 @@ from tests.anvil.test_ccip_v2 import CCIP_ROUTER, NO_TOKEN
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA
 
+pytestmark = pytest.mark.long
+
 OWNER = account(DEPLOYER_KEY)
 EXECUTORS_TIME = 3600  # seconds, of 1.6 as the devnet's off-ramp is set
 

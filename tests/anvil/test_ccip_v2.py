@@ -27,6 +27,8 @@ from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
 from tests.builders import ALPHA, BETA
 
+pytestmark = pytest.mark.long
+
 VERSIONED = contract("typeAndVersion() returns (string)")
 CCIP_ROUTER = contract(
     "ccipSend(uint64,(bytes,bytes,(address,uint256)[],address,bytes))",

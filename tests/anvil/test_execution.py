@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from bridge.devnet import Devnet
 from bridge.domain.jobs import ExecutionJob, ExecutionState
 from bridge.domain.outbox import OutboxState
@@ -16,6 +18,8 @@ from tests.anvil.test_adapter_failures import end_pause, pause
 from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import RELAYER, World
 from tests.builders import BETA
+
+pytestmark = pytest.mark.long
 
 
 def awaited(bridge: RelayerService, message_id: bytes) -> ExecutionJob:

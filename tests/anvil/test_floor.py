@@ -17,6 +17,8 @@ from tests.anvil.command import new_home
 from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command
 
+pytestmark = pytest.mark.long
+
 
 async def test_a_message_over_fewer_gmps_than_the_floor_is_refused_and_explained_from_its_beginning(
     devnet: Devnet,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Waybill, new_home
+
+pytestmark = pytest.mark.long
 
 
 def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from tests.anvil.test_http import scraped
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP, RELAYER
 
+pytestmark = pytest.mark.long
+
 LANE = {"source": "alpha", "destination": "beta"}
 A_DAY = 86_400
 

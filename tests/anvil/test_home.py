@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.anvil.command import Waybill
 from tests.anvil.rpc import free_ports
+
+pytestmark = pytest.mark.long
 
 
 def test_a_devnet_writes_nothing_into_the_users_home(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ SENDER_PER_DAY = ETHER // 40
 MESSAGE = ETHER // 60
 HONEST = ETHER // 100  # more than an honest message costs here
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 
 
 def compiled() -> Artifact:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.devnet import Devnet
@@ -17,6 +18,8 @@ from tests.anvil.command import new_home
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
+
+pytestmark = pytest.mark.long
 
 TOKEN = "an operator's long token"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.anvil.idle_relayer import idle_relayer
+
+pytestmark = pytest.mark.long
 
 
 def test_an_idle_relayer_makes_no_more_http_requests_than_there_are_blocks(tmp_path: Path) -> None:

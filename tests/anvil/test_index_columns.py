@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict
 from typing import Any, Final
 
+import pytest
 from eth_utils import keccak
 from web3 import HTTPProvider, Web3
 
@@ -17,6 +18,8 @@ from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader, chain_config
 from tests.spark.chain import AnvilChain, Log, anvil_chain
 from tests.unit.indexer.logs import ALPHA, BETA, SIGNATURE_OF, message, topics_and_data
+
+pytestmark = pytest.mark.long
 
 OF_EACH: Final = 5
 RENAMED: Final = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}

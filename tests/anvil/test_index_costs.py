@@ -15,6 +15,8 @@ from indexer.sources.chain import ChainConfig, costs_of
 from tests.anvil.rpc import free_ports, rpc
 from tests.spark.chain import TOOLS
 
+pytestmark = pytest.mark.long
+
 CHAIN = 31337
 
 

@@ -20,6 +20,8 @@ from tests.anvil.index_follower import LIMITS, Follower
 from tests.spark.chain import anvil_chain
 from tests.spark.story import World
 
+pytestmark = pytest.mark.long
+
 NOTICED = (
     FaultProxy.unavailable,
     FaultProxy.reset,

@@ -26,6 +26,8 @@ from indexer.store.store import Store
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import World
 
+pytestmark = pytest.mark.long
+
 
 class Index:
     """Store and lake of the devnet's chains, filled without Spark."""

@@ -25,6 +25,8 @@ from tests.anvil.rpc import free_ports
 from tests.anvil.test_deploying import plan
 from tests.wheel import build_wheel
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Installed:

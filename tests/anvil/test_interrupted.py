@@ -9,8 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from bridge.devnet import Devnet
 from tests.anvil.command import new_home
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 20  # seconds

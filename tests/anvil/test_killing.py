@@ -17,6 +17,8 @@ from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kil
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = 8
 FEWEST = 500

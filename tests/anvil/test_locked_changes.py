@@ -35,6 +35,8 @@ from tests.anvil.test_dead_letters import broken_axelar
 from tests.anvil.test_relayer import blocks, settings
 from tests.anvil.traffic import transact
 
+pytestmark = pytest.mark.long
+
 SOURCE = "contracts/examples/AssetRegistry.sol"
 HOUSE = keccak(text="house")
 SYNC, LOCK = 0, 4

@@ -23,7 +23,7 @@ from tests.anvil.relayers import PATIENCE
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 
 
 def options_for(devnet: Devnet, proof: Path) -> list[str]:

@@ -28,6 +28,8 @@ from bridge.protocol.vault import VAULT
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.unit.cli.command import Command
 
+pytestmark = pytest.mark.long
+
 NAMES = ("sepolia", "base-sepolia")
 OWNER = account(DEPLOYER_KEY).address
 REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("revoker", "tripwire"))

@@ -19,6 +19,8 @@ from tests.anvil.relayers import until
 from tests.anvil.rpc import free_ports, mine
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 
+pytestmark = pytest.mark.long
+
 NEVER = 3600.0  # seconds between two polls
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from eth_account import Account
 
 from bridge.client import Client, RouteRequest, Sent
@@ -20,6 +21,8 @@ from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP
+
+pytestmark = pytest.mark.long
 
 PUBLIC = {"WAYBILL_PAYMENTS": '{"required": true, "plays_executor": false, "executor_grace": 0}'}
 """As on a public network, but that the GMPs' executors are given no time."""

@@ -31,6 +31,8 @@ from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World, tampered
 from tests.unit.cli.command import Command
 
+pytestmark = pytest.mark.long
+
 STRANGER = signer("stranger", 0)
 NO_WEB = JsonDocuments(timeout=1)  # nothing is asked
 

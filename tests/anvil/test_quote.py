@@ -17,6 +17,8 @@ from tests.anvil.command import Waybill, new_home
 from tests.anvil.rpc import mine, rpc
 from tests.unit.indexer.world import SimulatedChain, apply, received, routed, sent_message
 
+pytestmark = pytest.mark.long
+
 HYPERLANE, AXELAR, WORMHOLE = 1, 2, 3
 BITS = 0b111
 MESSAGES = 200

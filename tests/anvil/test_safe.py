@@ -33,6 +33,8 @@ from tests.anvil.test_deploying import OWNER_KEY, heads, plan, read
 from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command
 
+pytestmark = pytest.mark.long
+
 MULTI_SEND = GmpArtifact.load("safe", "MultiSendCallOnly")
 # The Safe team's own factory of contracts, which put MultiSendCallOnly at one address on all chains.
 SINGLETON_FACTORY = "0x914d7Fec6aaC8cd542e72Bca78B30650d45643d7"

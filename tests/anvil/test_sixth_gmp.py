@@ -18,6 +18,8 @@ import pytest
 from tests.anvil.rpc import free_ports
 from tests.unit.docs.test_docs import ROOT
 
+pytestmark = pytest.mark.long
+
 PAGE: Final = ROOT / "docs" / "add-an-adapter.md"
 
 COPIED: Final = (

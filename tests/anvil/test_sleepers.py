@@ -26,6 +26,8 @@ from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import RELAYER
 from tests.postgresql import running_postgresql
 
+pytestmark = pytest.mark.long
+
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 

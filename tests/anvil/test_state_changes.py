@@ -39,6 +39,8 @@ from tests.anvil.test_relayer import blocks, settings
 from tests.anvil.traffic import DAPP, transact
 from tests.support.state_changes import of_change
 
+pytestmark = pytest.mark.long
+
 DAY = 86_400
 OWNER = account(DEPLOYER_KEY)
 HASTY = {

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bridge.devnet import Devnet
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import process
+
+pytestmark = pytest.mark.long
 
 
 async def test_a_store_is_not_restored_below_a_relayer_at_work(devnet: Devnet, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from tests.anvil.rpc import mine, rpc
 from tests.anvil.test_relayer import blocks, nonces_are_all_used, settings
 from tests.anvil.traffic import DAPP, RELAYER, World
 
+pytestmark = pytest.mark.long
+
 SHARE_OF_FAULTS = 0.1
 DEPTHS = (1, 2, 5, 16, 64)  # blocks
 MESSAGES_BETWEEN_REORGS = 12

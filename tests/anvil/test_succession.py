@@ -41,7 +41,7 @@ from tests.anvil.traffic import DAPP, RELAYER, transact
 from tests.builders import ALPHA, BETA
 from tests.unit.cli.command import Command, Ended
 
-pytestmark = pytest.mark.timeout(8 * PATIENCE)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(8 * PATIENCE)]
 OWNER = account(DEPLOYER_KEY)
 HEIR_KEY = ANVIL_KEYS[8]
 HEIR = account(HEIR_KEY)

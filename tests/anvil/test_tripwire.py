@@ -34,6 +34,8 @@ from tests.anvil.rpc import rpc
 from tests.anvil.running_tripwire import tripwire_settings
 from tests.anvil.running_tripwire import watching as watching_from
 
+pytestmark = pytest.mark.long
+
 PATIENCE: Final = 60.0  # seconds
 STRANGER = to_bytes32(account(DAPP_KEY).address)
 """A router that no other knows."""

@@ -17,6 +17,8 @@ from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World
 from tests.unit.streams.receiver import SECRET, receiver
 
+pytestmark = pytest.mark.long
+
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR)
 
 

@@ -25,6 +25,8 @@ from tests.builders import BETA, block, message, observed_range
 from tests.kafka.broker import Broker
 from tests.kafka.life import History, new_history, publish_all, publisher
 
+pytestmark = pytest.mark.long
+
 BIG = random.Random(1).randbytes(4_000)  # which no compression makes smaller
 ORIGINAL = frozenset({"content-type", "waybill-stream", "waybill-event", "waybill-version"})
 BOTH = pytest.mark.parametrize("semantics", list(Semantics))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from pathlib import Path
 
+import pytest
+
 from bridge.domain.streams import Stream
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.store import SqlStore, open_dead_letters
@@ -13,6 +15,8 @@ from bridge.streams.settings import Semantics
 from tests.builders import ALPHA, BETA, message
 from tests.kafka.broker import Broker
 from tests.kafka.life import CopyingPublisher, new_history, publish_all
+
+pytestmark = pytest.mark.long
 
 
 class Index:

@@ -16,6 +16,8 @@ from tests.kafka.broker import Broker
 from tests.kafka.life import History, new_history, publish_all, publisher
 from tests.kafka.test_publishing import all_arrived, happen, recorded
 
+pytestmark = pytest.mark.long
+
 
 def fails_then_sees_why(made: Publisher) -> None:
     """Kafka first refuses a fenced producer; what the topics say of it is seen in the next step."""

@@ -24,6 +24,8 @@ from tests.builders import BETA, block, message, observed_range, retry_request, 
 from tests.kafka.broker import Broker, Record
 from tests.kafka.life import NOTING, History, begin, live, new_history, publish_all, publisher
 
+pytestmark = pytest.mark.long
+
 BOTH = pytest.mark.parametrize("semantics", list(Semantics))
 Events = dict[str, list[str]]
 

@@ -22,6 +22,8 @@ from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World
 from tests.kafka.broker import Broker
 
+pytestmark = pytest.mark.long
+
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR)
 TOPICS = ("waybill.messages", "waybill.retries", "waybill.divergences", "waybill.dead-letters")
 

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.anvil.rpc import free_ports
 from tests.spark.test_quickstart import processes_of
+
+pytestmark = pytest.mark.long
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -18,6 +18,8 @@ from bridge.protocol.events import MessageExecuted, topic_of
 from tests.anvil.rpc import rpc
 from tests.spark.test_quickstart import Terminal
 
+pytestmark = pytest.mark.long
+
 FORGED = keccak(text="a message that nobody sent")
 PATIENCE = 300  # seconds: Spark starts slowly on a busy machine
 PENDING = 4  # how the command ends

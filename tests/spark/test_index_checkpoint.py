@@ -19,6 +19,8 @@ from indexer.lake.lake import Lake
 from tests.spark.chain import anvil_chain
 from tests.spark.story import World
 
+pytestmark = pytest.mark.long
+
 FINALITY = 64  # blocks, of anvil
 
 CHECKPOINT, REST = "checkpoint", ("index.db*", "lake")

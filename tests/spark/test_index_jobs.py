@@ -38,6 +38,8 @@ from tests.spark.story import World, log_of
 from tests.support.spark_lake import messages_of_lake
 from tests.unit.indexer.world import retried
 
+pytestmark = pytest.mark.long
+
 ENDED = 3
 """Of the six messages of a story."""
 

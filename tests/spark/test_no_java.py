@@ -13,6 +13,8 @@ import pytest
 from indexer.spark.java import write_launcher
 from scripts import setup_java
 
+pytestmark = pytest.mark.long
+
 UV = Path(sys.executable).with_name("uv")
 
 # The child starts Spark, and its own child, which inherits the environment that Spark was started with, starts it again.

@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 from sqlalchemy.exc import OperationalError
 
 from tests.spark.story import World
+
+pytestmark = pytest.mark.long
 
 PATIENCE = 90  # seconds
 

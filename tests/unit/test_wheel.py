@@ -25,6 +25,8 @@ from tests.anvil.rpc import free_ports
 from tests.unit.cli.network import write_network
 from tests.wheel import ROOT, build_wheel
 
+pytestmark = pytest.mark.long
+
 RUNNER = """\
 import sys
 from importlib.abc import MetaPathFinder

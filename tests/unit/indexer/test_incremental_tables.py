@@ -40,6 +40,8 @@ from tests.unit.indexer.world import (
     sent_message,
 )
 
+pytestmark = pytest.mark.long
+
 
 class Runs:
     """Runs the tables every now and then when events have come to the lake."""

@@ -23,6 +23,8 @@ from tests.unit.indexer.logs import ALPHA
 from tests.unit.indexer.sink_sweep import work, wrong
 from tests.unit.indexer.world import sent_message
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 KEYS = {
     "messages": ("message_id",),

@@ -44,6 +44,8 @@ from tests.unit.indexer.world import (
     sent_message,
 )
 
+pytestmark = pytest.mark.long
+
 POLICY = StallPolicy(stall_after=2, max_lag=1_000, max_message_retries=3, silence_after=5)
 
 

@@ -36,6 +36,8 @@ from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.sink_sweep import FORGETS, KEEPS, story
 from tests.unit.indexer.world import START, apply, contents
 
+pytestmark = pytest.mark.long
+
 CHAINS = {chain.chain_id: chain for chain in story()}
 STARTS = {ALPHA: 0, BETA: 0}
 HEADS = {"earlier": 5, "now": 9, "later": 12}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import pytest
 from sqlalchemy import event, text
 
 from bridge.domain.failures import Failure, FailureKind
@@ -14,6 +15,8 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.store import SqlStore
 from tests.builders import ALPHA, BETA, block, message, observed_range
+
+pytestmark = pytest.mark.long
 
 MANY = 10_000
 EARLY, NOW = 100.0, 1_000.0
