@@ -37,7 +37,7 @@ INCREMENTAL: Final = (*OF_EVENTS, *KEPT)
 ADDED_UP: Final = ("fan_outs", "tallies")
 """Of these, those that are small and written whole: of what is new, and of what is there."""
 
-_MISPLACED: Final = Conflict.EXECUTED_ELSEWHERE | Conflict.EVENT_ELSEWHERE
+_MISPLACED: Final = Conflict.EXECUTED_ELSEWHERE
 
 
 def made_with() -> str:

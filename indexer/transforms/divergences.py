@@ -174,8 +174,6 @@ _OF_RECEIPTS: Final = (
     "executed_without_quorum",
     "duplicate_without_receipt",
     "receipt_from_unregistered_adapter",
-    "received_twice",
-    "taken_while_paused",
 )
 """Kinds that a message's receipts show, judged by what routers had said until then: no later block of its chains changes them."""
 

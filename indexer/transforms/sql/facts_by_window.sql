@@ -14,14 +14,9 @@ picked as (
     ranked.*,
     case
       when nth = 1 and stage in (
-        'created', 'unfunded', 'routed', 'received', 'executed', 'outcome', 'retried', 'failed', 'expired', 'cancelled', 'cancelling'
+        'unfunded', 'routed', 'received', 'executed', 'outcome', 'retried', 'failed', 'expired', 'cancelled', 'cancelling'
       ) then stage
     end as pick,
-    -- Where a message's own events can stand: those of its source, and those of its destination.
-    case
-      when stage in ($source_stages) then 'source'
-      when stage in ($destination_stages) then 'destination'
-    end as side,
     -- The creation of a message and its first dispatch carry the same envelope; most messages have the second alone.
     nth = 1 and stage in ('unfunded', 'routed') as describes
   from ranked
@@ -35,31 +30,12 @@ facts as (
     max(case pick when 'received' then chain_id end) as received_chain,
     max(case pick when 'executed' then chain_id end) as executed_chain,
     max(case pick when 'executed' then recipient end) as executed_recipient,
-    min(case side when 'source' then chain_id end) as lowest_source,
-    max(case side when 'source' then chain_id end) as highest_source,
-    min(case side when 'destination' then chain_id end) as lowest_destination,
-    max(case side when 'destination' then chain_id end) as highest_destination,
-    min(case side when 'destination' then source_chain end) as lowest_origin,
-    max(case side when 'destination' then source_chain end) as highest_origin,
+    min(case when stage in ($destination_stages) then chain_id end) as lowest_destination,
+    min(case when stage in ($destination_stages) then source_chain end) as lowest_origin,
     max(case pick when 'executed' then source_chain end) as executed_origin,
-    max(case pick when 'created' then sender end) as created_sender,
-    max(case pick when 'created' then nonce end) as created_nonce,
-    min(case when stage in ('routed', 'unfunded') then place end) as first_created,
-    min(case stage when 'cancelling' then place end) as first_requested,
-    max(case when stage in ('routed', 'retried') then place end) as last_dispatched,
-    min(case when stage in ('routed', 'retried') then gmps end) as fewest_gmps,
     min(case when stage = 'received' and receipts >= quorum then place end) as first_reached,
     count(case when stage = 'received' and receipts >= quorum then 1 end) as times_reached,
     min(case stage when 'failed' then place end) as first_failed,
-    min(case when stage in ('expired', 'cancelled') then place end) as first_ended,
-    min(case stage when 'late' then place end) as first_late,
-    min(case stage when 'late' then outcome end) as lowest_late,
-    max(case stage when 'late' then outcome end) as highest_late,
-    max(case pick when 'routed' then gmps end) as routed_gmps,
-    count(case stage when 'created' then 1 end) as creations,
-    count(case stage when 'unfunded' then 1 end) as unfunded,
-    count(case stage when 'routed' then 1 end) as routes,
-    count(case stage when 'retried' then 1 end) as retries,
     max(case stage when 'received' then receipts end) as most_receipts,
     max(case pick when 'failed' then event end) as last_failure,
     max(case when describes then source_router end) as source_router,
@@ -102,8 +78,6 @@ facts as (
     max(case pick when 'executed' then block_time end) as executed_time,
     max(case pick when 'executed' then transaction_hash end) as executed_transaction,
     count(case stage when 'failed' then 1 end) as failures,
-    max(case pick when 'failed' then block_number end) as failed_block,
-    max(case pick when 'failed' then log_index end) as failed_log_index,
     max(case pick when 'failed' then reason end) as failure_reason,
     max(case pick when 'failed' then block_time end) as failed_time,
     count(case stage when 'expired' then 1 end) as expirations,

@@ -35,46 +35,13 @@ judged as (
           or executed_recipient <> coalesce(recipient, executed_recipient) then $EXECUTED_ELSEWHERE
         else 0
       end
-    + case
-        when lowest_source <> highest_source
-          or lowest_destination <> coalesce(destination_chain, highest_destination)
-          or highest_destination <> coalesce(destination_chain, lowest_destination)
-          or lowest_origin <> coalesce(created_chain, highest_origin)
-          or highest_origin <> coalesce(created_chain, lowest_origin) then $EVENT_ELSEWHERE
-        else 0
-      end
-    + case when creations > 1 or unfunded > 1 or routes > 1 or retries > coalesce(attempts, retries) then $ROUTED_TWICE else 0 end
-    + case when created_sender <> sender or created_nonce <> nonce then $CREATION_DIFFERS else 0 end
     + case when most_receipts > $received_count then $RECEIPTS_MISCOUNTED else 0 end
     + case when executions > 0 and $received_count < coalesce(asked_quorum, 1) then $EXECUTED_WITHOUT_QUORUM else 0 end
     -- Of what was sent without a slot, or never, an honest source emits each report; anybody may send as many as they like.
     + case when reports > 1 and (retriable = 1 or lowest_outcome <> highest_outcome) then $REPORTED_TWICE else 0 end
     + case when expirations > 0 and (ttl = 0 or expired_time <= sent_at + ttl) then $EXPIRED_TOO_EARLY else 0 end
     + case when cancellations = 1 and requests = 1 and carried_out <> requested then $CANCELLED_WITHOUT_REQUEST else 0 end
-    -- The creation stands before a retry in the same chain, and an end before what comes late: neither can be unread.
-    + case
-        when created_chain is not null and (retries <> coalesce(attempts, 0) or (retries > 0 and (retriable = 0 or routes = 0))) then $RETRIED_WRONGLY
-        else 0
-      end
-    + case
-        when failed_block > executed_block or (failed_block = executed_block and failed_log_index > executed_log_index) then $REFUSED_AFTER_EXECUTION
-        else 0
-      end
     + case when least_quorum < asked_quorum then $QUORUM_LOWERED else 0 end
-    + case
-        when arrived_late > 0 and (
-          expirations + cancellations = 0 or first_late < first_ended
-          or (lowest_late = 2 and expirations = 0) or (highest_late = 3 and cancellations = 0)
-          or lowest_late < 2 or highest_late > 3
-        ) then $LATE_WITHOUT_END
-        else 0
-      end
-    -- A sender who foresees the id can ask before the creation, which then forgets the request.
-    + case when first_created < first_requested and first_requested < last_dispatched then $RETRIED_AFTER_CANCELLING else 0 end
-    + case
-        when fewest_gmps = 0 or (routes > 0 and (retriable = 0 or unfunded > 0) and $routed_count < asked_quorum) then $TOO_FEW_DISPATCHED
-        else 0
-      end
     -- The router calls the recipient with the receipt that reaches the quorum, and with each one after it.
     + case
         when failures > times_reached or first_failed < first_reached then $REFUSED_WITHOUT_QUORUM

@@ -36,7 +36,6 @@ from tests.unit.indexer.world import (
     contents,
     executed,
     forget_ended,
-    gmp_pause_set,
     lane_pause_set,
     new_world,
     received,
@@ -194,22 +193,6 @@ def test_a_story_with_everything_in_it_gives_the_same_in_both_stores(pair: Pair)
         }
         deadlines = {found.deadline for found in index.messages() if found.deadline}
         assert {type(deadline) for deadline in deadlines} == {int}
-
-
-def test_a_kind_that_one_message_shows_twice_stands_in_the_same_order_in_both_stores(pair: Pair) -> None:
-    pair.empty()
-    alpha, beta = pair.chains
-    alpha.mine(routed(MESSAGES[0]))
-    beta.mine(gmp_pause_set(3, START + 50), lane_pause_set(ALPHA, START + 80))
-    beta.mine(received(MESSAGES[0], 3), executed(MESSAGES[0]))
-    beta.mine(lane_pause_set(ALPHA, START + 60), executed(MESSAGES[0]))
-    for side in range(2):
-        pair.read(side)
-    pair.check_same()
-    with IndexBrowser(pair.urls[0], POLICY, clock=lambda: pair.now) as index:
-        evidence = [found.evidence for found in index.divergences() if found.kind == "TAKEN_WHILE_PAUSED"]
-    assert len(evidence) > 1
-    assert evidence == sorted(evidence)
 
 
 def test_two_threads_that_write_to_postgresql_exclude_each_other(postgresql: Server) -> None:
