@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -175,6 +176,16 @@ class Deployment(FileSection):
         """The file's text."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return json.dumps(document, indent=2) + "\n"
+
+    @classmethod
+    def load(cls, path: Path | str) -> Deployment:
+        """Reads a deployments file.
+
+        Raises:
+            OSError: the file can't be read.
+            DeploymentError: see `from_json`.
+        """
+        return cls.from_json(Path(path).read_text(), str(path))
 
     @classmethod
     def from_json(cls, text: str, source: str) -> Deployment:

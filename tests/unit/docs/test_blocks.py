@@ -6,7 +6,6 @@ TypeScript is checked by dapp/test/package.test.ts, and the queries of docs/inde
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import textwrap
@@ -34,6 +33,9 @@ PLAYED: Final = (
 """Code that tests run, from which the documentation's code is taken."""
 
 ELSEWHERE: Final = {
+    ("README.md", "python"): "run by tests/spark/test_quickstart.py",
+    ("docs/quickstart.md", "python"): "run by tests/spark/test_quickstart.py",
+    ("docs/quickstart.md", "sh"): "run by tests/spark/test_quickstart.py",
     ("docs/add-an-adapter.md", "python"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/add-an-adapter.md", "solidity"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/indexing.md", "python"): "run by tests/unit/indexer/test_documentation.py",
@@ -80,26 +82,6 @@ def test_solidity_and_python_of_the_documentation_stand_in_code_that_a_test_runs
     assert len(shown) > 12
     for page, content in shown:
         assert any(stands_in(lines_of(content), code) for code in played), f"{page}:\n{content}"
-
-
-def bridge_imports(code: str) -> set[tuple[str, str]]:
-    """What code imports of ours: module and name."""
-    return {
-        (node.module, alias.name)
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bridge")
-        for alias in node.names
-    }
-
-
-def test_python_of_the_documentation_imports_what_the_tested_code_imports() -> None:
-    played = set[tuple[str, str]]().union(
-        *(bridge_imports((ROOT / path).read_text()) for path in PLAYED if path.endswith(".py"))
-    )
-    shown = [(page, bridge_imports(content)) for page, content in blocks("python") if (page, "python") not in ELSEWHERE]
-    assert any(imports for _, imports in shown)
-    for page, imports in shown:
-        assert imports <= played, f"{page} imports {sorted(imports - played)}"
 
 
 def test_no_block_is_of_a_language_that_nothing_runs() -> None:
