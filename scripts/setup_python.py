@@ -29,7 +29,15 @@ def uv_requirement(lock: str) -> str:
 
 
 def create() -> None:
-    """Make a fresh .venv that holds pip and uv."""
+    """Make a fresh .venv that holds pip and uv.
+
+    Raises:
+        SystemExit: .venv is a link. Clearing it would empty the environment that it leads to, which others may use.
+    """
+    if VENV.is_symlink():
+        sys.exit(
+            f".venv is a link to {VENV.resolve()}, which set-up will not clear. Remove the link, or run make there."
+        )
     venv.create(VENV, clear=True, with_pip=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirement:
         requirement.write(uv_requirement(LOCK.read_text()))
