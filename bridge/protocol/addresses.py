@@ -1,4 +1,4 @@
-"""20-byte EVM addresses, the 32-byte form that messages carry, and where creations put contracts."""
+"""20-byte EVM addresses, the 32-byte form that messages carry, and the addresses of created contracts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
 _KEY: Final = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 _PADDING = bytes(12)
 
-# What OpenZeppelin's Create3 puts where the salt says; its first contract is the one asked for.
+# The proxy that OpenZeppelin's Create3 deploys at the salt's address; the first contract it creates is the one asked for.
 _CREATE3_PROXY: Final = bytes.fromhex("73365f5f37365f34f06012573d5f5f3e3d5ffd5b005f526014600cf3")
-# RLP of a creator's address and its nonce 1: what stands before the address, and behind it.
+# RLP of a creator's address and its nonce 1: the bytes before and after the address.
 _FIRST_CREATION: Final = (bytes.fromhex("d694"), b"\x01")
 
 ADAPTER_NUMBERS: Final = range(1, 8)
-"""Under which a router creates adapters of one GMP."""
+"""The numbers under which a router can create adapters of one GMP."""
 
 
 class AddressError(ValueError):
-    """Text or bytes that are no EVM address."""
+    """The text or bytes are not an EVM address."""
 
 
-@lru_cache(maxsize=4096)  # a checksum is a hash, and few contracts and accounts come up again and again
+@lru_cache(maxsize=4096)  # a checksum costs a hash, and the same few addresses recur
 def checksummed(text: str) -> ChecksumAddress:
     """An EVM address with its EIP-55 checksum.
 
@@ -36,7 +36,7 @@ def checksummed(text: str) -> ChecksumAddress:
     """
     if _KEY.fullmatch(text):
         raise AddressError(
-            "64 hex digits are no EVM address, which has 40; they may be a private key, so they are not shown"
+            "64 hex digits are not an EVM address, which has 40; they may be a private key, so they are not shown"
         )
     if not _ADDRESS.fullmatch(text):
         raise AddressError(f"{text!r} is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)")
@@ -58,7 +58,7 @@ def from_bytes32(word: bytes) -> ChecksumAddress:
     """The EVM address in a 32-byte word.
 
     Raises:
-        AddressError: not 32 bytes, or one of the upper 12 bytes is not zero: never cut off silently.
+        AddressError: not 32 bytes, or one of the upper 12 bytes is not zero; nothing is truncated silently.
     """
     if len(word) != 32 or not word.startswith(_PADDING):
         raise AddressError(f"0x{word.hex()} is not an EVM address padded to 32 bytes")
@@ -66,13 +66,13 @@ def from_bytes32(word: bytes) -> ChecksumAddress:
 
 
 def create2_address(creator: str, salt: bytes, code: bytes) -> ChecksumAddress:
-    """Where a contract puts another one with `CREATE2`."""
+    """The address of a contract that another contract creates with `CREATE2`."""
     packed = b"\xff" + to_canonical_address(creator) + salt + keccak(code)
     return to_checksum_address(keccak(packed)[12:])
 
 
 def created_adapter(router: str, gmp: int, number: int) -> ChecksumAddress:
-    """Where a router's `createAdapter` puts the adapter of a GMP with that number, whatever its code (CREATE3)."""
+    """The address of a GMP's adapter that a router creates with `createAdapter` under that number, whatever its code (CREATE3)."""
     proxy = create2_address(router, (gmp << 8 | number).to_bytes(32, "big"), _CREATE3_PROXY)
     before, after = _FIRST_CREATION
     return to_checksum_address(keccak(before + to_canonical_address(proxy) + after)[12:])

@@ -1,6 +1,6 @@
-"""Calls into Waybill's contracts as bytes, and their answers and reverts as values.
+"""Encodes calls to Waybill's contracts, and decodes their return values and reverts.
 
-For code that talks through a port and must not know web3: `ROUTER.encode("execute", message_tuple)`.
+For code that talks through the `Chain` port and must not depend on web3: `ROUTER.encode("execute", message_tuple)`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Contract:
     """The functions and errors of one ABI."""
 
     def __init__(self, abi: Abi) -> None:
-        """Reads an ABI; overloaded functions are known by their full signature only."""
+        """Reads an ABI. Overloaded functions are addressed by their full signature."""
         self._functions: dict[str, tuple[bytes, list[str], list[str]]] = {}
         self._errors: dict[bytes, tuple[str, list[str], list[str]]] = {}
         for item in abi:
@@ -49,34 +49,34 @@ class Contract:
                 )
 
     def encode(self, function: str, *arguments: Any) -> bytes:
-        """The data of a call; structs are tuples in the order of their members.
+        """The call data of a function; structs are tuples in the order of their members.
 
         Raises:
             KeyError: the contract has no such function.
-            eth_abi.exceptions.EncodingError: an argument does not fit its type.
+            eth_abi.exceptions.EncodingError: an argument does not match its type.
         """
         selector, inputs, _ = self._functions[function]
         return selector + encode(inputs, arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:
-        """What a call returned: the value, or a tuple of values if there are several.
+        """The return value of a call, or a tuple if there are several.
 
         Raises:
-            UNDECODABLE: the answer is not of this function.
+            UNDECODABLE: the data is not a return value of this function.
         """
         values = decode(self._functions[function][2], answer)
         return values[0] if len(values) == 1 else values
 
     def outputs(self, function: str) -> tuple[str, ...]:
-        """The ABI types of what a function returns."""
+        """The ABI types of a function's return values."""
         return tuple(self._functions[function][2])
 
     def selector(self, function: str) -> bytes:
-        """The first four bytes of a call."""
+        """A function's four-byte selector."""
         return self._functions[function][0]
 
     def error(self, data: bytes) -> tuple[str, Mapping[str, Any]] | None:
-        """The name and arguments of a custom error, or None if it is not one of this contract's."""
+        """The name and arguments of a custom error, or None if this contract does not declare it."""
         known = self._errors.get(data[:4])
         if known is None:
             return None
@@ -139,9 +139,9 @@ ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
 
 
-_DEEPEST: Final = 16  # reasons in reasons: a lying node may nest any number of them
+_DEEPEST: Final = 16  # errors nest, and a lying node could nest them without end
 _MOST_SHOWN: Final = 520
-"""Hex digits of a reason that nobody can decode; a router copies no more of one."""
+"""Hex digits shown of a reason that cannot be decoded; a router copies no more than that."""
 
 
 def message_tuple(message: Message) -> tuple[Any, ...]:
@@ -166,16 +166,16 @@ def message_tuple(message: Message) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """A custom error that Waybill's contracts or the GMPs' know, with its values.
+    """A custom error of Waybill's or the GMPs' contracts, with its values.
 
     Attributes:
         name: such as ``NotRetriable``.
-        values: by parameter; none if they can't be decoded: events and ``TooFewDispatched`` cut errors off after 256 bytes.
-        text: name and values, for people: ``NotRetriable(messageId=0x…)``.
-        by: whose contracts have it: ``waybill``, or names of GMPs.
-        meaning: what the contracts' documentation says of it, or nothing.
-        advice: what to do, where that is known.
-        inner: the errors that it carries, such as each GMP's own in ``TooFewDispatched``.
+        values: by parameter; empty if they can't be decoded, since events and ``TooFewDispatched`` truncate errors at 256 bytes.
+        text: name and values as text: ``NotRetriable(messageId=0x…)``.
+        by: whose contracts declare it: ``waybill``, or names of GMPs.
+        meaning: its description in the contracts' documentation, or empty.
+        advice: what to do about it, if known.
+        inner: errors nested in it, such as each GMP's own in ``TooFewDispatched``.
     """
 
     name: str
@@ -189,7 +189,7 @@ class Revert:
 
 @cache
 def _known_errors() -> Mapping[bytes, Mapping[str, Any]]:
-    """Every error that can be decoded, by its first four bytes."""
+    """Every error that can be decoded, by selector."""
     errors: list[dict[str, Any]] = [*load_abi("Errors"), *_STANDARD_ERRORS]
     return {function_signature_to_4byte_selector(abi_to_signature(error)): error for error in errors}  # type: ignore[arg-type]  # as above
 
@@ -214,11 +214,11 @@ _STANDARD_ERRORS: Final = (
 
 
 def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
-    """The custom error in revert data, or None if it is none that Waybill or its GMPs have.
+    """The custom error in revert data, or None if neither Waybill nor the GMPs declare it.
 
     Args:
-        data: what a call reverted with.
-        depth: of the error in others that carry it; the deepest are not decoded.
+        data: the revert data of a call.
+        depth: nesting depth of this error; the deepest levels are not decoded.
     """
     known = _known_errors().get(data[:4]) if depth < _DEEPEST else None
     if known is None:
@@ -228,7 +228,9 @@ def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
     try:
         values = dict(zip([field["name"] for field in inputs], decode(_types(inputs), data[4:]), strict=True))
     except UNDECODABLE as error:
-        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "cut off"  # a stranger's text may be any bytes
+        why = (
+            "not UTF-8" if isinstance(error, UnicodeDecodeError) else "cut off"
+        )  # text from a foreign contract may be any bytes
         values, text = {}, f"{name}, {why}: 0x{shortened(data.hex(), _MOST_SHOWN)}"
     else:
         fields = [f"{field['name']}={_readable(field, values[field['name']], inner, depth)}" for field in inputs]
@@ -245,9 +247,9 @@ def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
 
 
 def explain_revert(data: bytes) -> str:
-    """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them.
+    """Revert data as text: ``NotRetriable(messageId=0x…)``, or the bytes if the error is unknown.
 
-    What a contract says in its own words is a stranger's text, and quoted.
+    A contract's own error text is untrusted, so it is quoted.
     """
     revert = decode_revert(data)
     return revert.text if revert else _undecoded(data)
@@ -258,14 +260,14 @@ def _undecoded(data: bytes) -> str:
 
 
 def explain_refusal(reason: bytes) -> str:
-    """Why a recipient did not take a message, of the bytes that it reverted with. None can mean three things."""
+    """Why a recipient refused a message, from its revert data. Empty data can mean three things."""
     if reason:
         return explain_revert(reason)
     return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"
 
 
 def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert], depth: int) -> str:
-    """A value for people; errors that it carries are added to `inner`, since reasons nest."""
+    """A value as text; nested errors are added to `inner`."""
     kind: str = field["type"]
     if kind.endswith("]"):
         member = {**field, "type": kind[: kind.rindex("[")]}

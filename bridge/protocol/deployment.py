@@ -1,4 +1,4 @@
-"""The deployments file: where everything is on each chain of a network."""
+"""The deployments file: the addresses of all contracts on each chain of a network."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from bridge.protocol.gmps import Gmp, UnknownGmpError
 
 
 class DeploymentError(ValueError):
-    """A deployments file that can't be used; the text lists everything that is wrong with it."""
+    """The deployments file can't be used; the message lists every problem."""
 
 
 FinalityTag = Literal["safe", "finalized"]
-"""What nodes call blocks that the chain's consensus has more or less settled, see the execution API's block tags."""
+"""Block tags of the execution API that promise finality."""
 
 
 COORDINATOR_EXAMPLE: Final = "coordinator"
-"""Under this name of an example a chain has the coordinator of atomic actions that users can try."""
+"""The name of the example coordinator of atomic actions in `examples`."""
 
 PARTICIPANT_EXAMPLE: Final = "assets"
-"""And under this name its participant."""
+"""The name of the example participant in `examples`."""
 
 
 def _checksummed(address: str) -> str:
@@ -50,10 +50,10 @@ Address = Annotated[str, AfterValidator(_checksummed)]
 
 
 def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
-    """Does nothing if each chain of a file has an id and a name of its own.
+    """Checks that the chains of a file have distinct ids and names.
 
     Raises:
-        ValueError: two have the same.
+        ValueError: two chains share one.
     """
     for attribute in ("chain_id", "name"):
         values = [getattr(chain, attribute) for chain in chains]
@@ -63,10 +63,10 @@ def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
 
 
 def known_gmps(names: Iterable[str]) -> None:
-    """Does nothing if each name is a GMP's, as files write it.
+    """Checks that each name is a GMP's, as files write it.
 
     Raises:
-        UnknownGmpError: one is not.
+        UnknownGmpError: a name is not a GMP's.
     """
     for name in names:
         if Gmp.parse(name).label != name:
@@ -74,13 +74,13 @@ def known_gmps(names: Iterable[str]) -> None:
 
 
 class FileSection(BaseModel):
-    """A part of a file: names in camel case, and none that is unknown."""
+    """A section of a file: keys in camel case, unknown keys refused."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
 GmpSection = dict[str, int | str]
-"""What a file says of one GMP on one chain; the GMP's own folder knows what belongs there."""
+"""The settings of one GMP on one chain; the GMP's own package validates them."""
 
 
 class ChainDeployment(FileSection):
@@ -90,16 +90,16 @@ class ChainDeployment(FileSection):
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     rpc_urls: tuple[str, ...] = Field(min_length=1)
     start_block: int = Field(ge=0)
-    confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
-    finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
-    agreement: int | None = Field(default=None, ge=1)  # endpoints that must say the same, if settings name no number
+    confirmations: int = Field(ge=0)  # blocks on top of an event before the relayer acts on it
+    finality: FinalityTag | None = None  # the finality tag that must cover the event's block as well
+    agreement: int | None = Field(default=None, ge=1)  # endpoints that must agree, unless the settings say otherwise
     router: Address
     adapters: dict[str, Address]
     gmps: dict[str, GmpSection]  # by the GMP's name
-    verification: dict[str, str] | None = None  # who vouches for each GMP's messages, in words
-    parameters: Address | None = None  # what governance sets: thresholds, operators
+    verification: dict[str, str] | None = None  # who verifies each GMP's messages, as text
+    parameters: Address | None = None  # the contract in which governance keeps thresholds and operators
     vault: Address | None = None  # what senders pay a relayer through
-    multicall: Address | None = None  # through which relayers let deliveries share a transaction
+    multicall: Address | None = None  # the contract through which deliveries share a transaction
     examples: dict[str, Address] = {}
 
     @model_validator(mode="after")
@@ -120,7 +120,7 @@ class ChainDeployment(FileSection):
         """The address of a GMP's adapter.
 
         Raises:
-            DeploymentError: there is none.
+            DeploymentError: the chain has no adapter for it.
         """
         try:
             return self.adapters[gmp.label]
@@ -128,12 +128,12 @@ class ChainDeployment(FileSection):
             raise DeploymentError(f"chain {self.name!r} has no adapter for {gmp.label}") from None
 
     def senders(self, gmp: Gmp) -> frozenset[bytes]:
-        """Every adapter that may have sent over a GMP, as 32 bytes: the present one, and all that the router may have created.
+        """Every adapter that may have sent over a GMP, as 32 bytes: the current one, and all that the router can create.
 
-        So what was sent before an adapter was replaced is known, and what the next one sends.
+        Messages that were sent before or after a replacement are recognised as well.
 
         Raises:
-            DeploymentError: there is no adapter for that GMP.
+            DeploymentError: the chain has no adapter for that GMP.
         """
         return _created_adapters(self.router, gmp) | {to_bytes32(self.adapter(gmp))}
 
@@ -168,7 +168,7 @@ class Deployment(FileSection):
         raise DeploymentError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
 
     def gmps_between(self, *chain_ids: int) -> frozenset[Gmp]:
-        """The GMPs that have an adapter on each of those chains; none where the network lacks one of them."""
+        """The GMPs with an adapter on each of those chains; empty if the network lacks one of the chains."""
         by_chain = {chain.chain_id: chain.gmp_numbers for chain in self.chains}
         return frozenset(Gmp).intersection(*(by_chain.get(chain_id, frozenset()) for chain_id in chain_ids))
 
@@ -192,7 +192,7 @@ class Deployment(FileSection):
         """Reads a deployments file; `source` names it in errors.
 
         Raises:
-            DeploymentError: a placeholder's variable is not set, or not JSON, of an unknown version, or with missing, unknown or wrong values.
+            DeploymentError: a placeholder's variable is not set, or the text is not JSON, of an unknown version, or has missing, unknown or wrong values.
         """
         try:
             document: Any = json.loads(text)

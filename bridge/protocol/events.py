@@ -14,32 +14,32 @@ from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
 
 UNDECODABLE: Final = (DecodingError, OverflowError, UnicodeDecodeError)
-"""What `eth_abi` raises for bytes that are no values of the types asked for: a stranger may send any."""
+"""The errors that `eth_abi` raises for bytes that do not decode as the given types."""
 
 Abi = list[dict[str, Any]]
 
 
 class EventDecodingError(ValueError):
-    """A log that carries one of Waybill's topics but not the data that belongs to it."""
+    """The log has a topic of Waybill's and data that does not decode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfMessage:
-    """What every event about a message names."""
+    """The fields of every event about a message."""
 
     message_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDestination(OfMessage):
-    """What a destination's router says of a message names its source, too."""
+    """The fields of a destination router's events about a message."""
 
     source_chain: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation(OfMessage):
-    """A message, as its source's router created it; `gmps` are bits."""
+    """A message as its source router created it; `gmps` is a bit set."""
 
     destination_chain: int
     retriable: bool
@@ -57,12 +57,12 @@ class MessageIdCreated(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRouted(Creation):
-    """Attempt 0 was dispatched; `gmps` are the bits of those that took it."""
+    """Attempt 0 was dispatched; `gmps` is the bit set of the GMPs that accepted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnfunded(Creation):
-    """An ERC-7786 sender created a message; `gmps` are those that it is to be dispatched over, once the fees are paid."""
+    """An ERC-7786 sender created a message without its fees; `gmps` is the bit set of the GMPs that will carry it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class MessageRetried(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchFailed(OfMessage):
-    """One GMP did not take the message."""
+    """One GMP refused the message or failed."""
 
     gmp: int
     attempt: int
@@ -103,26 +103,26 @@ class MessageExecuted(OnDestination):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionFailed(OnDestination):
-    """The recipient reverted or returned a wrong value; the receipts stay."""
+    """The recipient reverted or returned a wrong value; receipts are kept."""
 
     reason: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionDeferred(OnDestination):
-    """The delivery left less gas than the message's limit."""
+    """The delivery had less gas left than the message's limit."""
 
     gas_limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageExpired(OnDestination):
-    """The message's time ran out before it was executed; it never will be."""
+    """The message expired before it was executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateReceipt(OnDestination):
-    """A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all."""
+    """A GMP delivered a message that had already expired or been cancelled; only the receipt was recorded."""
 
     gmp: int
     state: int
@@ -130,21 +130,21 @@ class LateReceipt(OnDestination):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationRequested(OfMessage):
-    """On the source: the sender cancels; no retry from now on."""
+    """On the source: the sender asked for a cancellation; retries are refused from now on."""
 
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCancelled(OnDestination):
-    """The sender's cancellation arrived first; the message will never be executed."""
+    """The cancellation arrived before an execution; the message will never be executed."""
 
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationRejected(OnDestination):
-    """On the destination: the message had ended when its cancellation came; nothing changed."""
+    """On the destination: the message had ended before its cancellation arrived; nothing changed."""
 
     cancellation_id: bytes
     state: int
@@ -160,7 +160,7 @@ class OutcomeReported(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeContradicted(OfMessage):
-    """On the source: a second report says something else than the first, which stays."""
+    """On the source: a second report contradicts the first, which stays."""
 
     destination_chain: int
     first: int
@@ -169,14 +169,14 @@ class OutcomeContradicted(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateAbsorbed(OfMessage):
-    """An adapter took a second delivery of its GMP; nothing changed."""
+    """An adapter absorbed a repeated delivery; nothing changed."""
 
     gmp: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanePauseSet:
-    """The lanes to and from `chain` are paused until then, Unix seconds; in the past: the pause is over."""
+    """The lanes to and from `chain` are paused until a time in Unix seconds; a time in the past ends the pause."""
 
     chain: int
     until: int
@@ -184,7 +184,7 @@ class LanePauseSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpPauseSet:
-    """The GMP is paused until then, Unix seconds; in the past: the pause is over."""
+    """The GMP is paused until a time in Unix seconds; a time in the past ends the pause."""
 
     gmp: int
     until: int
@@ -202,7 +202,7 @@ class PolicySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorSet:
-    """How many receipts messages from `chain` need at least where the recipient has no policy."""
+    """The least quorum of messages from `chain` to recipients without a policy."""
 
     chain: int
     floor: int
@@ -210,7 +210,7 @@ class FloorSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterAdded:
-    """`adapter` speaks for a GMP that had none."""
+    """`adapter` became the adapter of a GMP that had none."""
 
     gmp: int
     adapter: str
@@ -218,7 +218,7 @@ class AdapterAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterReplaced:
-    """`adapter` speaks for the GMP from now on; receipts that `previous` brought still count."""
+    """`adapter` replaces `previous`, whose receipts still count."""
 
     gmp: int
     adapter: str
@@ -227,7 +227,7 @@ class AdapterReplaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterRevoked:
-    """Receipts that `adapter` brought no longer count."""
+    """`adapter` was revoked; its receipts no longer count."""
 
     gmp: int
     adapter: str
@@ -281,7 +281,7 @@ def abi_names() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class EventSignature:
-    """How one event lies in a log."""
+    """The layout of one event in a log."""
 
     name: str
     topic: bytes
@@ -304,7 +304,7 @@ class EventSignature:
         """The values of a log with this event's topic, by field.
 
         Raises:
-            EventDecodingError: topics or data do not fit it.
+            EventDecodingError: topics or data do not match the event.
         """
         if len(topics) != len(self.indexed) + 1:
             raise EventDecodingError(f"{self.name} has {len(self.indexed) + 1} topics, this log {len(topics)}")
@@ -344,7 +344,7 @@ def decode_event(topics: Sequence[bytes], data: bytes) -> Event | None:
     """The event in a log, or None if its topic is not one of Waybill's.
 
     Raises:
-        EventDecodingError: the topic is known, but topics or data do not fit it.
+        EventDecodingError: the topic is known, but topics or data do not match the event.
     """
     signature = SIGNATURES.get(bytes(topics[0])) if topics else None
     if signature is None:

@@ -1,4 +1,4 @@
-"""What is wrong with a file that people write, one line each: where, which value, and what to do."""
+"""Turns validation errors of a hand-written file into one line each: the place, the value, and what to do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PLAIN: Final = {
     "missing": "it is missing: add it",
     "extra_forbidden": "the file has no such key: take it out, or correct its name",
 }
-"""In place of what the library says."""
+"""Our wording for the library's error types."""
 
 _SECRET: Final = frozenset({"rpcUrls", "rpc_urls"})  # may hold a key
 
 
 def file_problems(error: ValidationError, prefix: str = "") -> Iterator[str]:
-    """The problems that validation found; `prefix` goes before each place."""
+    """The problems that validation found, one line each, with `prefix` before the place."""
     for item in error.errors(include_url=False):
         place = prefix + ".".join(map(str, item["loc"]))
         text = _PLAIN.get(item["type"]) or item["msg"].removeprefix("Value error, ")

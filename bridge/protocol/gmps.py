@@ -1,4 +1,4 @@
-"""The transports: their numbers, their names, and sets of them."""
+"""The GMPs: numbers, names, and sets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import IntEnum
 
 
 class UnknownGmpError(ValueError):
-    """A name or number that is no GMP."""
+    """The name or number is not a GMP's."""
 
 
 class Gmp(IntEnum):
-    """A transport's stable number on chain, 1…16."""
+    """A GMP's stable number on chain, 1 to 16."""
 
     HYPERLANE = 1
     AXELAR = 2
@@ -44,17 +44,17 @@ class Gmp(IntEnum):
 
 
 def gmp_label(number: int) -> str:
-    """The name of the GMP with that number, also of one that this version does not know."""
+    """The name of the GMP with that number, or a generic one if this version does not know it."""
     return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
 
 
 def gmps_from_bits(bits: int) -> frozenset[Gmp]:
-    """The set that a ``uint16`` from a chain stands for; numbers this version does not know are left out."""
+    """The set that a ``uint16`` bit set encodes; numbers that this version does not know are left out."""
     return frozenset(gmp for gmp in Gmp if bits & gmp.bit)
 
 
 def bits_from_gmps(gmps: Iterable[Gmp]) -> int:
-    """The ``uint16`` that stands for a set of GMPs."""
+    """The ``uint16`` bit set of some GMPs."""
     bits = 0
     for gmp in gmps:
         bits |= gmp.bit

@@ -1,4 +1,4 @@
-"""What the index answers its readers with. All times are of blocks, in Unix seconds."""
+"""The records that the index returns to its readers. All times are block times in Unix seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bridge.protocol.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecord:
-    """A message as the index knows it; None where its source has not been read, or nothing has happened yet."""
+    """A message as the index knows it. A field is None if its source has not been read or nothing has happened yet."""
 
     message_id: bytes
     status: Status
@@ -39,7 +39,7 @@ class MessageRecord:
     source_transaction: bytes | None
     attempts: int | None  # number of the last attempt; 0 is the route
     attempted_time: int | None
-    deadline: int | None  # when it counts as stalled unless enough receipts are there
+    deadline: int | None  # when it becomes stalled without a quorum
     dispatched: frozenset[Gmp]
     received: frozenset[Gmp]
     receipts: int
@@ -52,20 +52,22 @@ class MessageRecord:
     failure_reason: bytes | None
     failed_time: int | None
     duplicates: int
-    is_ended: bool = False  # a router says that it was executed, expired or cancelled; not a verdict about its time
-    cancellation_id: bytes | None = None  # the message that is to cancel it
-    arrived_late: int = 0  # deliveries after it had expired or been cancelled
+    is_ended: bool = False  # a router reported it as executed, expired or cancelled; says nothing about the TTL
+    cancellation_id: bytes | None = None  # the message that cancels it
+    arrived_late: int = 0  # deliveries after it expired or was cancelled
     outcome: int | None = None  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
-    replaced_by: bytes | None = None  # of an ORPHANED message: the one that its transaction created when it came back
+    replaced_by: bytes | None = (
+        None  # for an ORPHANED message: the message that its transaction created when it was included again
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRecord:
-    """What one GMP did for one message."""
+    """The progress of one message over one GMP."""
 
     message_id: bytes
     gmp: int
-    dispatches: int  # attempts in which the GMP took it
+    dispatches: int  # attempts in which the GMP accepted it
     last_attempt: int | None
     dispatch_failures: int
     received_chain: int | None
@@ -78,7 +80,7 @@ class ReceiptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateRecord:
-    """A delivery that changed nothing."""
+    """A repeated delivery, which was absorbed."""
 
     message_id: bytes
     gmp: int
@@ -95,16 +97,16 @@ class ChainRecord:
     chain_id: int
     block: int
     block_time: int
-    head_block: int  # the newest block when it was last looked at
+    head_block: int  # the head at the last look
     final_block: int
-    lake_block: int | None  # the block up to which its events are in the lake
-    lag_seconds: int  # now less the block's time
-    quarantined: int  # malformed logs kept
-    halted: str | None  # why it is read no further
+    lake_block: int | None  # the last block whose events are in the lake
+    lag_seconds: int  # seconds from the block's time until now
+    quarantined: int  # malformed logs that were kept
+    halted: str | None  # why reading has stopped
 
 
 class PausedThing(StrEnum):
-    """What a pause is of."""
+    """What a pause applies to."""
 
     LANE = "lane"
     GMP = "gmp"
@@ -113,7 +115,7 @@ class PausedThing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRecord:
-    """A pause that a chain's router told of. Of a GMP only the newest; clocks of one lane never overlap."""
+    """A pause, from a router's events. For a GMP only the newest; pauses of one lane's clock never overlap."""
 
     thing: PausedThing
     number: int  # the lane's other chain, or the GMP; of a clock 0 for all lanes
@@ -123,9 +125,9 @@ class PauseRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergenceRecord:
-    """Facts that contradict one another; without a message where it is the lane as a whole."""
+    """Facts that contradict each other; without a message if the lane as a whole is concerned."""
 
-    kind: str  # of `indexer.model.divergences`
+    kind: str  # see `indexer.model.divergences`
     message_id: bytes | None
     source_chain: int | None
     destination_chain: int | None
@@ -135,28 +137,28 @@ class DivergenceRecord:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether anything is wrong. A message that waits is not (medium), nor is an event that anyone may cause (low)."""
+        """Whether it needs attention. A waiting message (medium) and an event that anyone can cause (low) do not."""
         return self.severity in ("critical", "high")
 
     @property
     def contradicts_message(self) -> bool:
-        """Whether the message is DIVERGED because of it.
+        """Whether it makes the message DIVERGED.
 
-        A SILENT message contradicts nothing yet. The parts of a fan-out differ from one another, and each may be right.
+        A SILENT message contradicts nothing yet, and each part of a fan-out may be right by itself.
         """
         return self.message_id is not None and self.is_contradiction and self.kind != "FAN_OUT_DIFFERS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneCheckRecord:
-    """The last comparison of one total of a router with the index's own events; `waybill index verify` makes it."""
+    """The last comparison of a router's total with the index's events, made by `waybill index verify`."""
 
     chain_id: int  # of the router
     direction: str  # sent or executed
     other_chain: int
     verdict: str  # equal, different or unverified
-    reason: str  # why it is not equal
-    block_number: int | None  # up to which
+    reason: str  # why they differ
+    block_number: int | None  # the last block that was compared
     indexed_count: int | None
     router_count: int | None
     checked_at: float  # Unix seconds
@@ -164,7 +166,7 @@ class LaneCheckRecord:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the list of messages, which has the newest first."""
+    """A position in the list of messages, newest first."""
 
     seen: int  # Unix seconds: block time of the creation, or else of the first receipt
     message_id: bytes
@@ -172,33 +174,33 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """Which messages to list; None where it does not matter."""
+    """A filter for messages; None matches everything."""
 
     status: Status | None = None
     source_chain: int | None = None
     destination_chain: int | None = None
-    gmp: Gmp | None = None  # that took or delivered it
+    gmp: Gmp | None = None  # that accepted or delivered it
     kind: Kind | None = None
     account: bytes | None = None  # sender or recipient, 32 bytes
-    since: int | None = None  # Unix seconds: created then or later; where that is unknown, its first receipt counts
-    until: int | None = None  # Unix seconds: the same, before then
-    retried: bool | None = None  # whether it was handed to GMPs again after its creation
-    refused: bool | None = None  # whether its recipient has refused it, also if it was executed later
+    since: int | None = None  # Unix seconds: created at or after; the first receipt counts if the creation is unknown
+    until: int | None = None  # Unix seconds: created before
+    retried: bool | None = None  # whether it was retried
+    refused: bool | None = None  # whether its recipient has refused it, even if it was executed later
     among: frozenset[bytes] | None = None  # only messages with these ids; None: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePage:
-    """A part of the list."""
+    """A page of the list."""
 
     messages: tuple[MessageRecord, ...]
-    next: Position | None  # where the next part begins; None at the end of the list
-    looked_at: int  # messages, of which those above were wanted
+    next: Position | None  # where the next page begins; None at the end
+    looked_at: int  # messages examined to find those above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCount:
-    """How many messages a choice has, as far as a bounded look tells."""
+    """A bounded count of messages that match a filter."""
 
     number: int  # found
     looked_at: int  # messages, the newest that an index finds; of these the number is
@@ -207,7 +209,7 @@ class MessageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """Something that happened to a message, on one of its chains."""
+    """An event of a message on one of its chains."""
 
     event: str
     chain_id: int
@@ -222,13 +224,13 @@ class EventRecord:
     quorum: int | None
     reason: bytes | None
     outcome: int | None  # how the message ended: 1 executed, 2 expired, 3 cancelled
-    second_outcome: int | None  # what a later report says instead
+    second_outcome: int | None  # what a later, contradicting report says
     envelope: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageLatency:
-    """When a message was where, in Unix seconds of block time."""
+    """The times of a message's steps, in Unix seconds of block time."""
 
     source_time: int
     received_time: int | None
@@ -237,7 +239,7 @@ class MessageLatency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpDelivery:
-    """What one GMP did for one message."""
+    """The progress of one message over one GMP."""
 
     gmp: int
     dispatches: int  # attempts in which it took the message
@@ -251,7 +253,7 @@ class GmpDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the GMPs did that a message was sent over at once."""
+    """When the GMPs of one attempt delivered a message."""
 
     at: int  # Unix seconds, of the source's block
     seconds: Mapping[int, int | None]  # by GMP, from then to its receipt; None while there is none
@@ -259,14 +261,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The messages that were created in a stretch of time, on one lane or over one GMP; the other of the two is None.
+    """Messages that were created in an interval, by lane or by GMP; the other of the two is None.
 
     Attributes:
         lane: source and destination chain.
         gmp: its number.
-        slot: which stretch, from 0.
-        messages: created; of a GMP, those that it took.
-        arrived: of these, executed; of a GMP, delivered by it.
+        slot: the interval's number, from 0.
+        messages: messages created; for a GMP, those that it accepted.
+        arrived: of these, executed; for a GMP, delivered by it.
         p50: seconds of block time until then, of those that arrived; None without any. Counted from the creation; of a GMP from
             the attempt in which it first took the message. From 32 s on, up to a sixteenth less.
         p95: likewise.
@@ -283,7 +285,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The same messages over all stretches of time together.
+    """The same messages over all intervals together.
 
     Attributes:
         lane: as in `Traffic`.
@@ -306,10 +308,10 @@ class GmpCost:
         lane: source and destination chain.
         gmp: its number.
         deliveries: whose cost is known.
-        late: of these, how many came when the message was executed already.
+        late: of these, how many arrived after the message was executed.
         gas_p50: units per delivery; the one that completes a quorum pays for the execution too.
         gas_paid: wei for all of them.
-        late_gas_paid: wei for the late ones: the price of redundancy that was not needed in the end.
+        late_gas_paid: wei for the late ones: the price of redundancy that turned out not to be needed.
     """
 
     lane: tuple[int, int]
@@ -323,7 +325,7 @@ class GmpCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeePaid:
-    """What senders paid on one lane for one set of GMPs; sets differ by what a GMP more or less costs."""
+    """What senders paid on one lane for one set of GMPs. Comparing sets shows the price of a further GMP."""
 
     lane: tuple[int, int]
     gmps: tuple[int, ...]
@@ -334,13 +336,13 @@ class FeePaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """What one transaction cost, as its chain says.
+    """The cost of one transaction, read from its chain.
 
     Attributes:
         payer: the address of the account that sent it.
         gas: units used.
         gas_paid: wei paid for them.
-        value: wei sent along. What was refunded in the same transaction is in it.
+        value: wei sent with it, including what was refunded in the same transaction.
     """
 
     payer: str
@@ -351,7 +353,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What the newest deliveries were paid for, as the chains say."""
+    """The costs of the newest deliveries, read from the chains."""
 
     deliveries: int  # looked at
     gmps: tuple[GmpCost, ...]
@@ -359,11 +361,11 @@ class Spending:
 
 
 def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Status]) -> dict[Status, int]:
-    """How many messages are in each state, with those that facts about them contradict as DIVERGED.
+    """The number of messages in each state, with contradicted messages counted as DIVERGED.
 
     Args:
         counts: messages by state.
-        contradicted: messages that facts contradict, and the state in which each of them was counted.
+        contradicted: contradicted messages, with the state in which each was counted.
     """
     found = Counter(counts)
     found.subtract(contradicted.values())
@@ -375,69 +377,69 @@ class Index(Protocol):
     """The index, as an explorer reads it."""
 
     def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
-        """Messages, the newest first."""
+        """Messages, newest first."""
 
     def count(self, wanted: MessageFilter, *, contradicted: Collection[bytes]) -> MessageCount:
-        """How many messages there are, up to a bound; `contradicted` are those that facts about them contradict."""
+        """The number of messages, up to a bound; `contradicted` are those that a divergence names."""
 
     def message(self, message_id: bytes) -> MessageRecord | None:
-        """One message, or None if the index has never seen it."""
+        """A message, or None if the index has never seen it."""
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
-        """What each GMP did for a message, by GMP number."""
+        """A message's progress over each GMP, by GMP number."""
 
     def events(self, message_id: bytes) -> list[EventRecord]:
-        """What happened to a message, in the order of time."""
+        """A message's events, in chronological order."""
 
     def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
-        """The ids of the messages that a transaction on any chain is about."""
+        """The ids of the messages that a transaction concerns, on any chain."""
 
     def chains(self) -> list[ChainRecord]:
         """How far each chain has been read, by chain id."""
 
     def pauses(self, chain_id: int) -> list[PauseRecord]:
-        """The pauses that a chain's router told of, by their beginning."""
+        """The pauses in a router's events, ordered by their start."""
 
     def by_status(self) -> dict[Status, int]:
-        """How many messages are in each state, before what contradicts about them is looked at."""
+        """The number of messages in each state, ignoring divergences."""
 
     def counts_by_status(self) -> dict[Status, int]:
-        """How many messages are in each state. Takes as long as there are messages."""
+        """The number of messages in each state. Scans all messages."""
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
-        """The states of messages, as far as the store has them, before what contradicts about them is looked at."""
+        """The states of messages that the store has, ignoring divergences."""
 
     def lane_size(self, source_chain: int, destination_chain: int) -> int:
-        """How many messages the index knows of a lane."""
+        """The number of messages of a lane."""
 
     def message_latencies(self, source_chain: int, destination_chain: int, limit: int) -> list[MessageLatency]:
-        """The newest messages of a lane, as far as they have come."""
+        """The progress of the newest messages of a lane."""
 
     def gmp_deliveries(
         self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
     ) -> list[GmpDelivery]:
-        """What GMPs did for the newest messages of a lane (source and destination chain), or of all, seen since a time."""
+        """The GMPs' progress with the newest messages of a lane (source and destination chain), or of all lanes, since a time."""
 
     def observations(self, source_chain: int, destination_chain: int, limit: int) -> list[Observation]:
-        """How long the GMPs took that a lane's newest messages were sent over at once; the oldest first."""
+        """The delivery times of the GMPs that carried a lane's newest messages, oldest first."""
 
     def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
-        """What happened on each lane, or on one, and over each GMP in so many stretches of `step` seconds from `since` on.
+        """The traffic of each lane, or of one, and of each GMP in `slots` intervals of `step` seconds from `since` on.
 
-        Both are multiples of 150 s, of an hour or of a day.
+        `since` and `step` are multiples of 150 s, of an hour or of a day.
         """
 
     def tallies(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Tally]:
-        """What `traffic` says of each stretch of time, of all of them together."""
+        """The same as `traffic` over all intervals together."""
 
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
-        """Deliveries that changed nothing, the newest first."""
+        """Repeated deliveries, newest first."""
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
-        """What contradicts what about one message, or about the fan-out that it is a part of."""
+        """The divergences of one message, or of the fan-out that it belongs to."""
 
     def divergences(self) -> list[DivergenceRecord]:
-        """Facts that contradict one another: none is to be expected. Takes as long as there are messages."""
+        """All divergences; normally there are none. Scans all messages."""

@@ -1,4 +1,4 @@
-"""A message, its id and its envelope, exactly as `contracts/types/Message.sol` has them."""
+"""A message, its id and its envelope, as `contracts/types/Message.sol` defines them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ HEADER_LENGTH = _HEADER.size
 
 
 class EnvelopeError(ValueError):
-    """Bytes that are no envelope of a version this code reads."""
+    """The bytes are not an envelope of a version that this code reads."""
 
 
 MOST_GAS: Final = 16_000_000
-"""Gas that a relayer gives a transaction at most, unless its operator says otherwise. EIP-7825 allows 2^24."""
+"""The default of the most gas that a relayer gives a transaction. EIP-7825 allows 2^24."""
 
 
 class Kind(IntEnum):
-    """What a message is about."""
+    """The purpose of a message, which decides its policy."""
 
     PLAIN = 0
     STATE_SYNC = 1
@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a dApp sends once. Chains are EIP-155 ids; routers, sender, recipient and `replaces` are 32 bytes."""
+    """A message. Chains are EIP-155 ids; routers, sender, recipient and `replaces` are 32 bytes."""
 
     source_chain: int
     source_router: bytes
@@ -77,7 +77,7 @@ class Message:
 
     @property
     def payload_hash(self) -> bytes:
-        """Of the payload, 32 bytes: what stands for it in the id."""
+        """Keccak-256 of the payload, 32 bytes, which represents it in the id."""
         return keccak(self.payload)
 
     @property
@@ -109,7 +109,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A decoded envelope: the message and the id that its source stated."""
+    """A decoded envelope: the message, and the id that it states."""
 
     stated_id: bytes
     message: Message
@@ -121,7 +121,7 @@ class Envelope:
 
 
 def decode_envelope(envelope: bytes) -> Envelope:
-    """Reads an envelope; the stated id is not judged here, see `Envelope.is_genuine`.
+    """Decodes an envelope without checking the stated id; see `Envelope.is_genuine`.
 
     Raises:
         EnvelopeError: too short, of an unknown version, or of an unknown kind.
@@ -153,7 +153,7 @@ def decode_envelope(envelope: bytes) -> Envelope:
     return Envelope(stated_id, message)
 
 
-@lru_cache(maxsize=1024)  # a delivery asks for it five times, and it takes two hashes
+@lru_cache(maxsize=1024)  # cached: a delivery needs it five times, and it costs two hashes
 def _id_of(message: Message) -> bytes:
     integer = _word
     return keccak(

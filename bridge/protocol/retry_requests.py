@@ -1,4 +1,4 @@
-"""Retry requests: the one arrow from the indexer back to the bridge."""
+"""Retry requests, through which the index asks the relayer to act."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ RANKING_COLUMNS = ("sequence", "rank", "gmp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequest:
-    """A message that is overdue, and the retry that the index asks for."""
+    """An overdue message, and the retry that the index asks for."""
 
-    sequence: int  # grows with each row, and may leave gaps: the reader's cursor
+    sequence: int  # increasing, possibly with gaps; the reader's cursor
     message_id: bytes
-    attempt: int  # the attempt asked for: last attempt seen + 1
-    generation: int  # grows when a reorg orphaned the cause or the closure of an earlier request
+    attempt: int  # the requested attempt: last attempt seen + 1
+    generation: int  # incremented when a reorg orphaned the cause or the closure of an earlier request
     source_chain: int
     destination_chain: int
-    missing_gmps: frozenset[Gmp]  # tried, and silent so far
+    missing_gmps: frozenset[Gmp]  # GMPs that have been tried and have not delivered
     received_gmps: frozenset[Gmp]
     reason: str
     cause_chain: int

@@ -1,4 +1,4 @@
-"""Where a message is in its life: one vocabulary for events, CLI, web, store and Spark."""
+"""The states of a message: one vocabulary for events, CLI, web, store and Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will happen to the message by itself."""
+        """Whether the state is final unless somebody acts."""
         return self in _FINAL
 
 

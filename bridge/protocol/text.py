@@ -1,37 +1,37 @@
-"""Text that strangers wrote: reasons of reverts, answers of nodes. Shown so that it can't pass for anything else."""
+"""Quotes untrusted text, such as revert reasons and nodes' answers, so that it cannot pass for Waybill's own."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MOST_QUOTED: Final = 200
-"""Characters of a quotation."""
+"""The maximum length of a quotation in characters."""
 
 _INSIDE: Final = {"`": r"\x60", '"': r"\"", "\\": r"\\"}
-"""What would end a quotation, or begin something else in it."""
+"""Characters that would end a quotation or start markup."""
 
 _PARTED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""The text with its control and direction characters as escapes: `\x1b` moves a cursor, `\u202e` turns the line around.
+    r"""The text with control and bidirectional characters escaped: `\x1b` moves a cursor, `\u202e` turns the line around.
 
     Args:
-        text: what somebody wrote.
+        text: the untrusted text.
         keep: control characters that may stay, such as a line feed.
     """
     return "".join(one if one.isprintable() or one in keep else _escape(one) for one in text)
 
 
 def shortened(text: str, most: int) -> str:
-    """The beginning of a text, and how much of it was left out."""
+    """The text, truncated, with the number of characters left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
 def quoted(text: str, most: int = MOST_QUOTED) -> str:
-    r"""A stranger's text in double quotes, on one line, never longer than `most` and a few characters.
+    r"""Untrusted text in double quotes on one line, truncated to about `most` characters.
 
-    Backticks are escaped: between them stand Waybill's own commands.
+    Backticks are escaped, since they mark Waybill's own commands.
     """
     safe = "".join(_INSIDE.get(one) or visible(one) for one in text[:most])
     cut = len(text) - most

@@ -1,4 +1,4 @@
-"""Moments, as programs and people read them."""
+"""Formats points in time for programs and for people."""
 
 from __future__ import annotations
 

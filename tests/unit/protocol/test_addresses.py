@@ -20,7 +20,7 @@ def test_an_address_may_be_written_in_one_case_or_with_its_checksum(text: str) -
 def test_a_text_that_may_be_a_private_key_is_refused_and_never_shown() -> None:
     key = "ab" * 32
     for text in (key, f"0x{key}"):
-        with pytest.raises(AddressError, match="64 hex digits are no EVM address, which has 40") as refused:
+        with pytest.raises(AddressError, match="64 hex digits are not an EVM address, which has 40") as refused:
             checksummed(text)
         assert key not in str(refused.value)
         with pytest.raises(ValidationError) as invalid:
