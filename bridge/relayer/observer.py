@@ -145,8 +145,10 @@ class Observer:
         return await self._read_again() or bool(has_more)
 
     async def _is_missing_any(self) -> bool:
+        if not self._is_caught_up or self._again_from is not None:
+            return False
         cursor = self._observations.cursor(self._chain.chain_id)
-        if cursor is None or not self._is_caught_up or self._again_from is not None:
+        if cursor is None:
             return False
         return await self._completeness.is_missing_any(cursor.position)
 
@@ -204,8 +206,10 @@ class Observer:
 
     async def _read_again(self) -> bool:
         """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
+        if self._again_from is None:
+            return False
         cursor = self._observations.cursor(self._chain.chain_id)
-        if cursor is None or self._again_from is None:
+        if cursor is None:
             return False
         last = self._end_of(self._again_from, min(self._again_from + self._block_range - 1, cursor.position.number))
         if not await self._read(cursor, self._again_from, last, position=cursor.position):

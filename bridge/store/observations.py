@@ -76,7 +76,7 @@ class SqlObservations:
             row = connection.execute(_CURSOR, {"chain": chain_id}).mappings().first()
             if row is None:
                 return None
-            ancestors = connection.execute(_ANCESTORS, {"chain": chain_id})
+            ancestors = connection.execute(_ANCESTORS, {"chain": chain_id}).all()
             return Cursor(
                 chain_id=chain_id,
                 position=BlockRef(row["number"], row["hash"]),

@@ -45,7 +45,7 @@ from tests.support.simulation.world import DAPP, RELAYER, World
 from tests.support.stores import memory_dead_letters
 
 SEALER: Final = Account.from_key("0x" + "44" * 32)
-_POLL: Final = 0.5  # seconds
+_POLL: Final = 1.0  # seconds
 _ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, try_seconds=1e-6)  # tried a second time, and no more
 _SENDING: Final = SendingSettings(
     poll_interval=_POLL, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=60
