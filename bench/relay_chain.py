@@ -24,7 +24,7 @@ from bridge.evm.chain import open_chains
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import open_relayer, spare_what_is_set_up
 from bridge.settings import Settings
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.traffic import World
 
@@ -110,7 +110,7 @@ async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
             await asyncio.sleep(pause)
 
 
-async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: int, expected: int) -> SqlStore:
+async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: int, expected: int) -> Store:
     """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
     settings = Settings.load(
         relayer_key=RELAYER_KEY,
@@ -121,7 +121,7 @@ async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: in
         max_calls_per_tx=max_calls_per_tx,
         payments={"required": False},
     )
-    store = SqlStore(settings.store)
+    store = Store(settings.store)
     async with open_relayer(devnet.deployment, settings, devnet_attesters) as bridge:
         spare_what_is_set_up()  # as the relayer's own process does
         tasks = [asyncio.create_task(bridge.run()), asyncio.create_task(_mine(devnet))]
@@ -143,7 +143,7 @@ async def _mine(devnet: Devnet) -> None:
             await asyncio.to_thread(mine, chain.url)
 
 
-async def _until(store: SqlStore, expected: int) -> None:
+async def _until(store: Store, expected: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while sum(c.count for c in store.outbox.counts() if c.state is OutboxState.DELIVERED) < expected:  # noqa: ASYNC110  a database tells nobody
             await asyncio.sleep(0.1)

@@ -15,7 +15,7 @@ import procrastinate
 from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.delivery_commits import CommitStrategy
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.builders import BETA, block, message, observed_range, word
 from tests.postgresql import Server
 
@@ -46,14 +46,14 @@ _DUE = (
 _HELD = "SELECT event_id, claimed_by, fence FROM outbox WHERE state='CLAIMED' AND event_id = ?"
 
 
-def filled(url: str, entries: int = ENTRIES) -> SqlStore:
+def filled(url: str, entries: int = ENTRIES) -> Store:
     """A store with so many deliveries to make."""
-    store = SqlStore(url)
+    store = Store(url)
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, entries + 1)), now=100))
     return store
 
 
-def claimed(store: SqlStore, limit: int = BATCH) -> list[OutboxEntry]:
+def claimed(store: Store, limit: int = BATCH) -> list[OutboxEntry]:
     return store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=limit, now=200, lease=60)
 
 
@@ -112,7 +112,7 @@ def strategies(folder: Path) -> dict[str, float]:
         entries = 2_000 if size > 1 else 400
         store = filled(f"sqlite:///{folder}/{strategy}.db", entries)
 
-        def work(store: SqlStore = store, size: int = size) -> None:
+        def work(store: Store = store, size: int = size) -> None:
             while batch := claimed(store, max(size, BATCH)):
                 for start in range(0, len(batch), size):
                     store.outbox.finish(ends(batch[start : start + size]), 201)

@@ -27,7 +27,7 @@ from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
-from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, LogRecord
+from bridge.domain.dead_letters import Decision, LetterStatus, LogRecord
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import Deployment
@@ -47,6 +47,7 @@ from bridge.service.keys import open_sealer
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_store
+from bridge.store.dead_letters import DeadLetterLog
 
 app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
 

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 EXTRAS: Final = {
     "relayer": (
-        *("fastapi", "jinja2", "limits", "numpy", "prometheus_client", "psycopg", "pyarrow", "sqlalchemy"),
+        *("fastapi", "jinja2", "limits", "numpy", "prometheus_client", "psycopg", "pyarrow"),
         *("starlette", "uvicorn"),
     ),
     "index": ("deltalake", "duckdb", "pyspark"),

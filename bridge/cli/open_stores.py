@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
-from bridge.domain.dead_letters import DeadLetterLog
 from bridge.settings import Settings
+from bridge.store.dead_letters import DeadLetterLog
 
 if TYPE_CHECKING:
-    from bridge.store import SqlStore
+    from bridge.store import Store
     from indexer.store.browser import IndexBrowser
 
 _SQLITE: Final = "sqlite:///"
@@ -56,7 +56,7 @@ def index_if_any(workspace: Workspace) -> Iterator[IndexBrowser | None]:
 
 
 @contextmanager
-def open_relayer_store(workspace: Workspace) -> Iterator[SqlStore | None]:
+def open_relayer_store(workspace: Workspace) -> Iterator[Store | None]:
     """The relayer's store, or None if no relayer has run yet.
 
     Raises:

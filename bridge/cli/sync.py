@@ -17,13 +17,13 @@ from bridge.cli.output import CliError, ExitCode, escaped, progress, result, tab
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.merkle import verifies
-from bridge.domain.store import Store
 from bridge.protocol.addresses import checksummed
 from bridge.queries.heartbeats import arrived_everywhere
 from bridge.queries.lanes import chain_name, lane_name
 from bridge.relayer.heartbeats import ArrivedHeartbeat
 from bridge.service.connections import connected
 from bridge.service.keys import paying_accounts
+from bridge.store import Store
 
 app = typer.Typer(help="Follow state changes from primary finality to their application.", no_args_is_help=True)
 

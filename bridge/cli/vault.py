@@ -22,10 +22,10 @@ from bridge.domain.outbox import OutboxState
 from bridge.domain.payments import Account, Charge, charges_of
 from bridge.domain.ports import Chain
 from bridge.domain.spending import GWEI, NOTHING, balance_keys, ether
-from bridge.domain.store import Store
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.times import utc
 from bridge.service.connections import connected
+from bridge.store import Store
 
 app = typer.Typer(help="See what was paid for deliveries, earn it, and keep prices.", no_args_is_help=True)
 

@@ -22,7 +22,6 @@ from bridge.cli.output import UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
-from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
@@ -38,6 +37,7 @@ from bridge.service.relayer_service import SystemClock, run_until_signalled
 from bridge.service.serving import serving
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
+from bridge.store.dead_letters import DeadLetterLog
 from bridge.tripwire.store import TripwireStore
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbiError, read_abis

@@ -17,7 +17,7 @@ from bridge.cli.output import CliError, UsageError, escaped, facts, result, tabl
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.dead_letter import iso
 from bridge.domain.webhooks import StillPendingError, WebhookDelivery, WebhookState
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.streams.webhooks import TargetError, new_client, post
 
 app = typer.Typer(help="Look at deliveries to webhooks, repeat them, and try a target.", no_args_is_help=True)
@@ -127,7 +127,7 @@ def try_target(
 
 
 @contextmanager
-def _store(network: str) -> Iterator[SqlStore]:
+def _store(network: str) -> Iterator[Store]:
     with open_relayer_store(Workspace.of(network)) as store:
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")

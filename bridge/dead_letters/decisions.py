@@ -18,7 +18,6 @@ from bridge.dead_letters.signing import decision_digest, decision_signer, sign_d
 from bridge.domain.dead_letters import (
     OPEN,
     DeadLetter,
-    DeadLetterLog,
     Decision,
     Draft,
     ForbiddenDecisionError,
@@ -28,6 +27,7 @@ from bridge.domain.dead_letters import (
 )
 from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.contracts import contract
+from bridge.store.dead_letters import DeadLetterLog
 
 GOVERNANCE: Final = "GOVERNANCE"
 """The maker's name if it is the account that says who is an operator."""

@@ -13,13 +13,13 @@ from bridge.domain.dead_letters import (
     NO_RECORD,
     BrokenLogError,
     DeadLetter,
-    DeadLetterLog,
     ForbiddenDecisionError,
     LogHead,
     LogRecord,
     RecordKind,
 )
 from bridge.domain.ports import Chain, TransientError
+from bridge.store.dead_letters import DeadLetterLog
 
 NOTHING_DENIED: Final = frozenset[int]()
 

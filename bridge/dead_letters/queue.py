@@ -16,15 +16,16 @@ from bridge.dead_letters.dead_letter import (
     returned_record,
 )
 from bridge.domain.actions import Action, Branch, action_letter_id, action_of_letter
-from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Draft, LetterStatus, LogHead, Sealer
+from bridge.domain.dead_letters import OPEN, DeadLetter, Draft, LetterStatus, LogHead, Sealer
 from bridge.domain.failures import Failure
 from bridge.domain.jobs import RetryJob
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, TryAgain
 from bridge.domain.ports import Clock, TransientError
 from bridge.domain.retries import retry_of
-from bridge.domain.store import Store
 from bridge.protocol.message import Message, decode_envelope
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 

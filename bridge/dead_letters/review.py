@@ -30,17 +30,17 @@ from bridge.dead_letters.governance import Governance, proposal
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.signing import KeySealer, decision_signer
 from bridge.domain.actions import action_of_letter
-from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
-from bridge.domain.jobs import reopen
+from bridge.domain.dead_letters import DeadLetter, Decision, LogRecord, RecordKind, Sealer
 from bridge.domain.outbox import ForbiddenTransitionError
 from bridge.domain.ports import Call, Chain, Clock, TransientError
 from bridge.domain.retries import retry_of
-from bridge.domain.store import Store
 from bridge.evm.routers import RouterReader, created_messages, is_contract
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 _HOUR: Final = 3600  # seconds
 _NEIGHBOURS: Final = 1_000  # letters looked at, to tell whether one is alone
@@ -368,7 +368,7 @@ class DeadLetterReview:
             if retry is None:
                 self._store.outbox.replay(event_id, why, now)
             else:
-                reopen(self._store.jobs, *retry, why, now)
+                self._store.jobs.reopen(*retry, why, now)
         except ForbiddenTransitionError:
             pass  # it is on its way already
         except KeyError as error:

@@ -6,11 +6,9 @@ What is said to be counted "ever" never falls: a store adds what it forgets, or 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from bridge.domain.failures import FailureKind
 from bridge.domain.transactions import Slot, SlotState
@@ -38,40 +36,6 @@ class Counted(StrEnum):
 
 CounterKey = tuple[Counted, tuple[int | str, ...]]
 """A counter and its labels."""
-
-
-class Counters(Protocol):
-    """Numbers that only grow, and outlive the process and the rows that they were counted by."""
-
-    def add(self, counts: Mapping[CounterKey, float]) -> None:
-        """Adds to counters, all in one transaction."""
-
-    def counted(self, what: Counted) -> Mapping[tuple[int | str, ...], float]:
-        """Every counter of a kind, by its labels."""
-
-
-class ProcessCounters:
-    """Counters that no row shows: kept in memory, and added to the store's now and then."""
-
-    def __init__(self, counters: Counters) -> None:
-        """`counters` are those of the store."""
-        self._counters = counters
-        self._written: Counter[CounterKey] = Counter()
-        self.sources: list[Callable[[], Counter[CounterKey]]] = []
-        """Each gives what it has counted since the process started."""
-
-    async def write(self) -> bool:
-        """Writes; there is never more to write at once.
-
-        Raises:
-            StoreBusyError: nothing was written, and all of it will be the next time.
-        """
-        now: Counter[CounterKey] = Counter()
-        for source in self.sources:
-            now.update(source())
-        self._counters.add(now - self._written)
-        self._written = now
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,44 +120,6 @@ class Tried:
     message_id: bytes
     at: float  # Unix seconds
     code: str | None
-
-
-class Figures(Protocol):
-    """Where they come from. Every method is one transaction that only reads."""
-
-    def observed(self) -> list[QueueSum]:
-        """What was observed, ever; again after a reorg took it back."""
-
-    def deliveries(self) -> list[DeliverySum]:
-        """What was delivered, ever; again after it was replayed."""
-
-    def failures(self) -> list[FailureSum]:
-        """What failed, ever."""
-
-    def tried_again(self) -> list[QueueSum]:
-        """The failures after which a delivery was tried again, ever: all but those that it died of."""
-
-    def slots(self) -> list[SlotSum]:
-        """Where our nonces are."""
-
-    def transactions(self) -> list[TransactionSum]:
-        """What our used nonces were good for, ever; again where a reorg took a use back."""
-
-    def recent(self, since: float) -> Sequence[Tried]:
-        """Every try that ended after that moment (Unix seconds), the oldest first."""
-
-    def attested(self, message_ids: Collection[bytes]) -> Mapping[tuple[bytes, Gmp], float]:
-        """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its attestation was here.
-
-        A nonce is reserved for a delivery as soon as its attestation is here. A delivery that another relayer made has
-        none, and is left out.
-        """
-
-    def paid(self) -> Mapping[tuple[bytes, Gmp], int]:
-        """What deliveries cost on their destination, in gwei, by message and GMP: those whose transaction a block includes.
-
-        A transaction that reverted was paid for, too. One that several deliveries share is charged by their parts of its gas.
-        """
 
 
 def latency_place(seconds: float) -> int:

@@ -6,9 +6,9 @@ differ, the destination is brought into line, and never the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from eth_utils import keccak
 
@@ -141,37 +141,3 @@ def change_id_of(message: Message, transaction_hash: bytes) -> bytes:
     """The name of a state change: same source transaction, sender, kind and payload, whatever chains it goes to."""
     head = message.source_chain.to_bytes(32, "big") + transaction_hash + message.sender + bytes([message.kind])
     return keccak(head + keccak(message.payload))
-
-
-class FinalityRecords(Protocol):
-    """Where they are kept. Every method is one transaction."""
-
-    def collect(self, kinds: frozenset[Kind], after: int) -> int:
-        """Has observed messages of those kinds followed by jobs (`bridge.domain.jobs.SyncJob`): what is observed is final on its source.
-
-        Args:
-            kinds: those that are followed.
-            after: what the last call returned, 0 at first: messages that were looked at then are not looked at again, but for
-                the last of them, some of which may have come back after a reorg.
-        """
-
-    def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        """How far each lane is that ever had a message; what waits, and was reorged away on its source, is no part of it."""
-
-    def beat(self, heartbeat: Heartbeat) -> bool:
-        """Keeps a heartbeat instead of the lane's last one; an older one changes nothing."""
-
-    def heartbeats(self) -> list[Heartbeat]:
-        """The latest of each lane."""
-
-    def resolved(self, before: float, limit: int) -> list[PrimaryRecord]:
-        """Records that were resolved before that moment (Unix seconds), in the order of their finality."""
-
-    def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
-        """Moves records into a segment of the archive, in that order; their jobs go."""
-
-    def segments(self) -> list[Segment]:
-        """All segments, oldest first."""
-
-    def archived(self, message_id: bytes) -> ArchivedRecord | None:
-        """A record in the archive."""

@@ -6,10 +6,10 @@ Three queues use them. Each kind of job has its own states; how a job is found, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from bridge.domain.finality_records import PrimaryRecord
 from bridge.domain.lanes import Lane
@@ -239,52 +239,3 @@ def totals(counts: Mapping[Lane, Mapping[str, int]]) -> Mapping[str, int]:
     for by_state in counts.values():
         found.update(by_state)
     return found
-
-
-class Jobs(Protocol):
-    """Where jobs are kept. Every method is one transaction.
-
-    Other parts of the store add jobs in transactions of their own: `Retries.copy`, `Outbox.finish` and
-    `FinalityRecords.collect`.
-    """
-
-    def due(self, kind: type[JobT], now: float, limit: int) -> list[JobT]:
-        """Jobs to be looked at now, the one that waits for that the longest first.
-
-        Of a message, a queue does one job at a time, the oldest first. A job that rests on a block of its source is left
-        out while a reorg has taken its message away.
-        """
-
-    def add(self, job: Job) -> bool:
-        """Adds a job; returns False if its queue has one of the same message and name."""
-
-    def save(self, changed: Job, *, fence: int) -> bool:
-        """Writes a job, unless its fence is not that any more, or another retry of its message is SENDING."""
-
-    def of_message(self, kind: type[JobT], message_id: bytes) -> list[JobT]:
-        """The jobs of a message, the oldest first."""
-
-    def newest(self, kind: type[JobT], message_id: bytes) -> JobT | None:
-        """The last job of a message."""
-
-    def listed(self, kind: type[JobT], states: Collection[StrEnum], limit: int) -> list[JobT]:
-        """Jobs in those states, the one that has waited the longest first."""
-
-    def counts(self, kind: type[Job]) -> Mapping[Lane, Mapping[str, int]]:
-        """How many jobs of each lane are in each state."""
-
-    def await_execution(self, message_id: bytes, now: float) -> None:
-        """Adds a message that was found to be executable; one that was not observed is left out."""
-
-
-def reopen(jobs: Jobs, message_id: bytes, attempt: int, why: str, now: float) -> None:
-    """Opens the newest retry of that attempt again if it is DEAD; one that is not is left as it is.
-
-    Raises:
-        KeyError: there is none.
-    """
-    found = [job for job in jobs.of_message(RetryJob, message_id) if job.request.attempt == attempt]
-    if not found:
-        raise KeyError(attempt)
-    if found[-1].state is RetryState.DEAD:
-        jobs.save(found[-1].reopened(why, now), fence=found[-1].fence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 
 class LaneState(StrEnum):
@@ -35,25 +34,6 @@ class LaneChange:
     reason: str  # for people; a halt's says what has to be put right before `waybill lane resume`
     by: str  # who did it: an operator's name, or the worker
     at: float  # Unix seconds
-
-
-class Lanes(Protocol):
-    """Where the lanes' states are kept. Every method is one transaction; what a change says, `Outbox.claim` obeys at once."""
-
-    def change(self, change: LaneChange) -> bool:
-        """Brings a lane into a state; returns whether anything changed.
-
-        A pause does not replace a halt: what had to be put right still has to. Only `RUNNING` ends either.
-        """
-
-    def state(self, lane: Lane) -> LaneState:
-        """The state of one lane; a lane that nobody ever changed is running."""
-
-    def held(self) -> list[LaneChange]:
-        """The lanes that are not running, with how they came to that."""
-
-    def history(self, lane: Lane | None = None) -> list[LaneChange]:
-        """Every change ever made, of one lane or of all, oldest first."""
 
 
 def takes_effect(before: LaneState, after: LaneState) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from bridge.domain.payments import VaultEvent
 from bridge.domain.ports import Block, Dispatch
@@ -98,57 +97,3 @@ class Rewound:
     dropped: int  # outbox entries from this chain that nobody had worked on
     orphaned: int  # outbox entries from this chain that are kept, marked
     unconfirmed: int  # deliveries to this chain that were thought final
-
-
-class Observations(Protocol):
-    """Where observations are kept. Every method is one transaction."""
-
-    def identify(self, chain_id: int, genesis: bytes) -> None:
-        """Binds the store to a chain, at first use, by the hash of its block 0.
-
-        Raises:
-            StoreMismatchError: the store was bound to another chain with that id.
-        """
-
-    def cursor(self, chain_id: int) -> Cursor | None:
-        """How far the chain was read, or None if not at all."""
-
-    def record(self, observed: ObservedRange) -> set[str]:
-        """Writes a range: cursor, messages, attempts and outbox entries; returns the event ids of entries that are new.
-
-        An entry that exists already moves to where its dispatch is now.
-
-        Raises:
-            CursorMovedError: the cursor is not at `observed.previous`.
-        """
-
-    def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
-        """Takes the cursor back, to the beginning if there is no common ancestor, and with it all that came after.
-
-        What was dispatched above it is given up; what was delivered there, and the transactions that did so, are not
-        final any more. Nothing is called final above the cursor, so a reorg of any depth is taken back whole.
-        """
-
-    def reread(self, chain_id: int) -> None:
-        """Takes the cursor back to the beginning without giving up anything that was seen."""
-
-    def final_height(self, chain_id: int) -> int:
-        """The highest block that counts as final: the cursor's, which keeps its distance to the head; −1 without one."""
-
-    def final_block(self, chain_id: int) -> BlockRef | None:
-        """That block; None without one."""
-
-    def has_passed(self, chain_id: int, block: BlockRef) -> bool:
-        """Whether the cursor is at a block, or has gone on from it and was not taken back behind it; as far as it remembers."""
-
-    def message(self, message_id: bytes) -> ObservedMessage | None:
-        """One message."""
-
-    def created_on(self, source_chain: int, destination_chain: int) -> int:
-        """How many messages of a lane the source chain, as far as it was read, is known to have created."""
-
-    def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
-        """The attempts of a message, in order."""
-
-    def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
-        """Messages, newest first."""

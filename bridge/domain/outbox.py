@@ -6,16 +6,15 @@ that every store allows the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
-from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind, RecordedFailure, SnapshotLine
+from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind, SnapshotLine
 from bridge.domain.lanes import Lane
 from bridge.domain.observations import BlockRef
 from bridge.domain.ports import Dispatch
-from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.backoff import backoff
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -385,96 +384,3 @@ def shared_out(due: Sequence[OutboxEntry], fresh: Sequence[OutboxEntry], limit: 
     kept.update(others[: max(0, limit - len(fresh))])
     known = {entry.event_id for entry in due}
     return [entry for entry in due if entry.event_id in kept] + [one for one in fresh if one.event_id not in known]
-
-
-class Outbox(Protocol):
-    """Where entries are kept. Every method is one transaction."""
-
-    def claim(
-        self,
-        *,
-        worker: str,
-        destination_chain: int,
-        gmps: Collection[Gmp],
-        accepts: RelayPolicy = EVERYTHING,
-        limit: int,
-        now: float,
-        lease: float,
-        in_order: bool = False,
-        fresh: LiveTrafficQuota | None = None,
-    ) -> list[OutboxEntry]:
-        """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
-
-        As many fresh ones as `fresh` has places for are among them, however many older ones there are, even beyond the limit.
-
-        Entries on lanes that are held (`bridge.domain.lanes`) stay where they are.
-        Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
-        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD, or wait
-        for a bound on what is spent (`bridge.domain.spending`): nobody may block a lane by being too expensive.
-        """
-
-    def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
-        """Extends leases; returns the claims that are lost."""
-
-    def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
-        """Ends claims, all in one transaction; returns those that were lost before and change nothing.
-
-        A delivery that is not known to have executed its message has that execution waited for (`bridge.domain.jobs`).
-        """
-
-    def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
-        """Opens a delivered or dead entry again.
-
-        Raises:
-            KeyError: there is no such entry.
-            ForbiddenTransitionError: it is neither delivered nor dead.
-        """
-
-    def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
-        """Opens a delivered entry again whose delivery is not there after all, and keeps the failure in its history.
-
-        Raises:
-            KeyError: there is no such entry.
-            ForbiddenTransitionError: it is not delivered.
-        """
-
-    def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
-        """The ids of delivered entries whose delivery is known and not final yet, by its block, lowest block first."""
-
-    def confirm(self, event_ids: Collection[str], now: float) -> None:
-        """Notes that deliveries are final."""
-
-    def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
-        """Notes in which block a delivery is, when that is another one than was known, or none was."""
-
-    def forget(self, before: float, limit: int) -> int:
-        """Deletes at most `limit` entries whose delivery was final before that moment (Unix seconds); how many it did.
-
-        Their failures go with them; the messages and the nonces stay.
-        """
-
-    def seen(self) -> int:
-        """How many different messages have entries: those that are told from new ones."""
-
-    def entry(self, event_id: str) -> OutboxEntry | None:
-        """One entry."""
-
-    def entries(self, message_id: bytes) -> list[OutboxEntry]:
-        """All entries of a message, by attempt and GMP."""
-
-    def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
-        """All deliveries to a chain over a GMP that are neither delivered nor dead."""
-
-    def listed(
-        self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
-    ) -> list[OutboxEntry]:
-        """Entries by state and time of creation (Unix seconds), newest first."""
-
-    def failures(self, event_id: str) -> list[RecordedFailure]:
-        """Every failed try of an entry, oldest first."""
-
-    def dead_letters(self) -> dict[str, bool]:
-        """By event id: whether a delivery that is dead has a letter, as its death noted; what noted nothing is left out."""
-
-    def counts(self) -> list[QueueCount]:
-        """How full the outbox is."""

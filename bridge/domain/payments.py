@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from bridge.domain.lanes import Lane
 from bridge.domain.spending import GWEI
@@ -103,19 +103,6 @@ class Economy:
     earned: int
     refunded: int
     spent: Mapping[tuple[int, str], int]
-
-
-class Payments(Protocol):
-    """Where they are kept. Observations add to them; every method here is one transaction."""
-
-    def accounts(self, message_id: bytes | None = None, *, source_chain: int | None = None) -> list[Account]:
-        """Of a message, or of all; on one source, or on all."""
-
-    def expire(self, now: float) -> int:
-        """Takes out of account what payers may fetch soon (Unix seconds), and was not spent; returns how many payments."""
-
-    def economies(self) -> Sequence[Economy]:
-        """What every lane and GMP has brought and cost, in the order of lanes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,25 +121,3 @@ class RetryRequestSource(Protocol):
 
     def ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
-
-
-class Retries(Protocol):
-    """Where requests are copied to, as jobs, and what retries pay. Every method is one transaction."""
-
-    def cursor(self) -> int:
-        """The sequence of the last request copied, 0 before the first."""
-
-    def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
-        """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
-
-    def blocked(self) -> list[BlockedRetries]:
-        """What budgets keep from being made, for each lane that ever had a retry."""
-
-    def reserve(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
-        """Keeps what a retry is to pay, unless a budget has no room for it: then says which.
-
-        The same attempt reserved again, after a crash or at another price, takes the place of what it was.
-        """
-
-    def withdraw(self, message_id: bytes, attempt: int) -> None:
-        """Forgets what a retry that was not made was to pay."""

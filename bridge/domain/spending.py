@@ -7,11 +7,11 @@ in gwei, rounded up, so that sums fit into 64 bits. Chains have different curren
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from bridge.domain.lanes import Lane
 from bridge.domain.ports import TransientError
@@ -417,25 +417,6 @@ class Blocked:
     since: float
     at: float
     missing: int | None = None
-
-
-class Spending(Protocol):
-    """Where it is kept. `TransactionLedger` adds to it; every method here is one transaction."""
-
-    def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
-        """What those have come to; one that is missing is nothing."""
-
-    def lanes(self, now: float) -> list[LaneSpent]:
-        """What each lane has cost on the day of that moment (Unix seconds), by chain."""
-
-    def note_blocked(self, blocked: Blocked) -> float:
-        """Notes what waits, in place of what was noted of the same subject; returns since when it does."""
-
-    def release(self, subject: str) -> None:
-        """Notes that it waits no more."""
-
-    def blocked(self, message_id: bytes | None = None, *, since: float = 0) -> list[Blocked]:
-        """What waits for that message, or for any; found so since that moment (Unix seconds)."""
 
 
 def lane_of(name: str) -> Lane | None:

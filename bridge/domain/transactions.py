@@ -6,10 +6,10 @@ ends used: by its call, by a no-op in its place, or by a transaction that was si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from bridge.domain.jobs import EXECUTION_KEYS
 from bridge.domain.observations import BlockRef
@@ -391,73 +391,3 @@ class ForbiddenSlotTransitionError(Exception):
 
     def __init__(self, slot: Slot, after: SlotState) -> None:
         super().__init__(f"nonce {slot.nonce} of {slot.account} is {slot.state} and can't become {after}")
-
-
-class TransactionLedger(Protocol):
-    """Where slots are kept. Every method is one transaction."""
-
-    def reserve(
-        self,
-        chain_id: int,
-        account: str,
-        requests: Sequence[SlotRequest],
-        *,
-        first_nonce: int,
-        now: float,
-        pack: Packing = one_by_one,
-        check: SpendCheck | None = None,
-    ) -> list[Slot | None]:
-        """The slot of each request, with nonces that follow the last one, none below `first_nonce`.
-
-        A transaction_key that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None; `pack`
-        says which of the others share one. What they may cost is noted with them; for what the bounds of `check` have no
-        room there is None, and the check knows why.
-        """
-
-    def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
-        """The slot of a nonce that nothing of ours is going to use, to be closed by a no-op."""
-
-    def sign(
-        self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
-    ) -> bool:
-        """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now.
-
-        Raises:
-            SpendBlockedError: it costs more than the versions before, and the bounds have no room for that.
-        """
-
-    def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
-        """Stores first versions of many slots; returns the ids of those that took theirs."""
-
-    def broadcast(self, slot_ids: Collection[int], now: float) -> None:
-        """Notes that nodes took the latest versions."""
-
-    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
-        """Notes that blocks include them; returns them as they are then."""
-
-    def orphan(self, slot_id: int) -> None:
-        """Notes that the including block fell."""
-
-    def finalise(self, slot_ids: Collection[int]) -> None:
-        """Notes that the including blocks are final."""
-
-    def take(self, slot_id: int) -> None:
-        """Notes that a transaction signed elsewhere used the nonce."""
-
-    def slot(self, slot_id: int) -> Slot:
-        """One slot."""
-
-    def open_slot(self, chain_id: int, account: str, transaction_key: str) -> Slot | None:
-        """The open slot of a transaction_key."""
-
-    def open_slots(self, chain_id: int, account: str) -> list[Slot]:
-        """Slots whose nonce is unused, lowest first."""
-
-    def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
-        """The ids of slots that are in blocks which may still fall, by block, lowest block first."""
-
-    def slots(self, chain_id: int, account: str) -> list[Slot]:
-        """Every slot of an account, lowest first."""
-
-    def slots_for(self, transaction_key: str) -> list[Slot]:
-        """Every slot that a transaction_key ever had, in order."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from bridge.domain.lanes import Lane
 from bridge.domain.streams import Stream, StreamRecord
@@ -90,57 +88,3 @@ class WebhookFigures:
     pending: int
     oldest: float | None  # when the oldest pending one was created, Unix seconds
     dead: int
-
-
-class Webhooks(Protocol):
-    """Deliveries of webhooks. Every method is one transaction."""
-
-    def add(self, deliveries: Sequence[WebhookDelivery]) -> None:
-        """Adds those that are not there yet."""
-
-    def claim(self, target: str, *, now: float, lease: float, limit: int) -> list[WebhookDelivery]:
-        """The oldest deliveries that are due; of each key only the oldest pending one, so that later ones wait for it.
-
-        Args:
-            target: whose.
-            now: Unix seconds.
-            lease: seconds for which no other worker gets them.
-            limit: how many at most.
-        """
-
-    def delivered(self, claimed: WebhookDelivery, now: float) -> None:
-        """The target has it. Changes nothing if another worker has claimed it since."""
-
-    def failed(self, claimed: WebhookDelivery, error: str, now: float, next_at: float | None) -> None:
-        """A try failed; None: it was the last one, and the delivery is DEAD."""
-
-    def retire(self, targets: Collection[str], now: float) -> int:
-        """Ends as DEAD what is pending for other targets; how many."""
-
-    def redeliver(self, delivery_id: str, now: float) -> WebhookDelivery:
-        """Makes a delivery that has ended pending, with all its tries.
-
-        Raises:
-            KeyError: there is none.
-            StillPendingError: it is pending.
-        """
-
-    def delivery(self, delivery_id: str) -> WebhookDelivery | None:
-        """One of them."""
-
-    def listed(
-        self,
-        *,
-        state: WebhookState | None = None,
-        target: str | None = None,
-        key: str | None = None,
-        before: int | None = None,
-        limit: int,
-    ) -> list[WebhookDelivery]:
-        """The newest deliveries first, as far as they pass; those of versions below `before`."""
-
-    def prune(self, before: float, limit: int = 1_000) -> int:
-        """Forgets deliveries that ended before that time (Unix seconds), so many at most; how many."""
-
-    def figures(self) -> Mapping[str, WebhookFigures]:
-        """How the deliveries of each target are."""

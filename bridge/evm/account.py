@@ -20,9 +20,10 @@ from bridge.domain.ports import (
     TransientError,
 )
 from bridge.domain.spending import UNBOUNDED, SpendBlockedError, SpendBounds
-from bridge.domain.transactions import SignedVersion, Slot, SlotState, TransactionLedger
+from bridge.domain.transactions import SignedVersion, Slot, SlotState
 from bridge.evm.signing import Signer, UnsignedTransaction, noop_of
 from bridge.protocol.message import MOST_GAS
+from bridge.store.transactions import TransactionLedger
 
 _log = structlog.get_logger(__name__)
 

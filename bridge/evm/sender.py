@@ -10,24 +10,17 @@ from typing import Final, Protocol
 
 from eth_utils import keccak
 
-from bridge.domain.finality import Finality
 from bridge.domain.outbox import Claim, StaleClaimError
 from bridge.domain.ports import Call, Chain, Clock, Receipt, TransientError
 from bridge.domain.spending import Bound, Refusal, SpendBlockedError, SpentFor
 from bridge.domain.supervision import Wakeup
-from bridge.domain.transactions import (
-    BatchedCall,
-    CallBatch,
-    Slot,
-    SlotRequest,
-    SlotState,
-    SpendCheck,
-    TransactionLedger,
-)
+from bridge.domain.transactions import BatchedCall, CallBatch, Slot, SlotRequest, SlotState, SpendCheck
 from bridge.evm.account import Account, SendingSettings
 from bridge.evm.signing import Signer
 from bridge.evm.transaction_monitor import TransactionMonitor
 from bridge.protocol.contracts import MULTICALL
+from bridge.store.finality import Finality
+from bridge.store.transactions import TransactionLedger
 
 _CALLS_MADE: Final = keccak(text="CallsMade(uint256)")
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.finality import Finality
 from bridge.domain.observations import BlockRef
 from bridge.domain.ports import Receipt
 from bridge.domain.transactions import Inclusion, Slot, SlotState
 from bridge.evm.account import Account, NonceLostError
 from bridge.evm.routers import refused_in
+from bridge.store.finality import Finality
 
 _log = structlog.get_logger(__name__)
 

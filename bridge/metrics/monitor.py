@@ -12,12 +12,8 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import Block, Clock, TransientError
-from bridge.domain.store import Store
-from bridge.domain.streams import Streams
 from bridge.domain.ttl_cache import AsyncCached, Cached
-from bridge.domain.webhooks import Webhooks
 from bridge.evm.chain import EvmChain
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
@@ -28,6 +24,10 @@ from bridge.protocol.status import Status
 from bridge.queries.heartbeats import arrived_on
 from bridge.rpc.policy import EndpointState
 from bridge.settings import Settings
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.streams import Streams
+from bridge.store.webhooks import Webhooks
 
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")

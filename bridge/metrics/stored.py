@@ -6,20 +6,24 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.figures import LATENCY_BOUNDS, Counted, Counters, Figures, SlotSum
-from bridge.domain.finality_records import FinalityRecords
-from bridge.domain.jobs import UNRESOLVED, ExecutionJob, ExecutionState, Jobs, RetryJob, SyncJob, totals
+from bridge.domain.figures import LATENCY_BOUNDS, Counted, SlotSum
+from bridge.domain.jobs import UNRESOLVED, ExecutionJob, ExecutionState, RetryJob, SyncJob, totals
 from bridge.domain.outbox import OutboxState, QueueCount
 from bridge.domain.retries import BlockedRetries
-from bridge.domain.spending import SpendBounds, Spending
-from bridge.domain.store import Store
+from bridge.domain.spending import SpendBounds
 from bridge.domain.transactions import OPEN_STATES
 from bridge.domain.ttl_cache import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
+from bridge.store import Store
+from bridge.store.counters import Counters
+from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.figures import Figures
+from bridge.store.finality_records import FinalityRecords
+from bridge.store.jobs import Jobs
+from bridge.store.spending import Spending
 
 _UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 _BLOCKED_SECONDS: Final = 900.0  # what waits is looked at more often than that, and what has ended is not

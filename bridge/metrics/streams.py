@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bridge.domain.figures import Counted, Counters
-from bridge.domain.streams import Streams
-from bridge.domain.webhooks import Webhooks, WebhookState
+from bridge.domain.figures import Counted
+from bridge.domain.webhooks import WebhookState
 from bridge.metrics.samples import Samples
+from bridge.store.counters import Counters
+from bridge.store.streams import Streams
+from bridge.store.webhooks import Webhooks
 
 
 def add_streams(samples: Samples, streams: Streams, now: float) -> None:

@@ -11,9 +11,10 @@ from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.review import Opened
 from bridge.domain.actions import action_of_letter
-from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Decision, LetterStatus, LogRecord, RecordKind
+from bridge.domain.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
 from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.store import Store
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

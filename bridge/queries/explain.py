@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
+from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
 from bridge.domain.lanes import Lane, LaneChange
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
 from bridge.domain.spending import Blocked, Bound
-from bridge.domain.store import Store
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.deployment import Deployment
@@ -34,6 +33,8 @@ from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumst
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import chain_name, gmp_name
 from bridge.relayer.retry_planning import retry_transaction_key
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 
 class Stage(StrEnum):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
-from bridge.domain.store import Store
+from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, MessageCount, MessageFilter, PausedThing, Tally, Traffic
 from bridge.protocol.status import Status
 from bridge.queries.lanes import FEW, chain_name, gmp_name, is_late, lane_name, percentiles
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 SPANS: Final[Mapping[str, tuple[int, int]]] = {
     "1h": (150, 24),

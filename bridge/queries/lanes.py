@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.domain.lanes import Lane, LaneChange, Lanes, LaneState
+from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import QueueCount
-from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import (
@@ -26,6 +25,8 @@ from bridge.protocol.indexed import (
     Tally,
 )
 from bridge.protocol.times import iso
+from bridge.store import Store
+from bridge.store.lanes import Lanes
 
 SAMPLE: Final = 500
 """Newest messages that the figures of a lane are of, and what GMPs refused, repeated and delivered too late: at most."""

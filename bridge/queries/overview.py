@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.domain.jobs import RetryJob, totals
-from bridge.domain.store import Store
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import Index
 from bridge.queries.lanes import chain_name, lane_change_value, queue_value
 from bridge.relayer.breaker import BreakerSettings, breakers
+from bridge.store import Store
 
 
 def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None, error: str | None) -> dict[str, Any]:

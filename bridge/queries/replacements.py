@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bridge.domain.store import Store
 from bridge.gmps.registry import adapter_class
 from bridge.protocol.addresses import created_adapter
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 
 
 def replacement_values(

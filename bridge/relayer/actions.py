@@ -14,7 +14,6 @@ from bridge.client import RefusedError
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.actions import Action, ActionState, Branch, BranchState
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.observations import Observations
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.spending import SpendBlockedError
 from bridge.domain.supervision import run_forever
@@ -25,6 +24,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.relayer.retries import Retried, RetryFailedError
 from bridge.relayer.retry_planning import find_message
+from bridge.store.observations import Observations
 
 _log = structlog.get_logger(__name__)
 

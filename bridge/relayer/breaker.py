@@ -14,10 +14,11 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.figures import Figures, Tried
+from bridge.domain.figures import Tried
 from bridge.domain.ports import Clock
 from bridge.protocol.backoff import backoff
 from bridge.protocol.gmps import Gmp
+from bridge.store.figures import Figures
 
 _log = structlog.get_logger(__name__)
 

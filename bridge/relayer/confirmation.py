@@ -9,12 +9,13 @@ from typing import Final
 import structlog
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.finality import Finality
-from bridge.domain.jobs import Jobs
 from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, Outbox, OutboxState, delivery_of
+from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, OutboxState, delivery_of
 from bridge.domain.ports import Block, Chain, Clock
 from bridge.evm.routers import RouterReader
+from bridge.store.finality import Finality
+from bridge.store.jobs import Jobs
+from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)
 

@@ -28,7 +28,6 @@ from bridge.domain.outbox import (
     Delivered,
     LiveTrafficQuota,
     ObservedDelivery,
-    Outbox,
     OutboxEntry,
     Outcome,
     Postponed,
@@ -65,6 +64,7 @@ from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.relayer.spending import SpendGate
+from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)
 

@@ -8,11 +8,10 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
+from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.spending import EXECUTION, Refusal, SpendBlockedError, SpentFor
-from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
 from bridge.evm.routers import RouterReader, Trial, TrialResult, readers_of
 from bridge.evm.sender import Sending
@@ -22,6 +21,8 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.relayer.jobs import JobContext, Worker, is_final
 from bridge.relayer.spending import SpendGate
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 

@@ -18,12 +18,12 @@ from bridge.domain.finality_records import SyncProgress
 from bridge.domain.lanes import Lane
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError, read_view
 from bridge.domain.spending import SpendBlockedError
-from bridge.domain.store import Store
 from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.own_messages import OwnMessages
+from bridge.store import Store
 
 _BEAT: Final = "(uint64,uint64,uint64,uint64,uint64,uint32)"
 _HEARTBEATS: Final = contract(f"lastOf(uint64,address) returns (({_BEAT},uint64,bool))")

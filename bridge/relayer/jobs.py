@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Generic, Protocol
 
-from bridge.domain.jobs import Jobs, JobT
+from bridge.domain.jobs import JobT
 from bridge.domain.observations import BlockRef
 from bridge.domain.ports import Chain, Clock
 from bridge.domain.supervision import Wakeup, run_forever
+from bridge.store.jobs import Jobs
 
 
 class JobContext(Generic[JobT]):

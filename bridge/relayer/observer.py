@@ -14,7 +14,7 @@ import structlog
 from bridge.domain.errors import CursorMovedError
 from bridge.domain.finality import FinalityRule
 from bridge.domain.guarantee import AssetClass, ttl_violation
-from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, Observations, ObservedMessage, ObservedRange
+from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, ObservedMessage, ObservedRange
 from bridge.domain.outbox import event_id_of
 from bridge.domain.payments import VaultAct
 from bridge.domain.ports import Adapter, Block, Chain, Clock, Log
@@ -23,6 +23,7 @@ from bridge.protocol.message import Message, decode_envelope
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.log_parser import Findings, LogFilter, contradiction, interpret
 from bridge.relayer.seen_capacity import SeenCapacity
+from bridge.store.observations import Observations
 
 _log = structlog.get_logger(__name__)
 

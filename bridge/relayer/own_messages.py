@@ -10,20 +10,11 @@ from eth_utils import keccak
 from bridge.client import Client, RefusedError, RouteRequest
 from bridge.domain.lanes import Lane
 from bridge.domain.ports import CallRevertedError, Clock, TransientError
-from bridge.domain.spending import (
-    GWEI,
-    NOTHING,
-    Bound,
-    Refusal,
-    SpendBlockedError,
-    Spending,
-    SpentFor,
-    TotalKeys,
-    ether,
-)
-from bridge.domain.transactions import TransactionLedger
+from bridge.domain.spending import GWEI, NOTHING, Bound, Refusal, SpendBlockedError, SpentFor, TotalKeys, ether
 from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
+from bridge.store.spending import Spending
+from bridge.store.transactions import TransactionLedger
 
 _DAY: Final = 86_400  # seconds
 

@@ -9,14 +9,13 @@ from typing import Final, Protocol
 
 import structlog
 
-from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
+from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.finality_records import FOLLOWED, Heartbeat, PrimaryRecord, Segment
 from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import root_of
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.spending import SpendBlockedError
-from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
 from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
@@ -29,6 +28,8 @@ from bridge.protocol.message import Message
 from bridge.relayer.execution import Execution
 from bridge.relayer.jobs import JobContext, Worker, is_final
 from bridge.relayer.retries import Recovery, RetryFailedError
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 

@@ -12,10 +12,9 @@ import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.delivery_policy import DeliveryPolicy, validated
-from bridge.domain.figures import Counted, CounterKey, ProcessCounters
-from bridge.domain.finality import FinalityRule, ObservedFinality
+from bridge.domain.figures import Counted, CounterKey
+from bridge.domain.finality import FinalityRule
 from bridge.domain.ports import Adapter, Chain, Clock, TransientError
-from bridge.domain.store import Store
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.sender import Sending
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -31,6 +30,9 @@ from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
+from bridge.store import Store
+from bridge.store.counters import ProcessCounters
+from bridge.store.finality import Finality
 
 _log = structlog.get_logger(__name__)
 
@@ -141,7 +143,7 @@ class Relayer:
             store.outbox,
             store.jobs,
             self._clock,
-            finality=ObservedFinality(store.observations, deployed.chain_id),
+            finality=Finality(store.observations, deployed.chain_id),
             head=self.observers[deployed.chain_id].head,
         )
 

@@ -20,7 +20,6 @@ from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
 from bridge.domain.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
 from bridge.domain.spending import SpendBlockedError, SpentFor
-from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER, explain_revert
@@ -39,6 +38,7 @@ from bridge.relayer.retry_planning import (
     retry_transaction_key,
 )
 from bridge.relayer.sender_choices import SenderChoices
+from bridge.store import Store
 
 _log = structlog.get_logger(__name__)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bridge.domain.observations import Observations
 from bridge.domain.outbox import OutboxEntry, OutboxState, QueueCount
 from bridge.domain.ports import Call, CallRevertedError, Chain
 from bridge.domain.retries import Exceeded, RetryPayment
 from bridge.domain.spending import Bound, Refusal, SpendBlockedError
-from bridge.domain.store import Store
 from bridge.evm.actions import contract_retry_call, is_contract_retrier
 from bridge.evm.routers import Progress, RouterReader, SentMessage, created_messages
 from bridge.evm.sender import Sender
@@ -20,6 +18,8 @@ from bridge.protocol.events import MessageRouted
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.relayer.spending import SpendGate
+from bridge.store import Store
+from bridge.store.observations import Observations
 
 _WAITING = (OutboxState.PENDING, OutboxState.CLAIMED)
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.outbox import Outbox
 from bridge.domain.ports import Clock
+from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)
 

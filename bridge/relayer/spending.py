@@ -26,11 +26,11 @@ from bridge.domain.spending import (
     Refusal,
     SpendBlockedError,
     SpendBounds,
-    Spending,
     SpentFor,
     TotalKeys,
 )
 from bridge.protocol.message import Message
+from bridge.store.spending import Spending
 
 _log = structlog.get_logger(__name__)
 

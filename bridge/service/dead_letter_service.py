@@ -17,12 +17,11 @@ from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, LogHead, RecordKind
+from bridge.domain.dead_letters import BrokenLogError, LogHead, RecordKind
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Chain, Clock, TransientError
 from bridge.domain.retries import spent_id
-from bridge.domain.store import Store
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import decode_envelope
@@ -31,7 +30,8 @@ from bridge.service.connections import connected
 from bridge.service.keys import open_sealer
 from bridge.settings import Settings
 from bridge.settings.sections import AlertSettings
-from bridge.store import open_dead_letters
+from bridge.store import Store, open_dead_letters
+from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 

@@ -22,10 +22,9 @@ import structlog
 from bridge.client import Client
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
-from bridge.domain.finality import ObservedFinality
 from bridge.domain.jobs import SyncJob
 from bridge.domain.ports import Attester, Call, Chain, Clock
-from bridge.domain.streams import IndexSource, Streams
+from bridge.domain.streams import IndexSource
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain
@@ -52,8 +51,10 @@ from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService
 from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
 from bridge.settings import Settings
-from bridge.store import SqlStore, WorkingLock, open_store, working_on
+from bridge.store import Store, WorkingLock, open_store, working_on
+from bridge.store.finality import Finality
 from bridge.store.index_requests import IndexRequests
+from bridge.store.streams import Streams
 from bridge.streams.copying import Copier
 from bridge.streams.webhooks import WebhookPublisher
 
@@ -84,7 +85,7 @@ class RelayerService:
         self,
         deployment: Deployment,
         chains: Mapping[int, EvmChain],
-        store: SqlStore,
+        store: Store,
         settings: Settings,
         *,
         keys: RelayerKeys,
@@ -171,7 +172,7 @@ class RelayerService:
                 signer,
                 self.store.transactions,
                 clock,
-                finality=ObservedFinality(self.store.observations, chain_id),
+                finality=Finality(self.store.observations, chain_id),
                 settings=self._settings.sending(self.deployment),
                 multicall=self.deployment.chain(chain_id).multicall,
                 router=self.deployment.chain(chain_id).router,

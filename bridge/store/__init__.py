@@ -2,11 +2,11 @@
 
 from bridge.store.backup import Copied, back_up, restore
 from bridge.store.lock import WorkingLock, working_on
-from bridge.store.sql_store import SqlStore, is_store, open_dead_letters, open_store
+from bridge.store.sql_store import Store, is_store, open_dead_letters, open_store
 
 __all__ = [
     "Copied",
-    "SqlStore",
+    "Store",
     "WorkingLock",
     "back_up",
     "is_store",

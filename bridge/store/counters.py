@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import Connection, select
 
@@ -13,19 +13,45 @@ from bridge.store.database import Database, insert_into
 from bridge.store.tables import counters
 
 
-class SqlCounters:
-    """See `bridge.domain.figures.Counters`."""
+class Counters:
+    """Numbers that only grow, and outlive the process and the rows that they were counted by."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, counts: Mapping[CounterKey, float]) -> None:
+        """Adds to counters, all in one transaction."""
         with self._database.transaction() as connection:
             add_counts(connection, counts)
 
     def counted(self, what: Counted) -> dict[tuple[int | str, ...], float]:
+        """Every counter of a kind, by its labels."""
         with self._database.reading() as connection:
             return counted(connection, what)
+
+
+class ProcessCounters:
+    """Counters that no row shows: kept in memory, and added to the store's now and then."""
+
+    def __init__(self, counters: Counters) -> None:
+        """`counters` are those of the store."""
+        self._counters = counters
+        self._written: Counter[CounterKey] = Counter()
+        self.sources: list[Callable[[], Counter[CounterKey]]] = []
+        """Each gives what it has counted since the process started."""
+
+    async def write(self) -> bool:
+        """Writes; there is never more to write at once.
+
+        Raises:
+            StoreBusyError: nothing was written, and all of it will be the next time.
+        """
+        now: Counter[CounterKey] = Counter()
+        for source in self.sources:
+            now.update(source())
+        self._counters.add(now - self._written)
+        self._written = now
+        return False
 
 
 def counted(connection: Connection, what: Counted) -> dict[tuple[int | str, ...], float]:

@@ -92,8 +92,11 @@ dead_letter_readers = Table(
 DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
 
 
-class SqlDeadLetterLog:
-    """See `bridge.domain.dead_letters.DeadLetterLog`. The database is opened when it is first needed, and may be away until then."""
+class DeadLetterLog:
+    """Where dead letters are kept; it may be another database than the store. Every method is one transaction.
+
+    The database is opened when it is first needed, and may be away until then.
+    """
 
     def __init__(self, url: str) -> None:
         """`url` is that of the store, or of another database."""
@@ -101,6 +104,12 @@ class SqlDeadLetterLog:
         self._opened: Database | None = None
 
     def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
+        """Puts a record behind the last one; None if its key is there already, which changes nothing.
+
+        Raises:
+            ForbiddenDecisionError: the letter's state does not allow it.
+            StoreBusyError, StoreError: it was not written.
+        """
         with self._database.transaction(exclusive="dead letters") as connection:
             known = select(dead_letter_log.c.sequence).where(dead_letter_log.c.key == draft.key)
             if connection.execute(known).first() is not None:
@@ -118,14 +127,17 @@ class SqlDeadLetterLog:
         return record
 
     def records(self, *, after: int = 0, limit: int | None = None) -> list[LogRecord]:
+        """Records with a higher sequence, in order."""
         query = select(dead_letter_log).where(dead_letter_log.c.sequence > after)
         return self._records(query.order_by(dead_letter_log.c.sequence).limit(limit))
 
     def history(self, event_id: str) -> list[LogRecord]:
+        """All that happened to one letter, in order."""
         query = select(dead_letter_log).where(dead_letter_log.c.event_id == event_id)
         return self._records(query.order_by(dead_letter_log.c.sequence))
 
     def letter(self, event_id: str) -> DeadLetter | None:
+        """One letter, as the index has it."""
         with self._database.reading() as connection:
             return _letter(connection, event_id)
 
@@ -137,6 +149,7 @@ class SqlDeadLetterLog:
         since: float = 0,
         limit: int | None = 100,
     ) -> list[DeadLetter]:
+        """Letters that entered since (Unix seconds), the newest first."""
         query = select(dead_letters).where(dead_letters.c.entered_at >= since)
         if statuses != frozenset(LetterStatus):
             query = query.where(dead_letters.c.status.in_(sorted(statuses)))
@@ -146,10 +159,12 @@ class SqlDeadLetterLog:
         return [_letter_from(row) for row in found]
 
     def counts(self) -> dict[LetterStatus, int]:
+        """How many letters are in each state."""
         query = select(dead_letters.c.status, func.count()).group_by(dead_letters.c.status)
         return {LetterStatus(status): count for status, count in self._database.rows(query)}
 
     def waiting(self) -> list[LettersWaiting]:
+        """How many letters are PENDING_REVIEW, for each lane and GMP that ever had a letter."""
         key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
         waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
         entries = (
@@ -167,6 +182,10 @@ class SqlDeadLetterLog:
         return [LettersWaiting(**{**row, "entered": int(row["entered"])}) for row in self._database.read(query)]
 
     def archive(self, event_ids: frozenset[str]) -> int:
+        """Takes the documents of what entered and returned out of letters that are decided; returns how many.
+
+        Their hashes stay, so that the chain verifies, and an exported document can be checked against it. Decisions are kept.
+        """
         open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
         old = (
             dead_letter_log.c.event_id.in_(sorted(event_ids))
@@ -178,10 +197,12 @@ class SqlDeadLetterLog:
             return connection.execute(update(dead_letter_log).where(old).values(document=None)).rowcount
 
     def cursor(self, reader: str) -> int:
+        """The sequence up to which a reader has been told, 0 at first."""
         query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
         return self._database.scalar(query) or 0
 
     def move_cursor(self, reader: str, sequence: int) -> None:
+        """Notes that a reader has been told up to there."""
         mine = dead_letter_readers.c.reader == reader
         with self._database.transaction(exclusive=f"reader {reader}") as connection:
             moved = connection.execute(update(dead_letter_readers).where(mine).values(sequence=sequence)).rowcount
@@ -189,6 +210,7 @@ class SqlDeadLetterLog:
                 connection.execute(insert(dead_letter_readers).values(reader=reader, sequence=sequence))
 
     def close(self) -> None:
+        """Releases files and connections."""
         if self._opened is not None:
             self._opened.close()
 
@@ -202,17 +224,22 @@ class SqlDeadLetterLog:
         return [_record_from(row) for row in self._database.read(query)]
 
 
-class SqlHead:
-    """See `bridge.domain.dead_letters.HeadMemory`. One row in the store's own database."""
+class HeadMemory:
+    """Where the log's head is kept apart from the log, in the relayer's store.
+
+    One row in the store's own database.
+    """
 
     def __init__(self, database: Database) -> None:
         self._store = database
 
     def noted(self) -> LogHead:
+        """The head that was noted last."""
         with self._store.reading() as connection:
             return _noted(connection)
 
     def note(self, head: LogHead) -> None:
+        """Notes a head, unless a later one is noted."""
         with self._store.transaction(exclusive="head of dead letters") as connection:
             if _noted(connection).sequence < head.sequence:
                 connection.execute(delete(dead_letter_head))

@@ -32,16 +32,18 @@ _IDS_IN_A_STATEMENT: Final = 500
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
 
-class SqlFigures:
-    """See `bridge.domain.figures.Figures`."""
+class Figures:
+    """Where they come from. Every method is one transaction that only reads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def observed(self) -> list[QueueSum]:
+        """What was observed, ever; again after a reorg took it back."""
         return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
 
     def deliveries(self) -> list[DeliverySum]:
+        """What was delivered, ever; again after it was replayed."""
         took = outbox.c.delivered_at - outbox.c.created_at
         place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
         delivered = outbox.c.state == OutboxState.DELIVERED
@@ -70,6 +72,7 @@ class SqlFigures:
         ]
 
     def failures(self) -> list[FailureSum]:
+        """What failed, ever."""
         key = (*_QUEUE, outbox_failures.c.kind, outbox_failures.c.code)
         query = select(*key, func.count()).join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
         return [
@@ -85,10 +88,12 @@ class SqlFigures:
         ]
 
     def tried_again(self) -> list[QueueSum]:
+        """The failures after which a delivery was tried again, ever: all but those that it died of."""
         survived = select(*_QUEUE, func.count()).join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
         return self._by_queue(Counted.TRIED_AGAIN, survived.where(outbox_failures.c.letter.is_(None)))
 
     def slots(self) -> list[SlotSum]:
+        """Where our nonces are."""
         key = (slots.c.chain_id, slots.c.account, slots.c.state)
         query = select(*key, func.count(), func.min(slots.c.reserved_at)).group_by(*key).order_by(*key)
         return [
@@ -97,6 +102,7 @@ class SqlFigures:
         ]
 
     def transactions(self) -> list[TransactionSum]:
+        """What our used nonces were good for, ever; again where a reorg took a use back."""
         outcome = _outcome()
         key = (slots.c.chain_id, slots.c.account, outcome)
         included = (
@@ -128,6 +134,7 @@ class SqlFigures:
         return [(labels, int(count)) for labels, count in sorted(counts.items())]
 
     def recent(self, since: float) -> list[Tried]:
+        """Every try that ended after that moment (Unix seconds), the oldest first."""
         columns = (outbox.c.gmp, outbox.c.destination_chain, outbox.c.message_id)
         failed = (
             select(*columns, outbox_failures.c.failed_at, outbox_failures.c.code)
@@ -144,6 +151,11 @@ class SqlFigures:
         return sorted(tried, key=lambda one: one.at)
 
     def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
+        """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its attestation was here.
+
+        A nonce is reserved for a delivery as soon as its attestation is here. A delivery that another relayer made has
+        none, and is left out.
+        """
         key = (outbox.c.message_id, outbox.c.gmp)
         chosen = select(*key, func.min(slots.c.reserved_at)).group_by(*key)
         of_alone = chosen.join(slots, slots.c.transaction_key == outbox.c.event_id)
@@ -162,6 +174,10 @@ class SqlFigures:
         return first
 
     def paid(self) -> dict[tuple[bytes, Gmp], int]:
+        """What deliveries cost on their destination, in gwei, by message and GMP: those whose transaction a block includes.
+
+        A transaction that reverted was paid for, too. One that several deliveries share is charged by their parts of its gas.
+        """
         in_part = (slot_parts.c.slot_id == spending.c.slot_id) & (slot_parts.c.position == spending.c.position)
         of = outbox.c.event_id == func.coalesce(slot_parts.c.transaction_key, slots.c.transaction_key)
         query = (

@@ -48,13 +48,20 @@ _FRESH = (
 )
 
 
-class SqlFinalityRecords:
-    """See `bridge.domain.finality_records.FinalityRecords`."""
+class FinalityRecords:
+    """Where they are kept. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def collect(self, kinds: frozenset[Kind], after: int) -> int:
+        """Has observed messages of those kinds followed by jobs (`bridge.domain.jobs.SyncJob`): what is observed is final on its source.
+
+        Args:
+            kinds: those that are followed.
+            after: what the last call returned, 0 at first: messages that were looked at then are not looked at again, but for
+                the last of them, some of which may have come back after a reorg.
+        """
         wanted = {"after": after - LOOKED_BACK, "kinds": sorted(map(int, kinds))}
         with self._database.reading() as connection:
             newest = connection.execute(_NEWEST).scalar() or 0
@@ -66,6 +73,7 @@ class SqlFinalityRecords:
         return int(newest)
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
+        """How far each lane is that ever had a message; what waits, and was reorged away on its source, is no part of it."""
         resolved = jobs.c.finished_at.is_not(None)
         waits = ~resolved & IS_THERE
         key = (jobs.c.source_chain, jobs.c.destination_chain)
@@ -87,6 +95,7 @@ class SqlFinalityRecords:
         }
 
     def beat(self, heartbeat: Heartbeat) -> bool:
+        """Keeps a heartbeat instead of the lane's last one; an older one changes nothing."""
         lane, said = heartbeat.lane, heartbeat.progress
         values = {
             "source_chain": lane.source_chain,
@@ -110,15 +119,18 @@ class SqlFinalityRecords:
         return True
 
     def heartbeats(self) -> list[Heartbeat]:
+        """The latest of each lane."""
         query = select(heartbeats).order_by(heartbeats.c.source_chain, heartbeats.c.destination_chain)
         return [_heartbeat(row) for row in self._database.read(query)]
 
     def resolved(self, before: float, limit: int) -> list[PrimaryRecord]:
+        """Records that were resolved before that moment (Unix seconds), in the order of their finality."""
         query = select(jobs).where(jobs.c.queue == SyncJob.QUEUE, jobs.c.finished_at < before)
         found = read_jobs(self._database, SyncJob, query.order_by(jobs.c.since, jobs.c.message_id).limit(limit))
         return [job.record for job in found]
 
     def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
+        """Moves records into a segment of the archive, in that order; their jobs go."""
         with self._database.transaction(exclusive="finality records") as connection:
             connection.execute(insert(sync_segments).values(**asdict(segment)))
             connection.execute(
@@ -132,10 +144,12 @@ class SqlFinalityRecords:
             connection.execute(delete(jobs).where(jobs.c.queue == SyncJob.QUEUE, jobs.c.message_id.in_(ids)))
 
     def segments(self) -> list[Segment]:
+        """All segments, oldest first."""
         query = select(sync_segments).order_by(sync_segments.c.number)
         return [Segment(**row) for row in self._database.read(query)]
 
     def archived(self, message_id: bytes) -> ArchivedRecord | None:
+        """A record in the archive."""
         with self._database.reading() as connection:
             mine = select(archived_records).where(archived_records.c.message_id == message_id)
             row = connection.execute(mine).mappings().first()

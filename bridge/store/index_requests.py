@@ -32,14 +32,17 @@ class IndexRequests:
         self._engine = create_engine(parsed, poolclass=NullPool)
 
     def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+        """Requests with a higher sequence, in order; none if there is no index yet."""
         query = select(_REQUESTS).where(_REQUESTS.c.sequence > sequence).order_by(_REQUESTS.c.sequence).limit(limit)
         return [RetryRequest.from_row(row) for row in self._read(query)]
 
     def highest_sequence(self) -> int:
+        """The last request's sequence, 0 if there is none."""
         found = self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
         return (found[0]["highest"] or 0) if found else 0
 
     def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
         query = select(_RANKING.c.gmp).where(_RANKING.c.sequence == sequence).order_by(_RANKING.c.rank)
         return tuple(Gmp(row["gmp"]) for row in self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
 

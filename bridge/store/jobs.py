@@ -71,20 +71,31 @@ _DUE = (  # asked with each look at a queue: it is put together once, since that
 _EXECUTIONS = (jobs.c.queue == Queue.EXECUTE) & jobs.c.message_id.in_(bindparam("message_ids", expanding=True))
 
 
-class SqlJobs:
-    """See `bridge.domain.jobs.Jobs`."""
+class Jobs:
+    """Where jobs are kept. Every method is one transaction.
+
+    Other parts of the store add jobs in transactions of their own: `Retries.copy`, `Outbox.finish` and
+    `FinalityRecords.collect`.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def due(self, kind: type[JobT], now: float, limit: int) -> list[JobT]:
+        """Jobs to be looked at now, the one that waits for that the longest first.
+
+        Of a message, a queue does one job at a time, the oldest first. A job that rests on a block of its source is left
+        out while a reorg has taken its message away.
+        """
         return read_jobs(self._database, kind, _DUE, {"queue": kind.QUEUE, "now": now, "most": limit})
 
     def add(self, job: Job) -> bool:
+        """Adds a job; returns False if its queue has one of the same message and name."""
         with self._database.transaction() as connection:
             return add_job(connection, job)
 
     def save(self, changed: Job, *, fence: int) -> bool:
+        """Writes a job, unless its fence is not that any more, or another retry of its message is SENDING."""
         same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
         mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
         sends = changed.state is RetryState.SENDING
@@ -96,18 +107,22 @@ class SqlJobs:
             return connection.execute(update(jobs).where(mine).values(**_row(changed))).rowcount == 1
 
     def of_message(self, kind: type[JobT], message_id: bytes) -> list[JobT]:
+        """The jobs of a message, the oldest first."""
         query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.message_id == message_id)
         return read_jobs(self._database, kind, query.order_by(jobs.c.job_id))
 
     def newest(self, kind: type[JobT], message_id: bytes) -> JobT | None:
+        """The last job of a message."""
         found = self.of_message(kind, message_id)
         return found[-1] if found else None
 
     def listed(self, kind: type[JobT], states: Collection[StrEnum], limit: int) -> list[JobT]:
+        """Jobs in those states, the one that has waited the longest first."""
         query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.state.in_(sorted(states)))
         return read_jobs(self._database, kind, query.order_by(jobs.c.since, jobs.c.job_id).limit(limit))
 
     def counts(self, kind: type[Job]) -> Mapping[Lane, Mapping[str, int]]:
+        """How many jobs of each lane are in each state."""
         key = (jobs.c.source_chain, jobs.c.destination_chain, jobs.c.state)
         query = select(*key, func.count()).where(jobs.c.queue == kind.QUEUE).group_by(*key)
         found: dict[Lane, dict[str, int]] = {}
@@ -115,7 +130,20 @@ class SqlJobs:
             found.setdefault(Lane(source, destination), {})[state] = count
         return found
 
+    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
+        """Opens the newest retry of that attempt again if it is DEAD, and leaves every other one as it is.
+
+        Raises:
+            KeyError: the attempt has no retry.
+        """
+        retries = [job for job in self.of_message(RetryJob, message_id) if job.request.attempt == attempt]
+        if not retries:
+            raise KeyError(attempt)
+        if retries[-1].state is RetryState.DEAD:
+            self.save(retries[-1].reopened(why, now), fence=retries[-1].fence)
+
     def await_execution(self, message_id: bytes, now: float) -> None:
+        """Adds a message that was found to be executable; one that was not observed is left out."""
         source = select(messages.c.message_id, messages.c.source_chain, messages.c.destination_chain)
         with self._database.transaction() as connection:
             connection.execute(_await(connection, source.where(messages.c.message_id == message_id)), {"now": now})

@@ -11,13 +11,17 @@ from bridge.store.database import Database
 from bridge.store.tables import held_lanes, lane_changes
 
 
-class SqlLanes:
-    """See `bridge.domain.lanes.Lanes`."""
+class Lanes:
+    """Where the lanes' states are kept. Every method is one transaction; what a change says, `Outbox.claim` obeys at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def change(self, change: LaneChange) -> bool:
+        """Brings a lane into a state; returns whether anything changed.
+
+        A pause does not replace a halt: what had to be put right still has to. Only `RUNNING` ends either.
+        """
         row = _row(change)
         with self._database.transaction(exclusive="lanes") as connection:
             if not takes_effect(_state(connection, change.lane), change.state):
@@ -29,14 +33,17 @@ class SqlLanes:
         return True
 
     def state(self, lane: Lane) -> LaneState:
+        """The state of one lane; a lane that nobody ever changed is running."""
         with self._database.reading() as connection:
             return _state(connection, lane)
 
     def held(self) -> list[LaneChange]:
+        """The lanes that are not running, with how they came to that."""
         query = select(held_lanes).order_by(held_lanes.c.source_chain, held_lanes.c.destination_chain)
         return [_change(row) for row in self._database.read(query)]
 
     def history(self, lane: Lane | None = None) -> list[LaneChange]:
+        """Every change ever made, of one lane or of all, oldest first."""
         query = select(lane_changes).order_by(lane_changes.c.sequence)
         if lane is not None:
             query = query.where(_is(lane_changes, lane))

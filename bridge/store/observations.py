@@ -54,13 +54,18 @@ _PASSED = union_all(
 )
 
 
-class SqlObservations:
-    """See `bridge.domain.observations.Observations`."""
+class Observations:
+    """Where observations are kept. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def identify(self, chain_id: int, genesis: bytes) -> None:
+        """Binds the store to a chain, at first use, by the hash of its block 0.
+
+        Raises:
+            StoreMismatchError: the store was bound to another chain with that id.
+        """
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             known = connection.execute(select(chains.c.genesis).where(chains.c.chain_id == chain_id)).scalar()
             if known is None:
@@ -72,6 +77,7 @@ class SqlObservations:
                 )
 
     def cursor(self, chain_id: int) -> Cursor | None:
+        """How far the chain was read, or None if not at all."""
         with self._database.reading() as connection:
             row = connection.execute(_CURSOR, {"chain": chain_id}).mappings().first()
             if row is None:
@@ -85,6 +91,13 @@ class SqlObservations:
             )
 
     def record(self, observed: ObservedRange) -> set[str]:
+        """Writes a range: cursor, messages, attempts and outbox entries; returns the event ids of entries that are new.
+
+        An entry that exists already moves to where its dispatch is now.
+
+        Raises:
+            CursorMovedError: the cursor is not at `observed.previous`.
+        """
         with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
             _advance(connection, observed)
             _add_messages(connection, observed.messages)
@@ -95,6 +108,11 @@ class SqlObservations:
             return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
+        """Takes the cursor back, to the beginning if there is no common ancestor, and with it all that came after.
+
+        What was dispatched above it is given up; what was delivered there, and the transactions that did so, are not
+        final any more. Nothing is called final above the cursor, so a reorg of any depth is taken back whole.
+        """
         last_good = ancestor.number if ancestor is not None else -1
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             fallen = (outbox.c.source_chain == chain_id) & (outbox.c.block_number > last_good)
@@ -149,28 +167,34 @@ class SqlObservations:
         return Rewound(dropped.total(), orphaned, unconfirmed)
 
     def reread(self, chain_id: int) -> None:
+        """Takes the cursor back to the beginning without giving up anything that was seen."""
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
+        """The highest block that counts as final: the cursor's, which keeps its distance to the head; −1 without one."""
         number = self._database.scalar(_FINAL_HEIGHT, {"chain": chain_id})
         return -1 if number is None else number
 
     def final_block(self, chain_id: int) -> BlockRef | None:
+        """That block; None without one."""
         with self._database.reading() as connection:
             row = connection.execute(_FINAL_BLOCK, {"chain": chain_id}).first()
         return None if row is None else BlockRef(row.number, row.hash)
 
     def has_passed(self, chain_id: int, block: BlockRef) -> bool:
+        """Whether the cursor is at a block, or has gone on from it and was not taken back behind it; as far as it remembers."""
         values = {"chain": chain_id, "number": block.number, "hash": block.hash}
         with self._database.reading() as connection:
             return connection.execute(_PASSED, values).first() is not None
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
+        """One message."""
         row = self._database.first(select(messages).where(messages.c.message_id == message_id))
         return None if row is None else _message_from(row)
 
     def created_on(self, source_chain: int, destination_chain: int) -> int:
+        """How many messages of a lane the source chain, as far as it was read, is known to have created."""
         query = (
             select(func.count())
             .select_from(messages)
@@ -183,10 +207,12 @@ class SqlObservations:
         return int(self._database.scalar(query))
 
     def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
+        """The attempts of a message, in order."""
         query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
         return [attempt_from(row) for row in self._database.read(query)]
 
     def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
+        """Messages, newest first."""
         query = select(messages).order_by(messages.c.sequence.desc()).limit(limit)
         if source_chain is not None:
             query = query.where(messages.c.source_chain == source_chain)

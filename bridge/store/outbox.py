@@ -159,8 +159,8 @@ _DELIVER = (  # what `OutboxEntry.delivered` changes
 )
 
 
-class SqlOutbox:
-    """See `bridge.domain.outbox.Outbox`."""
+class Outbox:
+    """Where entries are kept. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -178,6 +178,15 @@ class SqlOutbox:
         in_order: bool = False,
         fresh: LiveTrafficQuota | None = None,
     ) -> list[OutboxEntry]:
+        """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
+
+        As many fresh ones as `fresh` has places for are among them, however many older ones there are, even beyond the limit.
+
+        Entries on lanes that are held (`bridge.domain.lanes`) stay where they are.
+        Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
+        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD, or wait
+        for a bound on what is spent (`bridge.domain.spending`): nobody may block a lane by being too expensive.
+        """
         now_here = {"destination": destination_chain, "now": now}
         terms = {**now_here, "worker": worker, "until": now + lease, "most": limit}
         with self._database.transaction() as connection:
@@ -195,6 +204,7 @@ class SqlOutbox:
         return claimed
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
+        """Extends leases; returns the claims that are lost."""
         with self._database.transaction() as connection:
             current = _current_claims(connection, [claim.event_id for claim in claims]).intersection(claims)
             if current:
@@ -202,6 +212,10 @@ class SqlOutbox:
         return set(claims) - current
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
+        """Ends claims, all in one transaction; returns those that were lost before and change nothing.
+
+        A delivery that is not known to have executed its message has that execution waited for (`bridge.domain.jobs`).
+        """
         with self._database.transaction() as connection:
             current = _current_claims(connection, [outcome.claim.event_id for outcome in outcomes])
             good = {outcome.claim.event_id: outcome for outcome in outcomes if outcome.claim in current}
@@ -213,6 +227,12 @@ class SqlOutbox:
         return {outcome.claim for outcome in outcomes} - current
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
+        """Opens a delivered or dead entry again.
+
+        Raises:
+            KeyError: there is no such entry.
+            ForbiddenTransitionError: it is neither delivered nor dead.
+        """
         with self._database.transaction() as connection:
             before = _awaited(connection, [event_id])[event_id]
             entry = before.replayed(reason, now)
@@ -221,6 +241,12 @@ class SqlOutbox:
         return entry
 
     def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
+        """Opens a delivered entry again whose delivery is not there after all, and keeps the failure in its history.
+
+        Raises:
+            KeyError: there is no such entry.
+            ForbiddenTransitionError: it is not delivered.
+        """
         with self._database.transaction() as connection:
             before = _awaited(connection, [event_id])[event_id]
             entry = before.reopened(failure, now)
@@ -230,17 +256,20 @@ class SqlOutbox:
         return entry
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
+        """The ids of delivered entries whose delivery is known and not final yet, by its block, lowest block first."""
         by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
         for number, block_hash, event_id in self._database.rows(_UNCONFIRMED, {"destination": destination_chain}):
             by_block[BlockRef(number, block_hash)].append(event_id)
         return dict(by_block)
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
+        """Notes that deliveries are final."""
         delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)
         with self._database.transaction() as connection:
             connection.execute(update(outbox).where(delivered).values(confirmed_at=now))
 
     def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
+        """Notes in which block a delivery is, when that is another one than was known, or none was."""
         values = {
             "delivery_block_number": delivery.block.number,
             "delivery_block_hash": delivery.block.hash,
@@ -251,6 +280,10 @@ class SqlOutbox:
             connection.execute(update(outbox).where(delivered).values(**values))
 
     def forget(self, before: float, limit: int) -> int:
+        """Deletes at most `limit` entries whose delivery was final before that moment (Unix seconds); how many it did.
+
+        Their failures go with them; the messages and the nonces stay.
+        """
         final = (outbox.c.state == OutboxState.DELIVERED) & (outbox.c.confirmed_at < before)
         oldest = select(outbox.c.event_id).where(final).order_by(outbox.c.confirmed_at).limit(limit)
         with self._database.transaction() as connection:
@@ -262,24 +295,29 @@ class SqlOutbox:
         return len(ids)
 
     def seen(self) -> int:
+        """How many different messages have entries: those that are told from new ones."""
         return int(self._database.scalar(select(func.count(outbox.c.message_id.distinct()))))
 
     def entry(self, event_id: str) -> OutboxEntry | None:
+        """One entry."""
         found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))
         return found[0] if found else None
 
     def entries(self, message_id: bytes) -> list[OutboxEntry]:
+        """All entries of a message, by attempt and GMP."""
         return self._read(
             _ENTRIES.where(outbox.c.message_id == message_id).order_by(outbox.c.attempt_number, outbox.c.gmp)
         )
 
     def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
+        """All deliveries to a chain over a GMP that are neither delivered nor dead."""
         there = (outbox.c.destination_chain == destination_chain) & (outbox.c.gmp == int(gmp))
         return self._read(_ENTRIES.where(there & outbox.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED])))
 
     def listed(
         self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
     ) -> list[OutboxEntry]:
+        """Entries by state and time of creation (Unix seconds), newest first."""
         query = _ENTRIES.where(outbox.c.created_at >= since)
         if until is not None:
             query = query.where(outbox.c.created_at <= until)
@@ -288,10 +326,12 @@ class SqlOutbox:
         return self._read(query.order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc()).limit(limit))
 
     def failures(self, event_id: str) -> list[RecordedFailure]:
+        """Every failed try of an entry, oldest first."""
         query = select(outbox_failures).where(outbox_failures.c.event_id == event_id).order_by(outbox_failures.c.number)
         return [_failure_from(row) for row in self._database.read(query)]
 
     def dead_letters(self) -> dict[str, bool]:
+        """By event id: whether a delivery that is dead has a letter, as its death noted; what noted nothing is left out."""
         noted = outbox_failures.c.letter.is_not(None) & (outbox.c.state == OutboxState.DEAD)
         query = (
             select(outbox_failures.c.event_id, outbox_failures.c.letter)
@@ -302,6 +342,7 @@ class SqlOutbox:
         return {event_id: letter for event_id, letter in self._database.rows(query)}  # noqa: C416  # rows are no pairs to mypy
 
     def counts(self) -> list[QueueCount]:
+        """How full the outbox is."""
         key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)
         query = (
             select(

@@ -21,13 +21,14 @@ _AT_ONCE: Final = 500  # rows in one query
 _PAID: Final = vault_events.c.act == VaultAct.PAID.value
 
 
-class SqlPayments:
-    """See `bridge.domain.payments.Payments`."""
+class Payments:
+    """Where they are kept. Observations add to them; every method here is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def accounts(self, message_id: bytes | None = None, *, source_chain: int | None = None) -> list[Account]:
+        """Of a message, or of all; on one source, or on all."""
         table = vault_events.c
         query = (
             select(
@@ -70,10 +71,12 @@ class SqlPayments:
         ]
 
     def expire(self, now: float) -> int:
+        """Takes out of account what payers may fetch soon (Unix seconds), and was not spent; returns how many payments."""
         with self._database.transaction(exclusive=SPENDING) as connection:
             return _expire(connection, now)
 
     def economies(self) -> Sequence[Economy]:
+        """What every lane and GMP has brought and cost, in the order of lanes."""
         table = vault_events.c
         same = (table.message_id, table.gmp, table.payer)
         led = select(*same, func.max(table.destination_chain).label("to")).group_by(*same).subquery()

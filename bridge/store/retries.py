@@ -19,16 +19,18 @@ _JOBS = "retry jobs"
 _PAYMENTS = "retry payments"
 
 
-class SqlRetries:
-    """See `bridge.domain.retries.Retries`."""
+class Retries:
+    """Where requests are copied to, as jobs, and what retries pay. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def cursor(self) -> int:
+        """The sequence of the last request copied, 0 before the first."""
         return self._database.scalar(select(retry_cursor.c.sequence)) or 0
 
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
+        """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
         with self._database.transaction(exclusive=_JOBS) as connection:
             new = sum(add_job(connection, RetryJob.of(request, now)) for request in requests)
             if connection.execute(update(retry_cursor).values(sequence=cursor)).rowcount == 0:
@@ -36,6 +38,7 @@ class SqlRetries:
         return new
 
     def blocked(self) -> list[BlockedRetries]:
+        """What budgets keep from being made, for each lane that ever had a retry."""
         lane = (jobs.c.source_chain, jobs.c.destination_chain)
         query = select(
             *lane,
@@ -54,6 +57,10 @@ class SqlRetries:
         ]
 
     def reserve(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
+        """Keeps what a retry is to pay, unless a budget has no room for it: then says which.
+
+        The same attempt reserved again, after a crash or at another price, takes the place of what it was.
+        """
         same_message = retry_payments.c.message_id == payment.message_id
         same_attempt = same_message & (retry_payments.c.attempt == payment.attempt)
         same_lane = (retry_payments.c.source_chain == payment.source_chain) & (
@@ -71,6 +78,7 @@ class SqlRetries:
         return exceeded
 
     def withdraw(self, message_id: bytes, attempt: int) -> None:
+        """Forgets what a retry that was not made was to pay."""
         paid = (retry_payments.c.message_id == message_id) & (retry_payments.c.attempt == attempt)
         with self._database.transaction(exclusive=_PAYMENTS) as connection:
             connection.execute(delete(retry_payments).where(paid))

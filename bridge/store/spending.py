@@ -48,23 +48,26 @@ _CHANGE = (
 )
 
 
-class SqlSpending:
-    """See `bridge.domain.spending.Spending`."""
+class Spending:
+    """Where it is kept. `TransactionLedger` adds to it; every method here is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
+        """What those have come to; one that is missing is nothing."""
         with self._database.reading() as connection:
             return totals_of(connection, keys)
 
     def lanes(self, now: float) -> list[LaneSpent]:
+        """What each lane has cost on the day of that moment (Unix seconds), by chain."""
         day = TotalKeys.of(0, None, now).chain.day
         query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent.of(lane, chain_id, gwei) for lane, chain_id, gwei in found if lane is not None]
 
     def note_blocked(self, blocked: Blocked) -> float:
+        """Notes what waits, in place of what was noted of the same subject; returns since when it does."""
         row = {
             "subject": blocked.subject,
             "message_id": blocked.message_id,
@@ -83,10 +86,12 @@ class SqlSpending:
             return float(connection.execute(known).scalar_one())
 
     def release(self, subject: str) -> None:
+        """Notes that it waits no more."""
         with self._database.transaction() as connection:
             connection.execute(delete(spending_blocked).where(spending_blocked.c.subject == subject))
 
     def blocked(self, message_id: bytes | None = None, *, since: float = 0) -> list[Blocked]:
+        """What waits for that message, or for any; found so since that moment (Unix seconds)."""
         query = select(spending_blocked).where(spending_blocked.c.at >= since).order_by(spending_blocked.c.subject)
         if message_id is not None:
             query = query.where(spending_blocked.c.message_id == message_id)

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from sqlalchemy import Table
 
-from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.errors import StoreError
 from bridge.domain.streams import Sink
-from bridge.store.counters import SqlCounters
+from bridge.store.counters import Counters
 from bridge.store.database import Database, parse_url, sqlite_file, table_names
-from bridge.store.dead_letters import SqlDeadLetterLog, SqlHead
-from bridge.store.figures import SqlFigures
-from bridge.store.finality_records import SqlFinalityRecords
-from bridge.store.jobs import SqlJobs
-from bridge.store.lanes import SqlLanes
-from bridge.store.observations import SqlObservations
-from bridge.store.outbox import SqlOutbox
-from bridge.store.payments import SqlPayments
-from bridge.store.retries import SqlRetries
-from bridge.store.spending import SqlSpending
-from bridge.store.streams import SqlStreams
+from bridge.store.dead_letters import DeadLetterLog, HeadMemory
+from bridge.store.figures import Figures
+from bridge.store.finality_records import FinalityRecords
+from bridge.store.jobs import Jobs
+from bridge.store.lanes import Lanes
+from bridge.store.observations import Observations
+from bridge.store.outbox import Outbox
+from bridge.store.payments import Payments
+from bridge.store.retries import Retries
+from bridge.store.spending import Spending
+from bridge.store.streams import Streams
 from bridge.store.tables import outbox, schema_version
-from bridge.store.transactions import SqlTransactionLedger
-from bridge.store.webhooks import SqlWebhooks
+from bridge.store.transactions import TransactionLedger
+from bridge.store.webhooks import Webhooks
 
 
-class SqlStore:
-    """All that the bridge remembers, in one database. See `bridge.domain.store.Store`."""
+class Store:
+    """All that the bridge remembers, in one database.
+
+    All that the bridge remembers, in one database. See `bridge.domain.store.Store`.
+    """
 
     def __init__(self, url: str) -> None:
         """Opens the store, and makes it if it is new.
@@ -36,28 +38,28 @@ class SqlStore:
             StoreError: there is no database behind that URL.
         """
         self._database = Database(url)
-        self.observations = SqlObservations(self._database)
-        self.outbox = SqlOutbox(self._database)
-        self.transactions = SqlTransactionLedger(self._database)
-        self.jobs = SqlJobs(self._database)
-        self.retries = SqlRetries(self._database)
-        self.lanes = SqlLanes(self._database)
-        self.figures = SqlFigures(self._database)
-        self.counters = SqlCounters(self._database)
-        self.letter_head = SqlHead(self._database)
-        self.finality_records = SqlFinalityRecords(self._database)
-        self.spending = SqlSpending(self._database)
-        self.payments = SqlPayments(self._database)
-        self.streams = SqlStreams(self._database, Sink.KAFKA)
-        self.webhook_records = SqlStreams(self._database, Sink.WEBHOOKS)
-        self.webhooks = SqlWebhooks(self._database)
+        self.observations = Observations(self._database)
+        self.outbox = Outbox(self._database)
+        self.transactions = TransactionLedger(self._database)
+        self.jobs = Jobs(self._database)
+        self.retries = Retries(self._database)
+        self.lanes = Lanes(self._database)
+        self.figures = Figures(self._database)
+        self.counters = Counters(self._database)
+        self.letter_head = HeadMemory(self._database)
+        self.finality_records = FinalityRecords(self._database)
+        self.spending = Spending(self._database)
+        self.payments = Payments(self._database)
+        self.streams = Streams(self._database, Sink.KAFKA)
+        self.webhook_records = Streams(self._database, Sink.WEBHOOKS)
+        self.webhooks = Webhooks(self._database)
 
     def close(self) -> None:
         """Closes its connections."""
         self._database.close()
 
 
-def open_store(url: str) -> SqlStore:
+def open_store(url: str) -> Store:
     """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
 
     Raises:
@@ -65,7 +67,7 @@ def open_store(url: str) -> SqlStore:
         StoreError: there is no database behind that URL.
         StoreBusyError: the database does not answer.
     """
-    return SqlStore(url)
+    return Store(url)
 
 
 def is_store(url: str, *, table: Table = outbox) -> bool:
@@ -90,4 +92,4 @@ def open_dead_letters(url: str) -> DeadLetterLog:
 
     The database is opened when it is first needed: a relayer whose dead letters are away for now can start.
     """
-    return SqlDeadLetterLog(url)
+    return DeadLetterLog(url)

@@ -256,19 +256,24 @@ _DIALECTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-class SqlStreams:
-    """See `bridge.domain.streams.Streams`."""
+class Streams:
+    """Where changes wait until they are sent to one sink. Every method is one transaction."""
 
     def __init__(self, database: Database, sink: Sink) -> None:
         self._database = database
         self._sink = sink
 
     def start(self) -> None:
+        """Has the database record changes in the transactions that make them, and ends a halt.
+
+        A sink that is new begins behind the records that another one was given before.
+        """
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             _set_triggers(connection, wanted=True)
             self._set(connection, active=True, halted="", error="")
 
     def stop(self) -> None:
+        """Has the database record no more changes for this sink; what waits stays as long as no other sink goes on."""
         if self._read()["active"]:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
                 self._set(connection, active=False)
@@ -276,6 +281,16 @@ class SqlStreams:
                     _set_triggers(connection, wanted=False)
 
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
+        """The oldest records that wait, with their versions; None while another worker sends, or nothing may be sent.
+
+        The same worker gets the same records until it says that they are sent.
+
+        Args:
+            holder: the worker.
+            now: Unix seconds.
+            lease: seconds for which no other worker gets any.
+            limit: how many records at most.
+        """
         if self._is_idle(holder, now, lease):
             return []
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
@@ -291,9 +306,11 @@ class SqlStreams:
             return _versioned(connection, sink["version"], limit)
 
     def is_leased_to(self, holder: str) -> bool:
+        """Whether that worker was the last one to claim."""
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
+        """Notes that the sink has the records up to that version; those that all sinks have are removed."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             before = self._position(connection)["version"]
             done = (stream_records.c.version > before) & (stream_records.c.version <= version)
@@ -306,18 +323,22 @@ class SqlStreams:
             connection.execute(delete(stream_records).where(stream_records.c.version <= everywhere))
 
     def count_refused(self) -> None:
+        """Counts a record that went to the dead-letter topic."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             self._add(connection, REFUSED, 1)
 
     def identity(self) -> str:
+        """Names this store among all that send to the same topics."""
         with self._database.reading() as connection:
             return str(_found_state(connection)["identity"])
 
     def cursor(self) -> int:
+        """The sequence of the last record of the dead letters' log that was copied."""
         with self._database.reading() as connection:
             return int(_found_state(connection)["letter_cursor"])
 
     def copy(self, records: Sequence[LogRecord]) -> None:
+        """Adds records of the dead letters' log behind the cursor, and moves it."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             new = [record for record in records if record.sequence > _state(connection)["letter_cursor"]]
             if new:
@@ -325,6 +346,11 @@ class SqlStreams:
                 _set(connection, letter_cursor=new[-1].sequence)
 
     def compare(self, found: Mapping[str, Change]) -> None:
+        """Adds divergences that were not there when this was last called, and notes the end of those that were.
+
+        Args:
+            found: all that there are, by what tells each from the others.
+        """
         query = select(stream_divergences.c.identity, stream_divergences.c.change)
         if {identity for identity, _ in self._database.rows(query)} == found.keys():
             return
@@ -340,20 +366,24 @@ class SqlStreams:
                 connection.execute(insert(stream_divergences), rows)
 
     def note_error(self, error: str) -> None:
+        """Notes what kept the last try from sending."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             self._set(connection, error=error)
 
     def halt(self, reason: str) -> None:
+        """Nothing is sent until `resume`."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             self._set(connection, halted=reason)
 
     def resume(self) -> bool:
+        """Ends a halt; whether there was one."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             was_halted = bool(self._position(connection)["halted"])
             self._set(connection, halted="", error="")
         return was_halted
 
     def status(self) -> StreamStatus:
+        """How far the streams are."""
         counts = select(stream_counts.c.name, stream_counts.c.count).where(stream_counts.c.sink == self._sink)
         with self._database.reading() as connection:
             sink = self._found(connection)

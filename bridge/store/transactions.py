@@ -73,8 +73,8 @@ _PARTS = (
 )
 
 
-class SqlTransactionLedger:
-    """See `bridge.domain.transactions.TransactionLedger`."""
+class TransactionLedger:
+    """Where slots are kept. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,6 +90,12 @@ class SqlTransactionLedger:
         pack: Packing = one_by_one,
         check: SpendCheck | None = None,
     ) -> list[Slot | None]:
+        """The slot of each request, with nonces that follow the last one, none below `first_nonce`.
+
+        A transaction_key that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None; `pack`
+        says which of the others share one. What they may cost is noted with them; for what the bounds of `check` have no
+        room there is None, and the check knows why.
+        """
         check = check or SpendCheck()
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             highest = connection.execute(_HIGHEST, _account(chain_id, account)).scalar()
@@ -116,6 +122,7 @@ class SqlTransactionLedger:
         ]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
+        """The slot of a nonce that nothing of ours is going to use, to be closed by a no-op."""
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             existing = _slots(
                 connection, select(slots).where(_OF_ACCOUNT, slots.c.nonce == nonce), _account(chain_id, account)
@@ -129,6 +136,11 @@ class SqlTransactionLedger:
     def sign(
         self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
     ) -> bool:
+        """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now.
+
+        Raises:
+            SpendBlockedError: it costs more than the versions before, and the bounds have no room for that.
+        """
         with self._database.transaction(exclusive=SPENDING) as connection:
             slot = _locked_slot(connection, slot_id)
             latest = slot.latest and slot.latest.hash
@@ -145,6 +157,7 @@ class SqlTransactionLedger:
             return True
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
+        """Stores first versions of many slots; returns the ids of those that took theirs."""
         wanted = dict(versions)
         reserved = slots.c.slot_id.in_(list(wanted)) & (slots.c.state == SlotState.RESERVED)
         with self._database.transaction() as connection:
@@ -155,12 +168,14 @@ class SqlTransactionLedger:
         return set(taken)
 
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
+        """Notes that nodes took the latest versions."""
         sent = slots.c.slot_id.in_(list(slot_ids)) & slots.c.state.in_([state.value for state in SENT_STATES])
         state = case((slots.c.state == SlotState.SIGNED, SlotState.BROADCAST.value), else_=slots.c.state)
         with self._database.transaction() as connection:
             connection.execute(update(slots).where(sent).values(state=state, broadcast_at=now))
 
     def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
+        """Notes that blocks include them; returns them as they are then."""
         places = dict(inclusions)
         with self._database.transaction() as connection:
             included = [slot.in_block(places[slot.slot_id]) for slot in _locked_slots(connection, list(places))]
@@ -170,6 +185,7 @@ class SqlTransactionLedger:
         return included
 
     def orphan(self, slot_id: int) -> None:
+        """Notes that the including block fell."""
         with self._database.transaction() as connection:
             slot = _locked_slot(connection, slot_id)
             orphaned = slot.orphaned()
@@ -178,37 +194,45 @@ class SqlTransactionLedger:
             settle(connection, [orphaned])
 
     def finalise(self, slot_ids: Collection[int]) -> None:
+        """Notes that the including blocks are final."""
         included = slots.c.slot_id.in_(list(slot_ids)) & (slots.c.state == SlotState.INCLUDED)
         with self._database.transaction() as connection:
             connection.execute(update(slots).where(included).values(state=SlotState.FINAL.value))
 
     def take(self, slot_id: int) -> None:
+        """Notes that a transaction signed elsewhere used the nonce."""
         with self._database.transaction() as connection:
             taken = _locked_slot(connection, slot_id).became(SlotState.USED_EXTERNALLY)
             _save(connection, taken)
             settle(connection, [taken])
 
     def slot(self, slot_id: int) -> Slot:
+        """One slot."""
         with self._database.reading() as connection:
             return _slot(connection, slot_id)
 
     def open_slot(self, chain_id: int, account: str, transaction_key: str) -> Slot | None:
+        """The open slot of a transaction_key."""
         with self._database.reading() as connection:
             return _open_by_key(connection, chain_id, account, [transaction_key]).get(transaction_key)
 
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
+        """Slots whose nonce is unused, lowest first."""
         return self._read(_OPEN_OF_ACCOUNT, _account(chain_id, account))
 
     def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
+        """The ids of slots that are in blocks which may still fall, by block, lowest block first."""
         by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
         for number, block_hash, slot_id in self._database.rows(_INCLUDED_OF_ACCOUNT, _account(chain_id, account)):
             by_block[BlockRef(number, block_hash)].append(slot_id)
         return dict(by_block)
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
+        """Every slot of an account, lowest first."""
         return self._read(select(slots).where(_OF_ACCOUNT).order_by(*_IN_ORDER), _account(chain_id, account))
 
     def slots_for(self, transaction_key: str) -> list[Slot]:
+        """Every slot that a transaction_key ever had, in order."""
         return self._read(select(slots).where(_FOR_ANY).order_by(*_IN_ORDER), {"transaction_keys": [transaction_key]})
 
     def _read(self, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:

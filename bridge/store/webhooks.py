@@ -55,19 +55,28 @@ _EXCLUSIVE: Final = "webhooks"
 _ROW: Final = webhook_deliveries.c
 
 
-class SqlWebhooks:
-    """See `bridge.domain.webhooks.Webhooks`."""
+class Webhooks:
+    """Deliveries of webhooks. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, deliveries: Sequence[WebhookDelivery]) -> None:
+        """Adds those that are not there yet."""
         if deliveries:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
                 added = insert_into(connection, webhook_deliveries).on_conflict_do_nothing()
                 connection.execute(added, [asdict(one) for one in deliveries])
 
     def claim(self, target: str, *, now: float, lease: float, limit: int) -> list[WebhookDelivery]:
+        """The oldest deliveries that are due; of each key only the oldest pending one, so that later ones wait for it.
+
+        Args:
+            target: whose.
+            now: Unix seconds.
+            lease: seconds for which no other worker gets them.
+            limit: how many at most.
+        """
         older = webhook_deliveries.alias()
         waits = exists().where(
             older.c.target == _ROW.target,
@@ -87,13 +96,16 @@ class SqlWebhooks:
         return [_delivery({**row, "claimed_until": now + lease}) for row in found]
 
     def delivered(self, claimed: WebhookDelivery, now: float) -> None:
+        """The target has it. Changes nothing if another worker has claimed it since."""
         self._finish(claimed, state=WebhookState.DELIVERED, ended_at=now)
 
     def failed(self, claimed: WebhookDelivery, error: str, now: float, next_at: float | None) -> None:
+        """A try failed; None: it was the last one, and the delivery is DEAD."""
         end = {"state": WebhookState.DEAD, "ended_at": now} if next_at is None else {"next_at": next_at}
         self._finish(claimed, error=error, tries=claimed.tries + 1, **end)
 
     def retire(self, targets: Collection[str], now: float) -> int:
+        """Ends as DEAD what is pending for other targets; how many."""
         gone = (_ROW.state == WebhookState.PENDING, _ROW.target.not_in(list(targets)))
         if self._database.first(select(_ROW.id).where(*gone).limit(1)) is None:
             return 0
@@ -102,6 +114,12 @@ class SqlWebhooks:
             return connection.execute(update(webhook_deliveries).where(*gone).values(**values)).rowcount
 
     def redeliver(self, delivery_id: str, now: float) -> WebhookDelivery:
+        """Makes a delivery that has ended pending, with all its tries.
+
+        Raises:
+            KeyError: there is none.
+            StillPendingError: it is pending.
+        """
         this, ended = _ROW.id == delivery_id, _ROW.state != WebhookState.PENDING
         values: dict[str, Any] = {"state": WebhookState.PENDING, "tries": 0, "next_at": now, "claimed_until": 0.0}
         change = update(webhook_deliveries).where(this, ended).values(**values, ended_at=None)
@@ -115,6 +133,7 @@ class SqlWebhooks:
         return _delivery(row)
 
     def delivery(self, delivery_id: str) -> WebhookDelivery | None:
+        """One of them."""
         row = self._database.first(select(webhook_deliveries).where(_ROW.id == delivery_id))
         return None if row is None else _delivery(row)
 
@@ -127,6 +146,7 @@ class SqlWebhooks:
         before: int | None = None,
         limit: int,
     ) -> list[WebhookDelivery]:
+        """The newest deliveries first, as far as they pass; those of versions below `before`."""
         wanted = {_ROW.state: state, _ROW.target: target, _ROW.key: key}
         passing = [column == value for column, value in wanted.items() if value is not None]
         if before is not None:
@@ -135,6 +155,7 @@ class SqlWebhooks:
         return [_delivery(row) for row in self._database.read(query)]
 
     def prune(self, before: float, limit: int = 1_000) -> int:
+        """Forgets deliveries that ended before that time (Unix seconds), so many at most; how many."""
         old = select(_ROW.id).where(_ROW.ended_at < before).order_by(_ROW.ended_at).limit(limit)
         if self._database.first(old) is None:
             return 0
@@ -142,6 +163,7 @@ class SqlWebhooks:
             return connection.execute(delete(webhook_deliveries).where(_ROW.id.in_(old))).rowcount
 
     def figures(self) -> Mapping[str, WebhookFigures]:
+        """How the deliveries of each target are."""
         pending, dead = (
             func.count().filter(_ROW.state == state) for state in (WebhookState.PENDING, WebhookState.DEAD)
         )

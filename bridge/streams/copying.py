@@ -6,10 +6,11 @@ import asyncio
 import time
 from typing import Any, Final
 
-from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.streams import Change, IndexSource, Stream, Streams
+from bridge.domain.streams import Change, IndexSource, Stream
 from bridge.domain.supervision import run_forever
 from bridge.protocol.indexed import DivergenceRecord
+from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.streams import Streams
 
 _COPIED_AT_ONCE: Final = 100  # records of the dead letters' log
 

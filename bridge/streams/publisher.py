@@ -14,8 +14,9 @@ import structlog
 from confluent_kafka import KafkaError
 
 from bridge.domain.ports import TransientError
-from bridge.domain.streams import StreamRecord, Streams, original_of, value_of
+from bridge.domain.streams import StreamRecord, original_of, value_of
 from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.store.streams import Streams
 from bridge.streams.kafka import (
     DeadLetterTopic,
     DeadLetterTopicError,

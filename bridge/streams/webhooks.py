@@ -24,11 +24,13 @@ from bridge.domain.delivery_policy import GiveUpReason, next_try
 from bridge.domain.failures import FailureKind
 from bridge.domain.observations import ObservedMessage
 from bridge.domain.ports import TransientError
-from bridge.domain.store import Store
-from bridge.domain.streams import StreamRecord, Streams, original_of, value_of
+from bridge.domain.streams import StreamRecord, original_of, value_of
 from bridge.domain.supervision import retry_until_success, run_forever
-from bridge.domain.webhooks import WebhookDelivery, Webhooks
+from bridge.domain.webhooks import WebhookDelivery
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.store import Store
+from bridge.store.streams import Streams
+from bridge.store.webhooks import Webhooks
 from bridge.streams.settings import WebhookSettings, WebhookTarget
 
 _log = structlog.get_logger(__name__)

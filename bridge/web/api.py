@@ -22,7 +22,6 @@ from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.jobs import RetryJob
 from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
-from bridge.domain.store import Store
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.retry_requests import RetryRequest
@@ -32,6 +31,7 @@ from bridge.queries.explain import Kept, explanation_kept, read_kept
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value, read_to_value
 from bridge.queries.messages import delivery_value, explanation_value, record_value
 from bridge.queries.overview import overview_value
+from bridge.store import Store
 from bridge.web.dead_letters import read_letter
 from bridge.web.guard import is_operator
 from bridge.web.listing import MessageList

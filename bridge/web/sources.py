@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.store import Store
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.queries.actions import ActionList, FoundAction
 from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 from bridge.web.payload import PayloadAbi
 from bridge.web.payments import Payments
 

@@ -11,7 +11,7 @@ from bridge.devnet import Devnet
 from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.command import new_home
 from tests.anvil.relayers import process, until
 from tests.anvil.test_relayer import Traffic, blocks, nonces_are_all_used
@@ -28,11 +28,11 @@ async def test_on_a_disk_that_is_full_read_only_or_fails_it_says_so_and_goes_on_
 ) -> None:
     home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)
     database = home / "bridge.db"
-    SqlStore(f"sqlite:///{database}").close()
+    Store(f"sqlite:///{database}").close()
     async with blocks(devnet):
         with process(home, home / "relayer.log", WAYBILL_STORE=f"sqlite:///{database}") as relayer:
             await relayer.is_at_work()
-            store = SqlStore(f"sqlite:///{database}")
+            store = Store(f"sqlite:///{database}")
             for fault, said in (FULL, READ_ONLY, UNSYNCED):
                 await traffic.send(*GMPS)
                 await until(lambda: len(store.outbox.listed()) == len(traffic.sent) * len(GMPS), "it is observed")

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.domain.finality import ObservedFinality
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Adapter, Call, Dispatch
 from bridge.domain.supervision import run_forever
@@ -22,7 +21,8 @@ from bridge.evm.sender import Sender
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import SystemClock
-from bridge.store import SqlStore
+from bridge.store import Store
+from bridge.store.finality import Finality
 from indexer.sources.chain import chain_config, costs_of
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import Traffic, blocks, relaying
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
 @asynccontextmanager
-async def sending(chain: EvmChain, multicall: str | None, store: SqlStore) -> AsyncIterator[Sender]:
+async def sending(chain: EvmChain, multicall: str | None, store: Store) -> AsyncIterator[Sender]:
     """The relayer's account, looked after."""
     sender = Sender(
         chain,
         LocalSigner(RELAYER),
         store.transactions,
         SystemClock(),
-        finality=ObservedFinality(store.observations, chain.chain_id),
+        finality=Finality(store.observations, chain.chain_id),
         settings=SendingSettings(poll_interval=0.1, max_calls_per_tx=SHARE),
         multicall=multicall,
     )
@@ -67,7 +67,7 @@ async def test_every_gmp_that_lets_anyone_deliver_takes_deliveries_of_several_in
     assert not call.by_anyone
     dispatches = [dispatch for gmp in BY_ANYONE for dispatch in await world.dispatches(gmp)]
     attestations = [await world.adapter(one.gmp).attest(one) for one in dispatches]
-    store, sizes, shared = SqlStore(f"sqlite:///{tmp_path}/bridge.db"), [], []
+    store, sizes, shared = Store(f"sqlite:///{tmp_path}/bridge.db"), [], []
     async with sending(chains[beta.chain_id], beta.multicall, store) as sender:
         while True:
             pairs = zip(dispatches, attestations, strict=True)

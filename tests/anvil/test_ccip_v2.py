@@ -21,7 +21,7 @@ from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, decode_results, enco
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
@@ -261,7 +261,7 @@ async def test_a_relayer_that_does_not_know_the_on_ramp_of_2_0_counts_what_it_ca
     section = {name: value for name, value in beta.gmps["ccip"].items() if name != "onRampV2"}
     old = beta.model_copy(update={"gmps": {**beta.gmps, "ccip": section}})
     known = devnet.deployment.model_copy(update={"chains": (devnet.deployment.chain(ALPHA), old)})
-    store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
+    store = Store(f"sqlite:///{tmp_path}/bridge.db")
 
     try:
         async with relaying(replace(devnet, deployment=known), tmp_path), blocks(devnet):

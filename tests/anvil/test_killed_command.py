@@ -17,7 +17,7 @@ from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.store import SqlStore, open_dead_letters
+from bridge.store import Store, open_dead_letters
 from tests import seeds
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import Process, process, until
@@ -118,7 +118,7 @@ class Story:
             await running.is_at_work()
             await self._traffic.all_executed()
             await self._traffic.all_received()
-            store = SqlStore(self._url)
+            store = Store(self._url)
             try:
                 await until(lambda: self._is_over(store), f"all is final after kills at {self._killed}")
                 await self._is_as_it_must_be(store)
@@ -127,7 +127,7 @@ class Story:
             assert running.terminate() == 0, running.log[-2000:]
         self._requests.close()
 
-    def _is_over(self, store: SqlStore) -> bool:
+    def _is_over(self, store: Store) -> bool:
         entries = store.outbox.listed(limit=10_000)
         return (
             len(entries) == len(self._dying) * (3 + 1 + 2)
@@ -141,7 +141,7 @@ class Story:
             )
         )
 
-    async def _is_as_it_must_be(self, store: SqlStore) -> None:
+    async def _is_as_it_must_be(self, store: Store) -> None:
         nonces_are_all_used(store, self._devnet)
         for one in store.outbox.listed(limit=10_000):
             made = [slot for slot in store.transactions.slots_for(one.event_id) if not slot.ended_as_noop]

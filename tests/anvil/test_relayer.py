@@ -17,14 +17,13 @@ from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, RELAYER_KEY, account
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.errors import StoreMismatchError
 from bridge.domain.outbox import OutboxState
-from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.service.relayer_service import RelayerService, open_relayer
 from bridge.settings import Settings
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import RELAYER, World
@@ -168,7 +167,7 @@ async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
         message = await traffic.send(Gmp.HYPERLANE)
         mine(alpha.rpc_urls[0], 2)
         with process(clean_home, tmp_path / "relayer.log") as running:
-            store = SqlStore(f"sqlite:///{clean_home}/.waybill/devnet/bridge.db")
+            store = Store(f"sqlite:///{clean_home}/.waybill/devnet/bridge.db")
             await until(lambda: bool(store.outbox.listed(state=OutboxState.CLAIMED)), "the message is claimed")
             assert running.terminate() == 0, running.log
         (entry,) = store.outbox.entries(message.id)
@@ -262,7 +261,7 @@ async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over
 
 
 async def test_a_store_of_a_devnet_that_is_gone_is_refused(devnet: Devnet, tmp_path: Path) -> None:
-    store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
+    store = Store(f"sqlite:///{tmp_path}/bridge.db")
     store.observations.identify(devnet.deployment.chains[0].chain_id, bytes(32))
     store.close()
     async with open_relayer(devnet.deployment, settings(tmp_path), devnet_attesters) as bridge:

@@ -15,7 +15,7 @@ from bridge.domain.outbox import OutboxState
 from bridge.domain.transactions import SlotState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.command import Waybill
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.test_relayer import blocks
@@ -35,7 +35,7 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, postgresql: Server
 ) -> None:
     url, home = postgresql.new_url(), devnet.deployments_file.parent.parent
-    SqlStore(url).close()  # a relayer makes none that is named
+    Store(url).close()  # a relayer makes none that is named
     world, client = World(devnet.deployment, chains), Client(devnet.deployment, chains)
     sent: list[Sent] = []
 
@@ -59,7 +59,7 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
             await send(2)
             postgresql.start()
             await send(2)
-            store = SqlStore(url)
+            store = Store(url)
             entries = store.outbox.listed
             await until(lambda: len(entries(limit=999)) == 10 * 3, "every dispatch is in the outbox")
             await until(lambda: {one.state for one in entries(limit=999)} == {OutboxState.DELIVERED}, "all delivered")

@@ -14,11 +14,10 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.domain.outbox import OutboxState
-from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.command import new_home
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.relayers import Process, process, until
@@ -35,7 +34,7 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with running_postgresql() if request.param == POSTGRESQL else nullcontext() as server:
         url = server.new_url() if server is not None else f"sqlite:///{tmp_path}/bridge.db"
-        SqlStore(url).close()  # a relayer makes none that is named
+        Store(url).close()  # a relayer makes none that is named
         yield url
 
 
@@ -91,7 +90,7 @@ async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_t
         slow = {"WAYBILL_CHAINS": json.dumps({"beta": {"rpc_urls": [url]}}), "WAYBILL_STORE": store_url}
         with process(home, tmp_path / "first.log", **slow) as first:
             await first.is_at_work()
-            store = SqlStore(store_url)
+            store = Store(store_url)
             await traffic.send(Gmp.HYPERLANE)
             await until(lambda: states(store) == {OutboxState.DELIVERED}, "the first one works")
             beta.hold(waits_for)
@@ -142,7 +141,7 @@ async def test_two_relayers_that_fall_asleep_again_and_again_deliver_everything_
                 sleeper.go_on()
             await traffic.all_executed()
             await traffic.all_received()
-            store = SqlStore(store_url)
+            store = Store(store_url)
             await until(lambda: states(store) == {OutboxState.DELIVERED}, "every entry is delivered")
             await until(
                 lambda: (

@@ -18,10 +18,10 @@ from bridge.devnet import Devnet
 from bridge.devnet.demo.audit import Audit, audit
 from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.outbox import OutboxState
-from bridge.domain.store import Store
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import open_relayer
+from bridge.store import Store
 from tests.anvil.devnets import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import mine, rpc

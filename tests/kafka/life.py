@@ -17,9 +17,9 @@ from typing import Any
 from confluent_kafka import Producer
 
 from bridge.domain.ports import TransientError
-from bridge.domain.streams import Stream, Streams
-from bridge.store import SqlStore, open_dead_letters
-from bridge.store.streams import SqlStreams
+from bridge.domain.streams import Stream
+from bridge.store import Store, open_dead_letters
+from bridge.store.streams import Streams
 from bridge.streams import kafka
 from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
@@ -64,7 +64,7 @@ def new_history(folder: Path, servers: str, semantics: Semantics, **changes: Any
     """A store of its own that records, and topics of its own."""
     name = f"h{uuid.uuid4().hex[:10]}"
     history = History(f"sqlite:///{folder}/{name}.db", settings_of(servers, name, semantics=semantics, **changes))
-    with closing(SqlStore(history.url)) as store:
+    with closing(Store(history.url)) as store:
         store.streams.start()
     return history
 
@@ -78,9 +78,9 @@ class CopyingPublisher(Publisher):
 
 
 @contextmanager
-def publisher(history: History, worker: str = "worker") -> Iterator[tuple[CopyingPublisher, SqlStreams]]:
+def publisher(history: History, worker: str = "worker") -> Iterator[tuple[CopyingPublisher, Streams]]:
     """A publisher in this process."""
-    with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as dead_letters:
+    with closing(Store(history.url)) as store, closing(open_dead_letters(history.url)) as dead_letters:
         copier = Copier(store.streams, dead_letters=dead_letters, index=None, divergence_interval=60)
         made = CopyingPublisher(store.streams, history.settings, copier, worker)
         try:
@@ -143,7 +143,7 @@ def _live(history: History, dies_at: int | None, for_ever: bool) -> None:  # an 
 def _count_steps(dies_at: int) -> None:
     """Has this process kill itself before its step of that number: each call of the client, and each transaction of the store."""
     if dies_at == NOTING:
-        setattr(SqlStreams, "sent", counted_until(0)(SqlStreams.sent))  # noqa: B010  # in this process alone
+        setattr(Streams, "sent", counted_until(0)(Streams.sent))  # noqa: B010  # in this process alone
         return
     counted = counted_until(dies_at)
 
@@ -156,4 +156,4 @@ def _count_steps(dies_at: int) -> None:
 
     setattr(kafka, "Producer", Counted)  # noqa: B010  # in this process alone
     for name in ("claim", "sent"):
-        setattr(SqlStreams, name, counted(getattr(SqlStreams, name)))
+        setattr(Streams, name, counted(getattr(Streams, name)))

@@ -18,7 +18,7 @@ from bridge.dead_letters.signing import KeySealer
 from bridge.devnet.accounts import RELAYER_KEY, account
 from bridge.domain.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore, open_dead_letters
+from bridge.store import Store, open_dead_letters
 from bridge.streams.settings import DeadLetterTopicSettings, Semantics
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA, block, message, observed_range
@@ -39,13 +39,13 @@ def with_queue(history: History, **changes: object) -> History:
 
 def observe(history: History, *payloads: bytes) -> None:
     sent = [message(place, payload=payload) for place, payload in enumerate(payloads, 1)]
-    with closing(SqlStore(history.url)) as store:
+    with closing(Store(history.url)) as store:
         store.observations.record(observed_range(*sent))
 
 
 def die(history: History) -> None:
     """The delivery of a message dies, and leaves a letter."""
-    with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as log:
+    with closing(Store(history.url)) as store, closing(open_dead_letters(history.url)) as log:
         store.observations.record(observed_range(message()))
         (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=30)
         last = Failure(at=201, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.domain.streams import Stream
 from bridge.protocol.indexed import DivergenceRecord
-from bridge.store import SqlStore, open_dead_letters
+from bridge.store import Store, open_dead_letters
 from bridge.streams.copying import Copier
 from bridge.streams.settings import Semantics
 from tests.builders import ALPHA, BETA, message
@@ -40,7 +40,7 @@ def test_a_divergence_is_published_once_though_its_evidence_changes_and_again_wh
     history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     index = Index()
     twice, gap = message().id, "nonce 7 is missing"
-    with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as log:
+    with closing(Store(history.url)) as store, closing(open_dead_letters(history.url)) as log:
         copier = Copier(store.streams, dead_letters=log, index=lambda: nullcontext(index), divergence_interval=0)
         made = CopyingPublisher(store.streams, history.settings, copier)
         for evidence in ("executed 2 times", "executed 3 times"):

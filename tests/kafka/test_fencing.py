@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge.domain.ports import TransientError
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import Semantics
 from tests.kafka.broker import Broker
@@ -48,7 +48,7 @@ def test_a_second_store_with_the_same_transactional_id_fences_the_first_which_ha
         assert streams.resume()  # the other relayer has been ended
         publish_all(one, streams)
         assert not streams.status().waiting
-    with closing(SqlStore(first.url)) as store:
+    with closing(Store(first.url)) as store:
         assert not store.streams.status().halted
 
 

@@ -17,7 +17,7 @@ from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import Delivered, ObservedDelivery
 from bridge.domain.streams import Stream, StreamRecord, value_of
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.store.streams import stream_records
 from bridge.streams.settings import Semantics
 from tests.builders import BETA, block, message, observed_range, retry_request, word
@@ -32,7 +32,7 @@ Events = dict[str, list[str]]
 
 def happen(history: History, first: int, messages: int) -> None:
     """Messages are routed, delivered and retried."""
-    with closing(SqlStore(history.url)) as store:
+    with closing(Store(history.url)) as store:
         sent = [message(first + place) for place in range(messages)]
         previous = None if first == 1 else block(first)
         store.observations.record(observed_range(*sent, previous=previous, position=block(first + messages)))
@@ -48,7 +48,7 @@ def happen(history: History, first: int, messages: int) -> None:
 def recorded(history: History) -> Events:
     """What the store has recorded and not sent: the events of each stream and message, in their order."""
     found: Events = defaultdict(list)
-    with closing(SqlStore(history.url)) as store:
+    with closing(Store(history.url)) as store:
         query = select(stream_records.c.stream, stream_records.c.key, stream_records.c.event)
         for stream, key, event in store.streams._database.rows(query.order_by(stream_records.c.sequence)):
             found[f"{stream} {key}"].append(event)
@@ -57,7 +57,7 @@ def recorded(history: History) -> Events:
 
 def documents(history: History) -> list[Any]:
     """What the records that wait are to say, but for the version that each gets when it is sent."""
-    with closing(SqlStore(history.url)) as store:
+    with closing(Store(history.url)) as store:
         rows = list(store.streams._database.read(select(stream_records).order_by(stream_records.c.sequence)))
     return [
         orjson.loads(
@@ -99,7 +99,7 @@ def read(records: Iterable[Record], *, once: bool) -> Events:
 def all_arrived(broker: Broker, history: History, expected: Events) -> None:
     is_once = history.settings.is_exactly_once
     assert read(broker.records(*history.topics), once=is_once) == expected
-    with closing(SqlStore(history.url)) as store:
+    with closing(Store(history.url)) as store:
         status = store.streams.status()
     assert (status.waiting, status.halted) == (0, "")
     assert sum(status.sent.values()) == sum(map(len, expected.values()))

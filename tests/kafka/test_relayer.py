@@ -15,7 +15,7 @@ from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.test_relayer import blocks
@@ -64,26 +64,26 @@ async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_i
     assert waybill.json("streams", "status") is None
 
     async def is_final(message_id: bytes) -> None:
-        with closing(SqlStore(url)) as store:
+        with closing(Store(url)) as store:
             entries = store.outbox.entries
             await until(lambda: len(entries(message_id)) == len(GMPS), "all dispatches are seen")
             await until(lambda: {one.state for one in entries(message_id)} == {OutboxState.DELIVERED}, "delivered")
             await until(lambda: all(one.confirmed_at for one in entries(message_id)), "all deliveries are final")
 
     async def is_published() -> None:
-        with closing(SqlStore(url)) as store:
+        with closing(Store(url)) as store:
             await until(lambda: store.streams.status().waiting == 0, "nothing waits")
 
     broker.kill()
     async with blocks(devnet):
         with process(home, tmp_path / "log") as relayer:
             await relayer.is_at_work()
-            with closing(SqlStore(url)) as store:
+            with closing(Store(url)) as store:
                 await until(lambda: store.streams.status().recording, "changes are recorded")
             first = (await world.send(*GMPS, quorum=2)).message
             assert (await client.wait(first, timeout=PATIENCE)).executed  # relaying does not wait for Kafka
             await is_final(first.id)
-            with closing(SqlStore(url)) as store:
+            with closing(Store(url)) as store:
                 await until(lambda: bool(store.streams.status().error), "the outage is noted")
             shown = waybill.json("streams", "status")
             assert "Kafka at" in shown["error"]
@@ -91,7 +91,7 @@ async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_i
             broker.start()
             await is_published()
 
-            with closing(SqlStore(url)) as store:
+            with closing(Store(url)) as store:
                 store.streams.halt("as if the dead-letter topic were away")
             second = (await world.send(*GMPS, quorum=2)).message
             await is_final(second.id)

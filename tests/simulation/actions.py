@@ -16,8 +16,9 @@ from bridge.domain.actions import (
     action_letter_id,
     action_of_letter,
 )
-from bridge.domain.dead_letters import OPEN, DeadLetterLog
+from bridge.domain.dead_letters import OPEN
 from bridge.protocol.message import Message
+from bridge.store.dead_letters import DeadLetterLog
 from tests.support.simulation import World
 from tests.support.simulation.actions import (
     OPENED,

@@ -21,12 +21,12 @@ from multiprocessing import get_context
 
 import structlog
 
-from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.store import Store
 from bridge.protocol.message import Kind
 from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.retries import RecoverySettings
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 from tests.simulation import actions
 from tests.simulation.actions import ActionWatch
 from tests.simulation.invariants import POLICIES, History, complaints, standing

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
+from bridge.domain.dead_letters import LetterStatus, RecordKind
 from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason
 from bridge.domain.finality_records import FOLLOWED, change_id_of
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.outbox import OutboxEntry, OutboxState, event_id_of
-from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.protocol.message import Kind
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 from tests.simulation.actions import ActionWatch, ends
 from tests.support.simulation import DAPP, RELAYER, World
 from tests.support.simulation.world import Sent

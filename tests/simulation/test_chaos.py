@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.store import SqlStore, open_dead_letters
+from bridge.store import Store, open_dead_letters
 from tests.simulation.chaos import SQUALL_SECONDS, judge_all, play
 from tests.simulation.invariants import complaints, deliveries, standing
 from tests.support.simulation import run_in_virtual_time
@@ -32,7 +32,7 @@ def test_the_same_holds_after_each_of_a_thousand_short_ones() -> None:
 
 @pytest.mark.parametrize("seed", range(1000, 1000 + SEEDS_ON_SQLITE))
 def test_the_same_holds_on_a_real_database(seed: int, tmp_path: Path) -> None:
-    store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
+    store = Store(f"sqlite:///{tmp_path}/bridge.db")
     dead_letters = open_dead_letters(f"sqlite:///{tmp_path}/bridge.db")
     history = run_in_virtual_time(play(seed, store, dead_letters))
     assert complaints(history) == [], "\n".join(history.events)

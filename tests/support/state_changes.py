@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.domain.jobs import SyncJob
-from bridge.domain.store import Store
+from bridge.store import Store
 
 
 def of_change(store: Store, change_id: bytes) -> list[SyncJob]:

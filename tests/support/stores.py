@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import weakref
 
-from bridge.store import SqlStore
-from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 
 IN_MEMORY = "sqlite://"
 
 
-def memory_store() -> SqlStore:
+def memory_store() -> Store:
     """An empty store, for one thread."""
-    store = SqlStore(IN_MEMORY)
+    store = Store(IN_MEMORY)
     database = store._database
     weakref.finalize(database, database.engine.dispose)
     return store
 
 
-def memory_dead_letters() -> SqlDeadLetterLog:
+def memory_dead_letters() -> DeadLetterLog:
     """An empty log of dead letters, for one thread."""
-    log = SqlDeadLetterLog(IN_MEMORY)
+    log = DeadLetterLog(IN_MEMORY)
     database = log._database
     weakref.finalize(database, database.engine.dispose)
     return log

@@ -22,7 +22,6 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.errors import CursorMovedError
-from bridge.domain.finality import ObservedFinality
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.domain.supervision import run_forever
@@ -38,7 +37,8 @@ from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
-from bridge.store import SqlStore, open_dead_letters
+from bridge.store import Store, open_dead_letters
+from bridge.store.finality import Finality
 from tests.builders import BETA, block, message, observed_range
 
 MESSAGES = 3
@@ -154,7 +154,7 @@ def live(history: History, number: int) -> None:
 
 
 async def _live(history: History, number: int) -> None:
-    store, clock = SqlStore(history.url), Clock(ahead=100 * number)
+    store, clock = Store(history.url), Clock(ahead=100 * number)
     async with await EvmChain.connect(BETA, [history.rpc_url]) as chain:
         signer = LocalSigner.from_key(history.key)
         sender = Sender(
@@ -162,7 +162,7 @@ async def _live(history: History, number: int) -> None:
             signer,
             store.transactions,
             clock,
-            finality=ObservedFinality(store.observations, BETA),
+            finality=Finality(store.observations, BETA),
             settings=SendingSettings(
                 poll_interval=0.02,
                 rebroadcast=0.3,
@@ -192,7 +192,7 @@ async def _live(history: History, number: int) -> None:
     store.close()
 
 
-def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneMore, clock: Clock) -> Deliveries:
+def _deliveries(history: History, store: Store, sender: Sender, adapter: OneMore, clock: Clock) -> Deliveries:
     settings = RelaySettings(
         poll_interval=0.02, lease=30, commits=CommitSettings(strategy=history.strategy, seconds=0.2)
     )
@@ -216,7 +216,7 @@ def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneM
     )
 
 
-def _observe(store: SqlStore, clock: Clock) -> None:
+def _observe(store: Store, clock: Clock) -> None:
     messages = [message(nonce) for nonce in range(1, MESSAGES + 1)]
     try:
         store.observations.record(observed_range(*messages, position=block(10), now=clock.now() - 1))
@@ -224,6 +224,6 @@ def _observe(store: SqlStore, clock: Clock) -> None:
         assert len(store.outbox.listed(limit=99)) == MESSAGES, "cursor and entries were not committed together"
 
 
-def _is_over(store: SqlStore, history: History) -> bool:
+def _is_over(store: Store, history: History) -> bool:
     counts = {(one.state, one.count) for one in store.outbox.counts()}
     return counts == {(OutboxState.DELIVERED, MESSAGES)} and not store.transactions.open_slots(BETA, history.account)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bridge.domain.transactions import SlotState
 from bridge.relayer.delivery_commits import CommitStrategy
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code
 from tests.anvil.rpc import rpc
 from tests.anvil.tracing import ATTACHING, allow_tracing, attach
@@ -82,7 +82,7 @@ def _complaints(history: History) -> list[str]:
         if executed != 1:
             found.append(f"message {number} was executed {executed} times")
     used = _number(history, "eth_getTransactionCount", history.account)
-    store = SqlStore(history.url)
+    store = Store(history.url)
     slots = store.transactions.slots(BETA, history.account)
     store.close()
     if [slot.nonce for slot in slots] != list(range(used)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
 from bridge.domain.ports import Chain
-from bridge.domain.store import Store
+from bridge.store import Store
 
 
 class PowerCut(BaseException):  # not an error: it is what happens to a process
@@ -87,27 +88,13 @@ def _synchronous(call: Callable[..., Any], power: Power) -> Callable[..., Any]:
     return guarded
 
 
-class PoweredStore:
+def powered_store(store: Store, power: Power) -> Store:
     """A store behind a switch."""
-
-    def __init__(self, store: Store, power: Power) -> None:
-        self._store = store
-        self.observations: Any = Powered(store.observations, power)
-        self.outbox: Any = Powered(store.outbox, power)
-        self.transactions: Any = Powered(store.transactions, power)
-        self.retries: Any = Powered(store.retries, power)
-        self.jobs: Any = Powered(store.jobs, power)
-        self.finality_records: Any = Powered(store.finality_records, power)
-        self.lanes: Any = Powered(store.lanes, power)
-        self.letter_head: Any = Powered(store.letter_head, power)
-        self.figures: Any = Powered(store.figures, power)
-        self.counters: Any = Powered(store.counters, power)
-        self.spending: Any = Powered(store.spending, power)
-        self.payments: Any = Powered(store.payments, power)
-
-    def close(self) -> None:
-        """Closes the store."""
-        self._store.close()
+    powered: Any = copy.copy(store)
+    for name, part in vars(store).items():
+        if not name.startswith("_"):
+            setattr(powered, name, Powered(part, power))
+    return cast(Store, powered)
 
 
 def powered_chain(chain: Chain, power: Power) -> Chain:

@@ -12,12 +12,9 @@ from eth_account import Account
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
-from bridge.domain.finality import ObservedFinality
 from bridge.domain.ports import Call, Chain, TransientError
 from bridge.domain.spending import UNBOUNDED, SpendBounds
-from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
 from bridge.evm.actions import ActionReader, Coordinator
@@ -35,11 +32,14 @@ from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.rpc.policy import EndpointPolicy
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.finality import Finality
 from tests.support.simulation.actions import COORDINATOR_ADDRESS
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS
-from tests.support.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
+from tests.support.simulation.power import Power, PowerCut, Powered, powered_chain, powered_store
 from tests.support.simulation.time import VirtualClock
 from tests.support.simulation.world import DAPP, RELAYER, World
 from tests.support.stores import memory_dead_letters
@@ -105,7 +105,7 @@ class SimulatedRelayer:
         clock = VirtualClock(ahead)
         self.power = power or Power()
         chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
-        guarded = PoweredStore(store, self.power)
+        guarded = powered_store(store, self.power)
         relaying = replace(relaying or RelaySettings(), poll_interval=_POLL)
         gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance, bounds=bounds)
         paying = replace(sending or _SENDING, max_calls_per_tx=max_calls_per_tx, bounds=bounds)
@@ -226,7 +226,7 @@ def _senders(
             signer,
             store.transactions,
             clock,
-            finality=ObservedFinality(store.observations, deployed.chain_id),
+            finality=Finality(store.observations, deployed.chain_id),
             settings=settings,
             multicall=deployed.multicall,
             router=deployed.router,

@@ -16,7 +16,7 @@ from bridge.domain.dead_letters import Draft, LogRecord, Sealer
 from bridge.domain.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.store import open_store
-from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA
 from tests.unit.dead_letters.world import SEALER, StillClock
 
@@ -25,7 +25,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DyingLog(SqlDeadLetterLog):
+class DyingLog(DeadLetterLog):
     """Takes its process down around a write."""
 
     def __init__(self, url: str, step: str) -> None:

@@ -42,7 +42,7 @@ from bridge.service.dead_letter_service import channels, trusted_accounts, verif
 from bridge.service.keys import open_sealer
 from bridge.settings import Settings
 from bridge.settings.sections import AlertSettings, EmailSettings
-from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, message
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
@@ -378,7 +378,7 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
     url = f"sqlite:///{tmp_path}/dlq.db"
     settings = Settings.load(relayer_key="0x" + "44" * 32)
     parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
-    with closing(SqlDeadLetterLog(url)) as log:
+    with closing(DeadLetterLog(url)) as log:
         log.append(entered("a"), KeySealer(SEALER))
         trusted = await trusted_accounts(log, parameters, settings)
         assert verify_letters(log, memory_store(), trusted, settings).violations == ()

@@ -29,7 +29,7 @@ from bridge.service.dead_letter_service import verify_letters
 from bridge.service.keys import open_sealer
 from bridge.settings import Settings
 from bridge.store import open_store
-from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, message, retry_request
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.stores import memory_store
@@ -52,7 +52,7 @@ async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(
     """Also when the log has grown since: what is noted in the relayer's store never passes a cut."""
     url, settings = f"sqlite:///{tmp_path}/dlq.db", Settings.load(relayer_key="0x" + "44" * 32)
     trusted = frozenset({SEALER.address})
-    with closing(SqlDeadLetterLog(url)) as log:
+    with closing(DeadLetterLog(url)) as log:
         review = DeadLetterService(store=open_store(f"sqlite:///{tmp_path}/bridge.db"), dead_letters=log)
         event_id = await review.die()
         log.append(happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), KeySealer(SEALER))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from datetime import datetime
+from typing import cast
 
 import pytest
 import structlog
@@ -13,7 +14,7 @@ from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.actions import BranchState
-from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, RecordKind
+from bridge.domain.dead_letters import Decision, LetterStatus, RecordKind
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
@@ -21,11 +22,12 @@ from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState, TryAg
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.store import SqlStore
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.support.actions import action, branch
 from tests.support.simulation import SimulatedRelayer, World
-from tests.support.simulation.power import Power, PowerCut, Powered, PoweredStore
+from tests.support.simulation.power import Power, PowerCut, Powered, powered_store
 from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, FailingLog, happened
 from tests.virtual_time import crash, in_virtual_time, running, until
@@ -218,7 +220,7 @@ async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> 
     await world.stop()
 
 
-def state_of(store: SqlStore, event_id: str) -> OutboxState | None:
+def state_of(store: Store, event_id: str) -> OutboxState | None:
     entry = store.outbox.entry(event_id)
     return entry.state if entry else None
 
@@ -327,13 +329,15 @@ async def test_a_relayer_killed_at_any_moment_of_marking_dead_leaves_exactly_one
         assert verify(dead_letters, trusted=frozenset({SEALER.address}), marked_dead=[entry_id]).violations == ()
 
 
-async def _mark_dead_with_power(store: SqlStore, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
+async def _mark_dead_with_power(store: Store, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
     review = DeadLetterService(store=store)
     if not store.outbox.counts():
         review.observe(message())
     review.clock.time += 1000 * life  # the lease of an earlier life has run out
-    guarded = PoweredStore(store, power)
-    dead_letter_queue = DeadLetterQueue(Powered(dead_letters, power), guarded, KeySealer(SEALER), review.clock)
+    guarded = powered_store(store, power)
+    dead_letter_queue = DeadLetterQueue(
+        cast(DeadLetterLog, Powered(dead_letters, power)), guarded, KeySealer(SEALER), review.clock
+    )
     (event,) = store.outbox.listed()
     try:
         claimed = guarded.outbox.claim(

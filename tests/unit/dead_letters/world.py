@@ -10,13 +10,13 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.dead_letters.queue import DeadLetterQueue, DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import DeadLetterLog, Draft, LogRecord, RecordKind, Sealer
+from bridge.domain.dead_letters import Draft, LogRecord, RecordKind, Sealer
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import OutboxEntry, Outcome
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA, block, message, observed_range
 from tests.support.stores import IN_MEMORY, memory_dead_letters, memory_store
 
@@ -44,7 +44,7 @@ class StillClock:
         self.time += seconds
 
 
-class FailingLog(SqlDeadLetterLog):
+class FailingLog(DeadLetterLog):
     """Refuses to be written so many times."""
 
     def __init__(self, failures: int) -> None:

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from bridge.domain.finality import ObservedFinality
 from bridge.domain.observations import BlockRef, ObservedRange
 from bridge.domain.ports import Call, Chain
-from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
 from bridge.evm.signing import Signer
+from bridge.store import Store
+from bridge.store.finality import Finality
 from tests.support.simulation import RELAYER, SimulatedChain, VirtualClock
 from tests.support.stores import memory_store
 
@@ -51,7 +51,7 @@ class Account:
             signer,
             kept.transactions,
             self.clock,
-            finality=ObservedFinality(kept.observations, CHAIN),
+            finality=Finality(kept.observations, CHAIN),
             settings=settings,
             multicall=multicall,
         )

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from bridge.domain.ports import Receipt
-from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
 from tests.support.simulation import RELAYER, Power, PowerCut, run_in_virtual_time
 from tests.support.simulation.contracts import MULTICALL_ADDRESS
-from tests.support.simulation.power import PoweredStore, powered_chain
+from tests.support.simulation.power import powered_chain, powered_store
 from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
 from tests.virtual_time import until
 
@@ -32,7 +31,7 @@ async def _crash_while_sending(settings: SendingSettings, draws: int) -> None:
     account, power = Account(), Power(draws)
     first = account.sender(
         chain=powered_chain(account.chain, power),
-        store=cast(Store, PoweredStore(account.store, power)),
+        store=powered_store(account.store, power),
         settings=settings,
         multicall=MULTICALL_ADDRESS,
     )

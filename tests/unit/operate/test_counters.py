@@ -19,13 +19,12 @@ from bridge.domain.figures import Counted
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain
 from bridge.domain.ports import Call, Fees
-from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor
 from bridge.protocol.gmps import Gmp
 from bridge.settings import Settings
-from bridge.store import open_store
+from bridge.store import Store, open_store
 from scripts.debian import find_program
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.support.stores import memory_dead_letters

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
+from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import Counted
 from bridge.domain.finality_records import FOLLOWED, Heartbeat
@@ -24,10 +24,8 @@ from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery,
 from bridge.domain.ports import Call, Clock, Fees
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Blocked, Bound, SpentFor
-from bridge.domain.store import Store
-from bridge.domain.streams import Streams
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
-from bridge.domain.webhooks import WebhookDelivery, Webhooks
+from bridge.domain.webhooks import WebhookDelivery
 from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor, Samples
 from bridge.metrics.monitor import COUNTED
@@ -37,7 +35,10 @@ from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
-from bridge.store import open_dead_letters, open_store
+from bridge.store import Store, open_dead_letters, open_store
+from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.streams import Streams
+from bridge.store.webhooks import Webhooks
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
 from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.cli.network import write_network

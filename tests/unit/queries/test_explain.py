@@ -23,7 +23,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
 from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
-from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import message_record, observed_range, retry_request
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
@@ -259,7 +259,7 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
 
 def test_a_dead_message_about_which_an_operator_has_decided_asks_for_no_other_decision(tmp_path: Path) -> None:
     name = f"0x{MESSAGE.id.hex()}"
-    with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/letters.db")) as log:
+    with closing(DeadLetterLog(f"sqlite:///{tmp_path}/letters.db")) as log:
 
         def said() -> str:
             kept = replace(read_kept(MESSAGE.id, None, None, log), entries=[given_up(Gmp.AXELAR)])

@@ -15,7 +15,7 @@ from bridge.domain.ports import Call, Dispatch, TransientError
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.settings import Ordering, RelaySettings
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS
@@ -30,7 +30,7 @@ def second() -> float:
     return asyncio.get_running_loop().time()
 
 
-class CountingStore(SqlStore):
+class CountingStore(Store):
     """Notes when how many ends were committed; refuses as many commits and renewals as it is told to."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def gated(bridge: SimulatedRelayer, gate: Gate) -> SimulatedRelayer:
 
 def bridge_with(
     world: World,
-    store: SqlStore,
+    store: Store,
     strategy: CommitStrategy = CommitStrategy.BATCH,
     *,
     name: str = "bridge",
@@ -123,18 +123,18 @@ async def crash(bridge: SimulatedRelayer, task: asyncio.Task[None]) -> None:
     await asyncio.wait_for(task, timeout=60)
 
 
-def entry_of(store: SqlStore, sent: Sent) -> OutboxEntry:
+def entry_of(store: Store, sent: Sent) -> OutboxEntry:
     (entry,) = store.outbox.entries(sent.message.id)
     return entry
 
 
-def is_(state: OutboxState, store: SqlStore, *sent: Sent) -> bool:
+def is_(state: OutboxState, store: Store, *sent: Sent) -> bool:
     """Whether the messages have been seen, and all their deliveries are in that state."""
     entries = [store.outbox.entries(one.message.id) if one.created else [] for one in sent]
     return all(found and {entry.state for entry in found} == {state} for found in entries)
 
 
-def is_confirmed(store: SqlStore, sent: Sent) -> bool:
+def is_confirmed(store: Store, sent: Sent) -> bool:
     """Whether the message's delivery is final."""
     return is_(OutboxState.DELIVERED, store, sent) and entry_of(store, sent).confirmed_at is not None
 
@@ -144,7 +144,7 @@ def is_first(dispatch: Dispatch) -> bool:
     return decode_envelope(dispatch.envelope).message.nonce == 1
 
 
-def repeated(store: SqlStore) -> int:
+def repeated(store: Store) -> int:
     """Deliveries that were claimed again after they had been made."""
     return sum(entry.fence - 1 for entry in store.outbox.listed(limit=9_999))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.domain.outbox import OutboxEntry
-from bridge.domain.store import Store
+from bridge.store import Store
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS

@@ -14,13 +14,12 @@ from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.figures import Tried
 from bridge.domain.outbox import OutboxState
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.store import Store
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.breaker import Breaker, BreakerSettings, BreakerState, breakers
 from bridge.relayer.settings import RelaySettings
-from bridge.store import open_store
+from bridge.store import Store, open_store
 from tests.builders import word
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.world import DAPP

@@ -11,15 +11,16 @@ from typing import Any, cast
 import pytest
 from eth_abi.abi import encode
 
-from bridge.domain.finality import ObservedFinality
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Delivered as Ended
-from bridge.domain.outbox import ObservedDelivery, Outbox, OutboxEntry, OutboxState
+from bridge.domain.outbox import ObservedDelivery, OutboxEntry, OutboxState
 from bridge.domain.ports import Call
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.settings import RelaySettings
+from bridge.store.finality import Finality
+from bridge.store.outbox import Outbox
 from tests.builders import message, observed_range
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
@@ -63,7 +64,7 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
 
     outbox = CountingOutbox(store.outbox)
     store.observations.record(replace(observed_range(position=places[19]), chain_id=BETA))
-    finality = ObservedFinality(store.observations, BETA)
+    finality = Finality(store.observations, BETA)
     step = Confirmation(
         beta, ROUTER_ADDRESS, cast("Outbox", outbox), store.jobs, VirtualClock(), finality=finality
     ).step

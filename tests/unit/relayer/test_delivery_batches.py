@@ -10,10 +10,10 @@ import pytest
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Call, Dispatch
-from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.store import Store
 from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter

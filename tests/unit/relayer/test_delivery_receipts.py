@@ -13,7 +13,7 @@ from bridge.domain.ports import Call, Dispatch, TransportUsedError, UnansweredEr
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.postgresql import running_postgresql
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
@@ -136,7 +136,7 @@ class Believing(SimulatedAdapter):
             return None
 
 
-async def collided(world: World, store: SqlStore) -> Sent:
+async def collided(world: World, store: Store) -> Sent:
     """A message with the number of one that was delivered, and whose source a reorg deeper than its confirmations took."""
     alpha, beta = world.chains[ALPHA], world.chains[BETA]
     beta.state.counting = frozenset({Gmp.HYPERLANE})
@@ -220,7 +220,7 @@ async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_n
 @in_virtual_time
 async def test_a_database_that_stops_for_seconds_costs_no_try(seconds: float) -> None:
     with running_postgresql() as server:
-        world, store = World(), SqlStore(server.new_url())
+        world, store = World(), Store(server.new_url())
         world.start()
         async with running(SimulatedRelayer(world, store)):
             sent = [world.send(ALPHA, BETA) for _ in range(3)]

@@ -14,7 +14,7 @@ from eth_utils import function_signature_to_4byte_selector
 from structlog.testing import capture_logs
 
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
+from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.jobs import ExecutionJob, ExecutionState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import OutboxState
@@ -28,7 +28,8 @@ from bridge.protocol.message import Message
 from bridge.relayer.execution import Execution
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
-from bridge.store import SqlStore
+from bridge.store import Store
+from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
@@ -47,7 +48,7 @@ class Case:
     """A message that lacks one receipt, which is there and does not count: its GMP is paused."""
 
     world: World = field(default_factory=World)
-    store: SqlStore = field(default_factory=memory_store)
+    store: Store = field(default_factory=memory_store)
     sent: list[Message] = field(default_factory=list)
 
     @property

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.store import Store
 from bridge.relayer.jobs import JobContext, Worker
+from bridge.store import Store
 from tests.builders import message, retry_request
 from tests.support.simulation.time import VirtualClock
 from tests.support.stores import memory_store

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bridge.domain.finality import FinalityRule, ObservedFinality
+from bridge.domain.finality import FinalityRule
 from bridge.domain.ports import Block, Call
 from bridge.evm.chain import EvmChain
 from bridge.relayer.completeness import Completeness
@@ -18,6 +18,7 @@ from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.observer import BlockTime, Observer
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.service.relayer_service import SystemClock
+from bridge.store.finality import Finality
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
 from tests.support.stores import memory_store
@@ -78,10 +79,10 @@ class Idle:
             store.outbox,
             store.jobs,
             clock,
-            finality=ObservedFinality(store.observations, ALPHA),
+            finality=Finality(store.observations, ALPHA),
             head=self.observer.head,
         )
-        self.height = ObservedFinality(store.observations, ALPHA).height
+        self.height = Finality(store.observations, ALPHA).height
 
     async def look(self) -> None:
         while await self.observer.step():

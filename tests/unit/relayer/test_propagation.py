@@ -22,7 +22,6 @@ from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Block, Call, Chain, Receipt
-from bridge.domain.store import Store
 from bridge.evm.locks import LOCKED_RECIPIENT, MessageLock, retake_lock_call
 from bridge.evm.sender import Sending
 from bridge.protocol.addresses import from_bytes32
@@ -37,6 +36,7 @@ from bridge.relayer.propagation import (
     RoutePropagator,
 )
 from bridge.relayer.retries import RecoverySettings
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS

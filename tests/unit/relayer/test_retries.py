@@ -9,12 +9,11 @@ import pytest
 from sqlalchemy import update
 
 from bridge.domain.jobs import RetryJob, RetryState, totals
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.relayer.retries import RecoverySettings, RetryFailedError
 from bridge.relayer.settings import RelaySettings
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.store.tables import messages
 from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time
 from tests.support.simulation.contracts import GMPS, QUOTE, Emitted, State
@@ -35,7 +34,7 @@ def only_attempt(store: Store, message_id: bytes, number: int) -> frozenset[Gmp]
     return next(one.gmps for one in store.observations.attempts(message_id) if one.attempt == number)
 
 
-def replace_envelope(store: SqlStore, message_id: bytes, envelope: bytes) -> None:
+def replace_envelope(store: Store, message_id: bytes, envelope: bytes) -> None:
     """Has the store remember another content of a message, as after a fault of its disk."""
     with store._database.transaction() as connection:
         connection.execute(update(messages).where(messages.c.message_id == message_id).values(envelope=envelope))

@@ -11,9 +11,9 @@ import structlog
 
 from bridge.dead_letters.decisions import Maker, decision_document, record_decision, signed
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
+from bridge.domain.dead_letters import Decision, LetterStatus
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
+from bridge.domain.jobs import RetryJob, RetryState, totals
 from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.retries import RetryBudget, spent_id
@@ -23,6 +23,7 @@ from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RelaySettings
+from bridge.store.dead_letters import DeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS, QUOTE
 from tests.support.simulation.world import Sent
@@ -88,7 +89,7 @@ class Silent:
             now=now,
         )
         record_decision(self.dead_letters, signed(document, OPERATOR), KeySealer(OPERATOR), now)
-        reopen(self.store.jobs, request.message_id, request.attempt, "requeued", now)
+        self.store.jobs.reopen(request.message_id, request.attempt, "requeued", now)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.queries.explain import Kept, Stage, explain, read_kept
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests import seeds
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.contracts import (
@@ -74,7 +74,7 @@ def executed(world: World, sent: Sent) -> bool:
     return sent.created != [] and world.executions(sent.message) == 1
 
 
-def reason(store: SqlStore, message: Message, now: float) -> str:
+def reason(store: Store, message: Message, now: float) -> str:
     """What `waybill message explain` says."""
     return explain(
         message, read_kept(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
@@ -242,7 +242,7 @@ async def toggled(world: World, seconds: int) -> None:
         await asyncio.sleep(37)
 
 
-def failures(store: SqlStore, sent: Sent | None = None) -> int:
+def failures(store: Store, sent: Sent | None = None) -> int:
     """How many executions have failed in a block."""
     transaction_key = "execute/" if sent is None else f"execute/0x{sent.message.id.hex()}/"
     slots = [

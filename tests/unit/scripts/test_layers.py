@@ -86,7 +86,7 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
         ("bridge/protocol/__init__.py", "import socket"),
         ("bridge/protocol/message.py", "import pyspark"),
         ("bridge/store/__init__.py", "import bridge.gmps"),
-        ("bridge/evm/__init__.py", "import bridge.store"),
+        ("bridge/store/__init__.py", "import bridge.evm"),
         ("bridge/relayer/delivery.py", "import bridge.service.relayer_service"),
         ("bridge/relayer/delivery.py", "import bridge.settings"),
         ("bridge/domain/ports.py", "import bridge.evm"),

@@ -21,7 +21,7 @@ from bridge.relayer.delivery import Deliveries
 from bridge.service.relayer_service import RelayerService
 from bridge.service.startup_checks import check_relayer
 from bridge.settings import Settings
-from bridge.store import SqlStore, WorkingLock
+from bridge.store import Store, WorkingLock
 from tests.asking_index import asking_index
 from tests.builders import ALPHA, BETA, message, observed_range, retry_request
 from tests.unit.dead_letters.test_review import RoutingChain, deployed
@@ -65,7 +65,7 @@ def service(settings: Settings) -> Iterator[RelayerService]:
     network = Deployment.model_validate(
         {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     )
-    with closing(SqlStore(settings.store)) as store:
+    with closing(Store(settings.store)) as store:
         yield RelayerService(
             network,
             {chain_id: cast(EvmChain, RoutingChain(chain_id)) for chain_id in (ALPHA, BETA)},

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.store import Store
-from bridge.store import open_store
+from bridge.store import Store, open_store
 from tests.postgresql import Server
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"

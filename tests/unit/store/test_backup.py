@@ -17,7 +17,7 @@ from bridge.domain.transactions import SlotRequest, SlotState
 from bridge.evm.account import reconcile_nonces
 from bridge.evm.sender import Sender
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore, back_up, restore, working_on
+from bridge.store import Store, back_up, restore, working_on
 from bridge.store.lock import replacing
 from bridge.store.tables import METADATA
 from tests.builders import BETA, block, message, observed_range, retry_request, word
@@ -29,7 +29,7 @@ from tests.virtual_time import in_virtual_time, until
 NOW = 1_000.0
 
 
-def fill(store: SqlStore) -> None:
+def fill(store: Store) -> None:
     """Something in every part of the store."""
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 5)), now=100))
     first, second, *_ = store.outbox.claim(
@@ -49,7 +49,7 @@ def fill(store: SqlStore) -> None:
     store.retries.copy([retry_request()], 1, NOW)
 
 
-def content(store: SqlStore) -> dict[str, list[tuple[object, ...]]]:
+def content(store: Store) -> dict[str, list[tuple[object, ...]]]:
     with store._database.reading() as connection:
         return {
             table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
@@ -68,13 +68,13 @@ def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_what_is_restored_is_what_was_backed_up_whichever_the_databases_are(
     url: str, other_url: str, tmp_path: Path
 ) -> None:
-    store = SqlStore(url)
+    store = Store(url)
     fill(store)
     copied = back_up(url, tmp_path / "backup.db")
     assert copied.accounts == ((BETA, "0xabc"),)
     assert (copied.rows["messages"], copied.rows["outbox"], copied.rows["slots"]) == (4, 4, 2)
     assert restore(tmp_path / "backup.db", other_url) == copied
-    restored = SqlStore(other_url)
+    restored = Store(other_url)
     assert content(restored) == content(store)
     # Keys go on where the restored rows end.
     restored.observations.record(observed_range(message(9), previous=block(10), position=block(11), now=200))
@@ -87,13 +87,13 @@ def test_what_is_restored_is_what_was_backed_up_whichever_the_databases_are(
 def test_a_path_may_have_characters_that_mean_something_in_an_address(tmp_path: Path) -> None:
     folder = tmp_path / "50% of #1"
     folder.mkdir()
-    SqlStore(f"sqlite:///{folder}/bridge.db").close()
+    Store(f"sqlite:///{folder}/bridge.db").close()
     back_up(f"sqlite:///{folder}/bridge.db", folder / "copy #2.db")
     assert (folder / "copy #2.db").exists()
 
 
 def test_a_backup_is_of_one_moment_while_others_write(url: str, tmp_path: Path) -> None:
-    store, other = SqlStore(url), SqlStore(url)
+    store, other = Store(url), Store(url)
     store.observations.record(observed_range(message(1)))
     with other._database.transaction() as connection:
         connection.execute(METADATA.tables["messages"].update().values(observed_at=7))
@@ -107,22 +107,22 @@ def test_a_backup_is_of_one_moment_while_others_write(url: str, tmp_path: Path) 
 
 
 def test_a_store_that_is_not_empty_is_given_up_only_on_request(url: str, tmp_path: Path) -> None:
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         fill(store)
         back_up(url, tmp_path / "backup.db")
         before = content(store)
         store.outbox.replay(store.outbox.entries(message(1).id)[0].event_id, "later", NOW)
     with pytest.raises(StoreError, match="--replace"):
         restore(tmp_path / "backup.db", url)
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         assert content(store) != before
     restore(tmp_path / "backup.db", url, replace=True)
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         assert content(store) == before
 
 
 def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Path) -> None:
-    store = SqlStore(url)
+    store = Store(url)
     fill(store)
     back_up(url, tmp_path / "backup.db")
     with working_on(url, "busy"), working_on(url, "busy"), pytest.raises(StoreError, match=r"busy works on .* stop it"):
@@ -135,7 +135,7 @@ def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Pat
 def backed_up(tmp_path: Path) -> Path:
     """A store in SQLite that somebody else's tools can name in many ways; its backup is beside it."""
     path = tmp_path / "bridge.db"
-    SqlStore(f"sqlite:///{path}").close()
+    Store(f"sqlite:///{path}").close()
     back_up(f"sqlite:///{path}", tmp_path / "backup.db")
     (tmp_path / "link.db").symlink_to(path)
     (tmp_path / "folder").symlink_to(tmp_path)
@@ -160,7 +160,7 @@ def test_a_store_with_two_hard_links_is_not_opened_at_all(backed_up: Path) -> No
         with pytest.raises(StoreError, match="has 2 names"):
             restore(backed_up.with_name("backup.db"), f"sqlite:///{hard}", replace=True)
     for act in (
-        lambda: SqlStore(f"sqlite:///{hard}"),
+        lambda: Store(f"sqlite:///{hard}"),
         lambda: back_up(f"sqlite:///{hard}", hard.with_name("copy.db")),
         lambda: working_on(f"sqlite:///{hard}", "busy").__enter__(),
     ):
@@ -174,12 +174,12 @@ def test_a_store_named_by_a_sqlite_uri_is_refused(backed_up: Path, url: str) -> 
     with pytest.raises(StoreError, match="name its path"):
         restore(backed_up.with_name("backup.db"), named, replace=True)
     with pytest.raises(StoreError, match="name its path"):
-        SqlStore(named)
+        Store(named)
 
 
 def test_a_relayer_whose_lock_file_was_deleted_keeps_its_store(backed_up: Path) -> None:
     url, lock_file = f"sqlite:///{backed_up}", backed_up.with_name("bridge.db.lock")
-    with working_on(url, "busy") as lock, closing(SqlStore(url)):
+    with working_on(url, "busy") as lock, closing(Store(url)):
         lock_file.unlink()
         with pytest.raises(StoreError, match="another process has the store"):
             restore(backed_up.with_name("backup.db"), url, replace=True)
@@ -219,7 +219,7 @@ def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
     url, target = f"sqlite:///{tmp_path}/bridge.db", f"sqlite:///{tmp_path}/target.db"
     with pytest.raises(StoreError, match="has a relayer run"):
         back_up(url, tmp_path / "backup.db")
-    store = SqlStore(url)
+    store = Store(url)
     fill(store)
     store.close()
     back_up(url, tmp_path / "backup.db")
@@ -242,7 +242,7 @@ def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
 async def test_nonces_that_were_used_after_the_backup_are_noted_and_never_given_out_again(tmp_path: Path) -> None:
     world = Account()
     url = f"sqlite:///{tmp_path}/bridge.db"
-    store = SqlStore(url)
+    store = Store(url)
     sender = world.sender(store=store)
     async with world.looked_after(sender):
         await sender.send("before", call(1))
@@ -252,7 +252,7 @@ async def test_nonces_that_were_used_after_the_backup_are_noted_and_never_given_
     lost = await _leave_in_the_pool(late, world)
     store.close()
     restore(tmp_path / "backup.db", url, replace=True)
-    restored = SqlStore(url)
+    restored = Store(url)
     assert await reconcile_nonces(world.chain, RELAYER.address, restored.transactions, world.clock) == 2
     assert await reconcile_nonces(world.chain, RELAYER.address, restored.transactions, world.clock) == 0
     slots = restored.transactions.slots(CHAIN, RELAYER.address)

@@ -15,9 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import OutboxState, TryAgain
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore, open_store
+from bridge.store import Store, open_store
 from bridge.store.database import Database
 from tests.builders import BETA, message, observed_range
 from tests.postgresql import Server
@@ -40,7 +39,7 @@ def pragma(database: Database, name: str) -> object:
 def test_a_store_opens_after_a_kill_in_the_middle_of_a_write_with_a_rollback_journal(path: Path) -> None:
     """SQLite has such a journal while it makes a new file and turns on its write-ahead log."""
     living = path.with_name("living.db")
-    SqlStore(sqlite(living)).close()
+    Store(sqlite(living)).close()
     with closing(sqlite3.connect(living, isolation_level=None)) as writer:
         for statement in (
             "PRAGMA journal_mode = DELETE",
@@ -52,7 +51,7 @@ def test_a_store_opens_after_a_kill_in_the_middle_of_a_write_with_a_rollback_jou
         writer.executemany("INSERT INTO half VALUES (zeroblob(4096))", [()] * 100)
         for suffix in ("", "-journal"):  # as a kill leaves them
             path.with_name(path.name + suffix).write_bytes(living.with_name(living.name + suffix).read_bytes())
-    store = SqlStore(sqlite(path))
+    store = Store(sqlite(path))
     store.observations.record(observed_range(message()))
     assert len(store.outbox.entries(message().id)) == 1
     store.close()
@@ -69,10 +68,10 @@ def test_every_commit_is_on_disk_before_it_returns(path: Path) -> None:
 
 
 def test_what_was_written_is_there_after_opening_again(url: str) -> None:
-    first = SqlStore(url)
+    first = Store(url)
     first.observations.record(observed_range(message()))
     first.close()
-    second = SqlStore(url)
+    second = Store(url)
     assert len(second.outbox.entries(message().id)) == 1
     second.close()
 
@@ -88,19 +87,19 @@ def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> 
 
 def test_a_role_that_may_only_select_can_read_and_one_that_may_not_is_told_so(postgresql: Server) -> None:
     url = make_url(postgresql.new_url())
-    SqlStore(url.render_as_string(hide_password=False)).close()
+    Store(url.render_as_string(hide_password=False)).close()
     with psycopg.connect(postgresql.conninfo, autocommit=True) as server:
         schema = sql.Identifier(str(url.query["options"]).partition("search_path=")[2])
         for role in ("looker", "stranger"):
             server.execute(sql.SQL("create role {} login").format(sql.Identifier(role)))
             server.execute(sql.SQL("grant usage on schema {} to {}").format(schema, sql.Identifier(role)))
         server.execute(sql.SQL("grant select on all tables in schema {} to looker").format(schema))
-    with closing(SqlStore(url.set(username="looker").render_as_string(hide_password=False))) as store:
+    with closing(Store(url.set(username="looker").render_as_string(hide_password=False))) as store:
         assert store.outbox.counts() == []
         with pytest.raises(StoreError, match=r"permission denied.*grant it to the role"):
             store.observations.record(observed_range(message()))
     with pytest.raises(StoreError, match="permission denied for table schema_version"):
-        SqlStore(url.set(username="stranger").render_as_string(hide_password=False))
+        Store(url.set(username="stranger").render_as_string(hide_password=False))
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
@@ -142,7 +141,7 @@ def test_a_store_that_somebody_else_keeps_locked_is_a_transient_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge.store.database._BUSY_SECONDS", 0)
-    store = SqlStore(sqlite(path))
+    store = Store(sqlite(path))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusyError, match="locked"):
@@ -180,7 +179,7 @@ def test_the_database_itself_refuses_every_other_transition(url: str, before: Ou
         OutboxState.DELIVERED: [OutboxState.CLAIMED, OutboxState.DELIVERED],
         OutboxState.DEAD: [OutboxState.CLAIMED, OutboxState.DEAD],
     }
-    store = SqlStore(url)
+    store = Store(url)
     store.observations.record(observed_range(message()))
     with store._database.transaction() as connection:
         for state in routes[before]:
@@ -214,7 +213,7 @@ def test_the_database_itself_refuses_every_other_transition(url: str, before: Ou
     ],
 )
 def test_the_database_itself_refuses_a_lease_without_a_claim_and_the_reverse(url: str, broken: str) -> None:
-    store = SqlStore(url)
+    store = Store(url)
     store.observations.record(observed_range(message()))
     with pytest.raises(IntegrityError), store._database.transaction() as connection:
         connection.execute(text(f"UPDATE outbox SET {broken}"))
@@ -222,7 +221,7 @@ def test_the_database_itself_refuses_a_lease_without_a_claim_and_the_reverse(url
 
 
 def test_an_entry_is_unique_by_message_gmp_and_attempt(url: str) -> None:
-    store = SqlStore(url)
+    store = Store(url)
     store.observations.record(observed_range(message()))
     copy = text(f"INSERT INTO outbox (sequence, event_id, {_COLUMNS}) SELECT 99, 'another id', {_COLUMNS} FROM outbox")
     with pytest.raises(IntegrityError, match=r"(?i)unique"), store._database.transaction() as connection:
@@ -239,7 +238,7 @@ _COLUMNS = (
 
 
 def test_two_stores_on_one_database_never_claim_the_same_entry(url: str) -> None:
-    first, second = SqlStore(url), SqlStore(url)
+    first, second = Store(url), Store(url)
     first.observations.record(observed_range(*(message(nonce) for nonce in range(1, 9))))
     claimed = []
     for _ in range(8):

@@ -17,18 +17,10 @@ from sqlalchemy import create_engine, text
 
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer, sign_decision
-from bridge.domain.dead_letters import (
-    OPEN,
-    DeadLetterLog,
-    Decision,
-    Draft,
-    ForbiddenDecisionError,
-    LetterStatus,
-    RecordKind,
-)
+from bridge.domain.dead_letters import OPEN, Decision, Draft, ForbiddenDecisionError, LetterStatus, RecordKind
 from bridge.store import open_dead_letters
-from bridge.store.dead_letters import SqlDeadLetterLog
-from bridge.store.sql_store import SqlStore
+from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.sql_store import Store
 from tests.support.stores import memory_dead_letters
 from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, entered, happened
 from tests.unit.store.conftest import POSTGRESQL, SQLITE, url_of
@@ -145,7 +137,7 @@ def test_each_reader_is_told_from_where_it_stopped(dead_letters: DeadLetterLog) 
 )
 def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: str, found: str) -> None:
     url = f"sqlite:///{tmp_path}/dlq.db"
-    with closing(SqlDeadLetterLog(url)) as log:
+    with closing(DeadLetterLog(url)) as log:
         for name in ("a", "b", "c"):
             log.append(entered(name), SEAL)
         last = log.append(happened("c", RecordKind.DECIDED, 1, **decided("c", Decision.ABANDON)), SEAL)
@@ -156,14 +148,14 @@ def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: s
     with engine.begin() as connection:
         assert connection.execute(text(change)).rowcount == 1
     engine.dispose()
-    with closing(SqlDeadLetterLog(url)) as log:
+    with closing(DeadLetterLog(url)) as log:
         problems = [str(one) for one in verify(log, trusted=TRUSTED, heads=[last.hash]).violations]
         assert any(found in problem for problem in problems), problems
 
 
 def test_a_record_that_was_sealed_for_another_log_is_found(tmp_path: Path) -> None:
     for folder, error in (("ours", "no proof"), ("theirs", "all fine")):
-        with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/{folder}.db")) as log:
+        with closing(DeadLetterLog(f"sqlite:///{tmp_path}/{folder}.db")) as log:
             for name in ("a", "b", "c"):
                 failures = [{"errorCode": "TransientError", "errorMessage": error}]
                 log.append(entered(name, failureHistory=failures), SEAL)
@@ -175,7 +167,7 @@ def test_a_record_that_was_sealed_for_another_log_is_found(tmp_path: Path) -> No
         assert connection.execute(text(moved)).rowcount == 1
         connection.commit()
     engine.dispose()
-    with closing(SqlDeadLetterLog(f"sqlite:///{tmp_path}/ours.db")) as log:
+    with closing(DeadLetterLog(f"sqlite:///{tmp_path}/ours.db")) as log:
         violations = verify(log, trusted=TRUSTED).violations
     assert [one.sequence for one in violations] == [2, 3]
     assert {one.problem for one in violations} == {"does not follow the record before it: one of the two was changed"}
@@ -203,7 +195,7 @@ def test_a_dead_delivery_without_a_letter_is_found(dead_letters: DeadLetterLog) 
 
 def test_dead_letters_in_a_database_of_their_own_bring_no_other_tables(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/dlq.db"
-    with closing(SqlDeadLetterLog(url)) as log:
+    with closing(DeadLetterLog(url)) as log:
         log.append(entered("a"), SEAL)
     engine = create_engine(url)
     with engine.connect() as connection:
@@ -214,7 +206,7 @@ def test_dead_letters_in_a_database_of_their_own_bring_no_other_tables(tmp_path:
 
 def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/bridge.db"
-    with closing(SqlStore(url)) as store, closing(SqlDeadLetterLog(url)) as log:
+    with closing(Store(url)) as store, closing(DeadLetterLog(url)) as log:
         log.append(entered("a"), SEAL)
         assert store.outbox.counts() == []
         assert len(log.dead_letters()) == 1
@@ -222,7 +214,7 @@ def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
 
 def test_writers_at_the_same_time_make_one_chain(url: str) -> None:
     def write(worker: int) -> None:
-        with closing(SqlDeadLetterLog(url)) as log:
+        with closing(DeadLetterLog(url)) as log:
             for number in range(10):
                 log.append(entered(f"{worker}/{number}"), SEAL)
 
@@ -230,7 +222,7 @@ def test_writers_at_the_same_time_make_one_chain(url: str) -> None:
         log.records()  # makes the tables
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
-    with closing(SqlDeadLetterLog(url)) as log:
+    with closing(DeadLetterLog(url)) as log:
         verified = verify(log, trusted=TRUSTED)
     assert (verified.records, verified.violations) == (30, ())
 

@@ -9,8 +9,8 @@ import pytest
 from bridge.domain.jobs import FIRST_LOOK, ExecutionJob, ExecutionState
 from bridge.domain.lanes import Lane
 from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxEntry
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 LANE = Lane(ALPHA, BETA)

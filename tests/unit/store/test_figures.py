@@ -10,7 +10,6 @@ from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
 from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
 from bridge.domain.ports import Call, Fees
-from bridge.domain.store import Store
 from bridge.domain.transactions import (
     BatchedCall,
     CallBatch,
@@ -22,6 +21,7 @@ from bridge.domain.transactions import (
     one_by_one,
 )
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 ACCOUNT = "0x" + "aa" * 20

@@ -16,9 +16,8 @@ from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import InclusionProof, prove, root_of, verifies
 from bridge.domain.observations import BlockRef
-from bridge.domain.store import Store
 from bridge.protocol.message import Kind
-from bridge.store import open_store
+from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.support.state_changes import of_change
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
+from bridge.domain.jobs import RetryJob, RetryState, totals
 from bridge.domain.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment, retry_of, spent_id
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, message, retry_request, word
 
 
@@ -147,7 +147,7 @@ def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other
     (dead,) = store.jobs.listed(RetryJob, {RetryState.DEAD}, 10)
     assert (dead.state, dead.outcome, dead.finished_at) == (RetryState.DEAD, "spent", 60)
     for _ in range(2):
-        reopen(store.jobs, message().id, 1, "requeued: worth it", 70)
+        store.jobs.reopen(message().id, 1, "requeued: worth it", 70)
     job = only(store)
     assert (job.state, job.outcome, job.available_at, job.tries, job.finished_at) == (
         RetryState.OPEN,
@@ -158,7 +158,7 @@ def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other
     )
     assert store.jobs.listed(RetryJob, {RetryState.DEAD}, 10) == []
     with pytest.raises(KeyError):
-        reopen(store.jobs, message().id, 2, "requeued", 80)
+        store.jobs.reopen(message().id, 2, "requeued", 80)
 
 
 def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_on(store: Store) -> None:

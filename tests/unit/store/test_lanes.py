@@ -6,8 +6,8 @@ import pytest
 
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import OutboxState
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, message, observed_range
 
 LANE = Lane(ALPHA, BETA)

@@ -10,10 +10,9 @@ from sqlalchemy import event, text
 
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import LiveTrafficQuota, OutboxEntry, TryAgain
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range
 
 pytestmark = pytest.mark.long
@@ -105,7 +104,7 @@ def test_live_traffic_never_overtakes_what_its_ordering_key_waits_for(store: Sto
 
 def test_entries_that_are_new_are_found_by_an_index_that_holds_no_others(url: str) -> None:
     seen: list[tuple[str, Any]] = []
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         with_failing(store, 500)
         engine = store._database.engine
         event.listen(engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))

@@ -12,11 +12,10 @@ from bridge.domain.errors import CursorMovedError, StoreMismatchError
 from bridge.domain.observations import ANCESTORS_KEPT, ObservedRange
 from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState
 from bridge.domain.ports import Call, Fees
-from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.store import open_store
+from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 

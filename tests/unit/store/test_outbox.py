@@ -17,9 +17,9 @@ from bridge.domain.outbox import (
     delivery_of,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 NOW = 1_000.0

@@ -22,7 +22,7 @@ from bridge.domain.outbox import (
     TryAgain,
 )
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.postgresql import Server
 from tests.support.stores import memory_store
@@ -36,7 +36,7 @@ class OutboxMachine(RuleBasedStateMachine):
     def __init__(self, url: str | None = None) -> None:
         """Plays on the database at the URL, or on SQLite in memory."""
         super().__init__()
-        self.store = SqlStore(url) if url else memory_store()
+        self.store = Store(url) if url else memory_store()
         self.now = 1_000.0
         self.height = 0
         self.branch = 0

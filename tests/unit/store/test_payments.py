@@ -10,10 +10,10 @@ from bridge.domain.observations import BlockRef, ObservedRange
 from bridge.domain.payments import MARGIN, RATE_UNIT, VaultAct, VaultEvent, charges_of
 from bridge.domain.ports import Call
 from bridge.domain.spending import EXECUTION, GWEI, VAULT, Bound, PaymentPolicy, SpendBounds, SpentFor, Sponsor
-from bridge.domain.store import Store
 from bridge.domain.transactions import SlotRequest, SpendCheck
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, message, word
 
 WORMHOLE, AXELAR = int(Gmp.WORMHOLE), int(Gmp.AXELAR)

@@ -18,7 +18,7 @@ from bridge.domain.outbox import Claim, Delivered, ObservedDelivery, OutboxEntry
 from bridge.domain.ports import Call
 from bridge.domain.transactions import SlotRequest
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.store.outbox import _ENTRIES
 from bridge.store.tables import outbox
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
@@ -32,20 +32,20 @@ _Result = TypeVar("_Result")
 
 
 @pytest.fixture
-def stores(url: str) -> Iterator[list[SqlStore]]:
+def stores(url: str) -> Iterator[list[Store]]:
     """As many connections to one database as there are workers, opened at the same moment."""
     with ThreadPoolExecutor(WORKERS) as threads:
-        opened = list(threads.map(lambda _: SqlStore(url), range(WORKERS)))
+        opened = list(threads.map(lambda _: Store(url), range(WORKERS)))
     yield opened
     for store in opened:
         store.close()
 
 
-def at_once(stores: list[SqlStore], work: Callable[[SqlStore, str], _Result]) -> list[_Result]:
+def at_once(stores: list[Store], work: Callable[[Store, str], _Result]) -> list[_Result]:
     """What each worker gets when all do it at the same moment."""
     line = threading.Barrier(len(stores))
 
-    def one(numbered: tuple[int, SqlStore]) -> _Result:
+    def one(numbered: tuple[int, Store]) -> _Result:
         line.wait()
         return work(numbered[1], f"worker {numbered[0]}")
 
@@ -53,19 +53,19 @@ def at_once(stores: list[SqlStore], work: Callable[[SqlStore, str], _Result]) ->
         return list(threads.map(one, enumerate(stores)))
 
 
-def claim(store: SqlStore, worker: str, *, limit: int = 5, now: float = 200, lease: float = 30) -> list[OutboxEntry]:
+def claim(store: Store, worker: str, *, limit: int = 5, now: float = 200, lease: float = 30) -> list[OutboxEntry]:
     return store.outbox.claim(worker=worker, destination_chain=BETA, gmps=set(Gmp), limit=limit, now=now, lease=lease)
 
 
-def finish(store: SqlStore, entries: list[OutboxEntry], now: float = 201) -> set[Claim]:
+def finish(store: Store, entries: list[OutboxEntry], now: float = 201) -> set[Claim]:
     delivery = ObservedDelivery(block(5, "beta"), word("tx"))
     return store.outbox.finish([Delivered(entry.current_claim, delivery) for entry in entries], now)
 
 
-def test_workers_that_claim_at_once_share_the_entries_and_deliver_each_once(stores: list[SqlStore]) -> None:
+def test_workers_that_claim_at_once_share_the_entries_and_deliver_each_once(stores: list[Store]) -> None:
     stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, MESSAGES + 1))))
 
-    def work(store: SqlStore, worker: str) -> list[str]:
+    def work(store: Store, worker: str) -> list[str]:
         done: list[str] = []
         while claimed := claim(store, worker):
             assert finish(store, claimed) == set()
@@ -80,8 +80,8 @@ def test_workers_that_claim_at_once_share_the_entries_and_deliver_each_once(stor
     assert {entry.fence for entry in stores[0].outbox.listed(limit=999)} == {1}
 
 
-def test_nonces_given_out_at_once_are_unique_and_without_a_gap(stores: list[SqlStore]) -> None:
-    def work(store: SqlStore, worker: str) -> list[int]:
+def test_nonces_given_out_at_once_are_unique_and_without_a_gap(stores: list[Store]) -> None:
+    def work(store: Store, worker: str) -> list[int]:
         nonces = []
         for number in range(5):
             requests = [SlotRequest(f"{worker} {number} {part}", Call(to="0x1", data=b"", gas=1)) for part in range(3)]
@@ -93,7 +93,7 @@ def test_nonces_given_out_at_once_are_unique_and_without_a_gap(stores: list[SqlS
     assert sorted(nonces) == list(range(7, 7 + WORKERS * 15))
 
 
-def test_one_purpose_asked_for_by_all_at_once_gets_one_nonce(stores: list[SqlStore]) -> None:
+def test_one_purpose_asked_for_by_all_at_once_gets_one_nonce(stores: list[Store]) -> None:
     request = SlotRequest("the same", Call(to="0x1", data=b"", gas=1))
     given = at_once(
         stores, lambda store, _: store.transactions.reserve(BETA, "0xabc", [request], first_nonce=0, now=1)[0]
@@ -101,8 +101,8 @@ def test_one_purpose_asked_for_by_all_at_once_gets_one_nonce(stores: list[SqlSto
     assert {slot.nonce for slot in given if slot is not None} == {0}
 
 
-def test_of_many_observers_of_a_range_one_records_it(stores: list[SqlStore]) -> None:
-    def work(store: SqlStore, _worker: str) -> int:
+def test_of_many_observers_of_a_range_one_records_it(stores: list[Store]) -> None:
+    def work(store: Store, _worker: str) -> int:
         try:
             return len(store.observations.record(observed_range(message(1), message(2))))
         except CursorMovedError:
@@ -112,7 +112,7 @@ def test_of_many_observers_of_a_range_one_records_it(stores: list[SqlStore]) -> 
     at_once(stores, lambda store, _: store.observations.identify(ALPHA, word("genesis")))
 
 
-def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[SqlStore]) -> None:
+def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[Store]) -> None:
     request = retry_request()
     assert sorted(at_once(stores, lambda store, _: store.retries.copy([request], 1, 10))) == [0] * (WORKERS - 1) + [1]
     job = RetryJob.of(request, 10).start(frozenset({Gmp.AXELAR}))
@@ -122,7 +122,7 @@ def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[SqlSto
 
 def test_entries_that_another_worker_is_changing_are_passed_over_without_waiting(postgresql: Server) -> None:
     url = postgresql.new_url()
-    store, other = SqlStore(url), SqlStore(url)
+    store, other = Store(url), Store(url)
     store.observations.record(observed_range(message(1), message(2)))
     first = _ENTRIES.order_by(outbox.c.sequence).limit(1).with_for_update(of=outbox)
     with other._database.transaction() as connection:
@@ -138,7 +138,7 @@ def test_entries_that_another_worker_is_changing_are_passed_over_without_waiting
 
 def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost(postgresql: Server) -> None:
     url = postgresql.new_url()
-    store, other = SqlStore(url), SqlStore(url)
+    store, other = Store(url), Store(url)
     store.observations.record(observed_range(message(1)))
     claimed = claim(store, "w")
     with ThreadPoolExecutor(1) as thread:
@@ -155,13 +155,13 @@ def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost
 def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> None:
     with running_postgresql(durable=True) as server:
         url = server.new_url()
-        stores = [SqlStore(url) for _ in range(WORKERS)]
+        stores = [Store(url) for _ in range(WORKERS)]
         total = 1_000
         stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, total + 1))))
         clock, troubles = count(1_000), count()
         is_over = threading.Event()
 
-        def work(store: SqlStore, worker: str) -> None:
+        def work(store: Store, worker: str) -> None:
             held: list[OutboxEntry] = []
             while not is_over.is_set():
                 try:
@@ -195,5 +195,5 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
             store.close()
 
 
-def _delivered(store: SqlStore) -> int:
+def _delivered(store: Store) -> int:
     return sum(one.count for one in store.outbox.counts() if one.state is OutboxState.DELIVERED)

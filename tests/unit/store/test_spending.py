@@ -21,10 +21,9 @@ from bridge.domain.spending import (
     Total,
     TotalKeys,
 )
-from bridge.domain.store import Store
 from bridge.domain.transactions import BatchedCall, CallBatch, Inclusion, SignedVersion, Slot, SlotRequest, SpendCheck
 from bridge.protocol.message import Message
-from bridge.store import open_store
+from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, word
 
 ACCOUNT = "0x" + "aa" * 20

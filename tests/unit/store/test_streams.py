@@ -17,7 +17,7 @@ from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
 from bridge.domain.streams import REFUSED, Change, Stream, StreamRecord, original_of
 from bridge.protocol.gmps import Gmp
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.store.backup import back_up, restore
 from bridge.store.streams import stream_records
 from bridge.store.tables import messages
@@ -27,23 +27,23 @@ NOW = 1_700_000_000.0
 
 
 @pytest.fixture
-def recording(url: str) -> Iterator[SqlStore]:
-    with closing(SqlStore(url)) as store:
+def recording(url: str) -> Iterator[Store]:
+    with closing(Store(url)) as store:
         store.streams.start()
         yield store
 
 
-def claim(store: SqlStore, holder: str = "one", *, now: float = NOW, limit: int = 100) -> list[StreamRecord] | None:
+def claim(store: Store, holder: str = "one", *, now: float = NOW, limit: int = 100) -> list[StreamRecord] | None:
     return store.streams.claim(holder, now=now, lease=30, limit=limit)
 
 
-def claimed(store: SqlStore, **terms: Any) -> list[StreamRecord]:
+def claimed(store: Store, **terms: Any) -> list[StreamRecord]:
     found = claim(store, **terms)
     assert found is not None
     return found
 
 
-def events(store: SqlStore) -> list[tuple[str, str]]:
+def events(store: Store) -> list[tuple[str, str]]:
     return [(one.stream.value, one.event) for one in claimed(store)]
 
 
@@ -57,7 +57,7 @@ def letter(sequence: int, kind: RecordKind = RecordKind.ENTERED) -> LogRecord:
     return LogRecord.of(draft, sequence, bytes(32))
 
 
-def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recording: SqlStore) -> None:
+def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recording: Store) -> None:
     sent = message()
     recording.observations.record(observed_range(sent))
     outbox = recording.outbox
@@ -95,7 +95,7 @@ def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recordi
     assert facts["DELIVERED"]["transaction"] == f"0x{word('tx').hex()}"
 
 
-def test_a_reorg_is_recorded(recording: SqlStore) -> None:
+def test_a_reorg_is_recorded(recording: Store) -> None:
     recording.observations.record(observed_range(message(1), message(2)))
     recording.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=30)
     before = len(claimed(recording))
@@ -103,7 +103,7 @@ def test_a_reorg_is_recorded(recording: SqlStore) -> None:
     assert events(recording)[before:] == [("messages", "ORPHANED")] * 2
 
 
-def test_a_retry_request_and_what_became_of_it_are_records_of_their_own_stream(recording: SqlStore) -> None:
+def test_a_retry_request_and_what_became_of_it_are_records_of_their_own_stream(recording: Store) -> None:
     request = retry_request(7)
     recording.retries.copy([request], 7, now=50)
     (job,) = recording.jobs.due(RetryJob, 100, 10)
@@ -116,7 +116,7 @@ def test_a_retry_request_and_what_became_of_it_are_records_of_their_own_stream(r
     assert found[0].data["detail"]["reason"] == request.reason
 
 
-def test_records_keep_their_versions_until_they_are_sent_and_later_ones_are_higher(recording: SqlStore) -> None:
+def test_records_keep_their_versions_until_they_are_sent_and_later_ones_are_higher(recording: Store) -> None:
     recording.observations.record(observed_range(message()))
     first = claimed(recording, limit=2)
     assert claimed(recording, limit=2) == first
@@ -130,13 +130,13 @@ def test_records_keep_their_versions_until_they_are_sent_and_later_ones_are_high
     assert claimed(recording) == []
 
 
-def test_a_change_that_does_not_commit_leaves_no_record(recording: SqlStore) -> None:
+def test_a_change_that_does_not_commit_leaves_no_record(recording: Store) -> None:
     with pytest.raises(RuntimeError, match="power"):
         write_and_fail(recording)
     assert claimed(recording) == []
 
 
-def write_and_fail(store: SqlStore) -> None:
+def write_and_fail(store: Store) -> None:
     with store.streams._database.transaction() as connection:
         row = {"message_id": word("m"), "envelope": b"e", "source_chain": 1, "destination_chain": 2, "sender": b"s"}
         connection.execute(insert(messages).values(**row, nonce=1, observed_at=1.0))
@@ -144,7 +144,7 @@ def write_and_fail(store: SqlStore) -> None:
         raise RuntimeError("power")
 
 
-def test_what_commits_late_is_sent_after_what_was_sent_before(recording: SqlStore) -> None:
+def test_what_commits_late_is_sent_after_what_was_sent_before(recording: Store) -> None:
     """On PostgreSQL a row with a lower number may become visible later: no reader may have gone past it."""
     database = recording.observations._database
     if database.engine.dialect.name == "sqlite":
@@ -161,7 +161,7 @@ def test_what_commits_late_is_sent_after_what_was_sent_before(recording: SqlStor
     assert early.version > late.version
 
 
-def test_one_worker_at_a_time_sends_and_another_takes_over_when_its_lease_ends(recording: SqlStore) -> None:
+def test_one_worker_at_a_time_sends_and_another_takes_over_when_its_lease_ends(recording: Store) -> None:
     recording.observations.record(observed_range(message()))
     first = claimed(recording, holder="one")
     assert claim(recording, "two", now=NOW + 29) is None
@@ -170,7 +170,7 @@ def test_one_worker_at_a_time_sends_and_another_takes_over_when_its_lease_ends(r
     assert claim(recording, "one", now=NOW + 32) is None
 
 
-def test_a_halt_holds_everything_until_it_is_resumed(recording: SqlStore) -> None:
+def test_a_halt_holds_everything_until_it_is_resumed(recording: Store) -> None:
     recording.observations.record(observed_range(message()))
     recording.streams.halt("the topic is gone")
     assert claim(recording) is None
@@ -180,7 +180,7 @@ def test_a_halt_holds_everything_until_it_is_resumed(recording: SqlStore) -> Non
     assert len(claimed(recording)) == 3
 
 
-def test_dead_letters_are_copied_once(recording: SqlStore) -> None:
+def test_dead_letters_are_copied_once(recording: Store) -> None:
     recording.streams.copy([letter(1), letter(2, RecordKind.DECIDED)])
     recording.streams.copy([letter(2, RecordKind.DECIDED), letter(3, RecordKind.RETURNED)])
     assert recording.streams.cursor() == 3
@@ -190,7 +190,7 @@ def test_dead_letters_are_copied_once(recording: SqlStore) -> None:
     assert [original_of(one) for one in found] == [{"number": 1}, None, {"number": 3}]
 
 
-def test_a_divergence_is_recorded_when_it_begins_and_when_it_ends(recording: SqlStore) -> None:
+def test_a_divergence_is_recorded_when_it_begins_and_when_it_ends(recording: Store) -> None:
     gap = Change(stream=Stream.DIVERGENCES, key="lane", event="FOUND", at=NOW, data={"kind": "NONCE_GAP"})
     for found in ({"gap": gap}, {"gap": gap}, {}, {}):
         recording.streams.compare(found)
@@ -201,7 +201,7 @@ def test_a_divergence_is_recorded_when_it_begins_and_when_it_ends(recording: Sql
 
 
 def test_nothing_is_recorded_before_the_start_nor_after_the_stop(url: str) -> None:
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         store.observations.record(observed_range(message(1)))
         store.streams.start()
         store.streams.start()
@@ -213,7 +213,7 @@ def test_nothing_is_recorded_before_the_start_nor_after_the_stop(url: str) -> No
 
 
 def test_a_restored_store_records_again_after_a_start_and_only_what_is_new(url: str, tmp_path: Path) -> None:
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         store.streams.start()
         store.observations.record(observed_range(message(1)))
         (old, *_) = before = claimed(store)
@@ -221,7 +221,7 @@ def test_a_restored_store_records_again_after_a_start_and_only_what_is_new(url: 
         back_up(url, backup)
         store.streams.sent(before[-1].version)
     restore(backup, url, replace=True)
-    with closing(SqlStore(url)) as store:
+    with closing(Store(url)) as store:
         assert claimed(store, holder="one") == before
         store.streams.sent(before[-1].version)
         store.streams.start()

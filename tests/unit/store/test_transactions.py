@@ -7,7 +7,6 @@ import pytest
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import Delivered, TryAgain
 from bridge.domain.ports import Call, Fees
-from bridge.domain.store import Store
 from bridge.domain.transactions import (
     BatchedCall,
     CallBatch,
@@ -19,6 +18,7 @@ from bridge.domain.transactions import (
     SlotState,
 )
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 ACCOUNT = "0x" + "aa" * 20

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from bridge.domain.ports import TransientError
 from bridge.domain.streams import Stream
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.streams import kafka
 from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
@@ -70,9 +70,9 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
+def store(tmp_path: Path) -> Iterator[Store]:
     """With the records of a message whose delivery died and left a letter."""
-    with closing(SqlStore(f"{SQLITE}:///{tmp_path}/bridge.db")) as opened:
+    with closing(Store(f"{SQLITE}:///{tmp_path}/bridge.db")) as opened:
         opened.streams.start()
         review = DeadLetterService(store=opened)
         asyncio.run(review.die(message()))
@@ -80,7 +80,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
         yield opened
 
 
-def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: SqlStore, brokers: Brokers) -> None:
+def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: Store, brokers: Brokers) -> None:
     brokers.down = {stream.value for stream in Stream}
     publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
     with pytest.raises(TransientError, match="Broker"):
@@ -95,7 +95,7 @@ def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: SqlSt
 
 
 def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_messages(
-    store: SqlStore, brokers: Brokers
+    store: Store, brokers: Brokers
 ) -> None:
     brokers.down = {QUEUE}
     publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
@@ -111,7 +111,7 @@ def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_me
     assert store.streams.status().waiting == 0
 
 
-def test_every_producer_is_idempotent(store: SqlStore, brokers: Brokers) -> None:
+def test_every_producer_is_idempotent(store: Store, brokers: Brokers) -> None:
     Publisher(store.streams, SETTINGS, worker="one").publish()
     assert [one["enable.idempotence"] for one in brokers.configurations] == [True, True]
     assert ["transactional.id" in one for one in brokers.configurations] == [False, False]

@@ -17,7 +17,7 @@ from bridge.domain.lanes import Lane
 from bridge.domain.streams import Stream, StreamRecord
 from bridge.domain.webhooks import StillPendingError, WebhookDelivery, WebhookFilter, WebhookState
 from bridge.protocol.message import Kind
-from bridge.store import SqlStore
+from bridge.store import Store
 from bridge.streams import webhooks
 from bridge.streams.settings import WebhookTarget
 from bridge.streams.webhooks import TargetError, is_public, new_client, post
@@ -31,15 +31,15 @@ KEY = f"0x{message(1).id.hex()}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
-    with closing(SqlStore(url_of(request.param, request, tmp_path))) as opened:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(url_of(request.param, request, tmp_path))) as opened:
         opened.webhook_records.start()
         yield opened
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[SqlStore]:
-    with closing(SqlStore(f"{SQLITE}:///{tmp_path}/bridge.db")) as opened:
+def small(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(f"{SQLITE}:///{tmp_path}/bridge.db")) as opened:
         opened.webhook_records.start()
         yield opened
 
@@ -49,12 +49,12 @@ def delivery(version: int, key: str = KEY, target: str = "first", **changes: Any
     return WebhookDelivery(**{**usual, "body": "{}", "created_at": 1.0, **changes})
 
 
-def claim(store: SqlStore, now: float = 10, target: str = "first") -> list[int]:
+def claim(store: Store, now: float = 10, target: str = "first") -> list[int]:
     return [one.version for one in store.webhooks.claim(target, now=now, lease=5, limit=10)]
 
 
 def test_the_oldest_pending_delivery_of_a_message_goes_first_and_a_dead_worker_holds_it_for_its_lease(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     store.webhooks.add([delivery(2), delivery(1), delivery(3, "other"), delivery(4, target="second")])
     store.webhooks.add([delivery(1, body="not again")])
@@ -75,7 +75,7 @@ def test_the_oldest_pending_delivery_of_a_message_goes_first_and_a_dead_worker_h
     assert (found.state, found.tries, found.error) == (WebhookState.DEAD, 2, "still no")
 
 
-def test_what_has_ended_can_be_delivered_again_and_is_forgotten_in_the_end(store: SqlStore) -> None:
+def test_what_has_ended_can_be_delivered_again_and_is_forgotten_in_the_end(store: Store) -> None:
     store.webhooks.add([delivery(1), delivery(2, "other")])
     one, _ = store.webhooks.claim("first", now=10, lease=5, limit=10)
     store.webhooks.delivered(one, 11)
@@ -92,7 +92,7 @@ def test_what_has_ended_can_be_delivered_again_and_is_forgotten_in_the_end(store
     assert store.webhooks.listed(limit=5) == []
 
 
-def test_a_record_stays_until_each_sink_that_is_on_has_it(store: SqlStore) -> None:
+def test_a_record_stays_until_each_sink_that_is_on_has_it(store: Store) -> None:
     store.observations.record(observed_range(message()))
     kafka, hooks = store.streams, store.webhook_records
     kafka.start()
@@ -113,7 +113,7 @@ def test_a_record_stays_until_each_sink_that_is_on_has_it(store: SqlStore) -> No
     assert not hooks.status().recording
 
 
-async def test_records_arrive_signed_in_the_order_of_their_message_whatever_fails_in_between(small: SqlStore) -> None:
+async def test_records_arrive_signed_in_the_order_of_their_message_whatever_fails_in_between(small: Store) -> None:
     failed = set[int]()
 
     def answer(document: dict[str, Any]) -> int:
@@ -136,7 +136,7 @@ async def test_records_arrive_signed_in_the_order_of_their_message_whatever_fail
     assert headers["host"] == f"127.0.0.1:{target.port}"
 
 
-async def test_a_target_that_never_takes_it_leaves_it_dead_and_later_events_go_on(small: SqlStore) -> None:
+async def test_a_target_that_never_takes_it_leaves_it_dead_and_later_events_go_on(small: Store) -> None:
     small.observations.record(observed_range(message()))
     with receiver(lambda document: 503 if document["event"] == "ROUTED" else 204) as target:
         await deliver_all(small, settings_of(target.target()))
@@ -164,7 +164,7 @@ async def test_a_target_that_never_takes_it_leaves_it_dead_and_later_events_go_o
         ({"recipients": frozenset({word("another")})}, set()),
     ],
 )  # fmt: skip
-async def test_a_target_gets_what_its_filters_let_pass(small: SqlStore, wanted: Any, events: set[str]) -> None:
+async def test_a_target_gets_what_its_filters_let_pass(small: Store, wanted: Any, events: set[str]) -> None:
     small.observations.record(observed_range(message()))
     with receiver() as target:
         await deliver_all(small, settings_of(target.target(**wanted)))
@@ -184,7 +184,7 @@ def test_a_kill_between_any_two_steps_loses_nothing_and_keeps_the_order(tmp_path
     step, died = 0, True
     while died:
         url = f"sqlite:///{tmp_path}/{step}.db"
-        with closing(SqlStore(url)) as store:
+        with closing(Store(url)) as store:
             store.webhook_records.start()
             store.observations.record(observed_range(message(1), message(2)))
             wanted = store.webhook_records.status().waiting

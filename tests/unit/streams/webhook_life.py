@@ -13,9 +13,9 @@ from typing import Any
 
 from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.domain.webhooks import WebhookState
-from bridge.store import SqlStore
-from bridge.store.streams import SqlStreams
-from bridge.store.webhooks import SqlWebhooks
+from bridge.store import Store
+from bridge.store.streams import Streams
+from bridge.store.webhooks import Webhooks
 from bridge.streams import webhooks
 from bridge.streams.settings import WebhookSettings, WebhookTarget
 from bridge.streams.webhooks import WebhookPublisher, new_client
@@ -39,11 +39,11 @@ def settings_of(*targets: WebhookTarget, **changes: Any) -> WebhookSettings:
     return WebhookSettings(targets=targets, **{**usual, **changes})
 
 
-def publisher(store: SqlStore, settings: WebhookSettings, worker: str = "worker") -> WebhookPublisher:
+def publisher(store: Store, settings: WebhookSettings, worker: str = "worker") -> WebhookPublisher:
     return WebhookPublisher(store.webhook_records, store.webhooks, store, settings, worker=worker)
 
 
-async def deliver_all(store: SqlStore, settings: WebhookSettings, worker: str = "worker") -> None:
+async def deliver_all(store: Store, settings: WebhookSettings, worker: str = "worker") -> None:
     """Chooses and delivers, one step after the other, until nothing waits and nothing is pending."""
     made, deadline = publisher(store, settings, worker), time.monotonic() + LIMIT
     async with new_client() as client:
@@ -79,7 +79,7 @@ class Life:
 def _live(life: Life) -> None:
     if life.dies_at is not None:
         _count_steps(life.dies_at)
-    with closing(SqlStore(life.url)) as store:
+    with closing(Store(life.url)) as store:
         asyncio.run(deliver_all(store, life.settings, f"worker {os.getpid()}"))
 
 
@@ -87,6 +87,6 @@ def _count_steps(dies_at: int) -> None:
     """Has this process kill itself before its step of that number: each transaction of the store, and each exchange."""
     counted = counted_until(dies_at)
     setattr(webhooks, "post", counted(webhooks.post))  # noqa: B010  # in this process alone
-    for owner, names in ((SqlStreams, ("claim", "sent")), (SqlWebhooks, ("add", "claim", "delivered"))):
+    for owner, names in ((Streams, ("claim", "sent")), (Webhooks, ("add", "claim", "delivered"))):
         for name in names:
             setattr(owner, name, counted(getattr(owner, name)))

@@ -13,14 +13,14 @@ from typing import Any
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
-from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.store import Store as BridgeStore
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.protocol.message import Message
 from bridge.queries.actions import ActionList, FoundAction
+from bridge.store import Store as BridgeStore
 from bridge.store import open_store
+from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi
 from bridge.web.payments import Payments
