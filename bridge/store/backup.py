@@ -1,6 +1,6 @@
-"""Copies of the store: made while relayers work on it, and put back into SQLite or PostgreSQL alike.
+"""Backups of the store: taken while relayers run, and restored into SQLite or PostgreSQL.
 
-A backup is a SQLite file with the store's own tables, whichever database it was taken from.
+A backup is a SQLite file with the store's own tables, from whichever database it was taken.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _CHUNK = 500  # rows
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy holds."""
+    """The contents of a backup."""
 
     rows: dict[str, int]  # by table
-    accounts: tuple[tuple[int, str], ...]  # (chain id, address) of every account that has nonces in it
+    accounts: tuple[tuple[int, str], ...]  # (chain id, address) of every account with nonces in it
 
 
 def back_up(url: str, path: Path) -> Copied:
-    """Writes a backup of the store at `url` as it is at one moment; nobody who works on it has to wait.
+    """Writes a consistent backup of the store at `url` without blocking relayers.
 
     Raises:
-        StoreError: the file exists already, or can't be written, or the store is not there.
+        StoreError: the file exists or can't be written, or there is no store.
         StoreBusyError: the store does not answer.
     """
     if path.exists():
@@ -62,16 +62,16 @@ def back_up(url: str, path: Path) -> Copied:
 
 
 def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
-    """Puts a backup into the store at `url`, all of it or nothing.
+    """Restores a backup into the store at `url`, atomically.
 
     Args:
-        path: the backup; it is not changed.
+        path: the backup, which is not modified.
         url: the store, in SQLite or PostgreSQL.
-        replace: whether to give up what the store holds.
+        replace: whether to overwrite the store's contents.
 
     Raises:
-        StoreError: there is no such backup, or it is damaged; the store is not empty, or a relayer works on it.
-        StoreVersionError: the backup is of a newer version.
+        StoreError: the backup is missing or damaged, the store is not empty, or a relayer uses it.
+        StoreVersionError: a newer version wrote the backup.
         StoreBusyError: the store does not answer.
     """
     if not path.exists():
@@ -81,7 +81,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
         try:
             _copy_file(path, copy)
         except sqlite3.Error as error:
-            raise StoreError(f"{path} is no backup of a store: {error}") from error
+            raise StoreError(f"{path} is not a backup of a store: {error}") from error
         copied = _checked(copy)
         with (
             replacing(url),
@@ -96,7 +96,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """SQLite's own online copy: consistent while others write, and free of the write-ahead log."""
+    """Copies with SQLite's online backup: consistent under writes, and without the write-ahead log."""
     if not source.exists():
         raise StoreError(f"there is no store {source}: has a relayer run yet?")
     with (
@@ -137,7 +137,7 @@ def _fill(reading: Connection, writing: Connection) -> None:
 
 
 def _serials(connection: Connection) -> Iterator[tuple[str, Column[int]]]:
-    """Sequences that give out keys, with the columns that use them: rows that have keys already do not move them."""
+    """Sequences and the columns that use them; inserting rows with explicit keys does not advance a sequence."""
     for table in METADATA.sorted_tables:
         column = table.autoincrement_column
         if column is not None:
@@ -154,11 +154,11 @@ def _refuse_to_overwrite(connection: Connection, url: str, *, replace: bool) -> 
         for table in METADATA.sorted_tables
         if table is not schema_version
     ):
-        raise StoreError(f"store {shown} is not empty: add --replace to give up what it holds")
+        raise StoreError(f"store {shown} is not empty: add --replace to overwrite what it holds")
 
 
 def _checked(path: Path) -> Copied:
-    """What the file holds.
+    """Reads the contents of a backup.
 
     Raises:
         StoreError: it is damaged.
@@ -169,7 +169,7 @@ def _checked(path: Path) -> Copied:
             raise StoreError(f"{path} is damaged: {'; '.join(problems[:3])}")
         present = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if schema_version.name not in present:
-            raise StoreError(f"{path} is no backup of a store")
+            raise StoreError(f"{path} is not a backup of a store")
         counts = {
             table.name: file.execute(str(select(func.count()).select_from(table))).fetchone()[0]
             for table in METADATA.sorted_tables

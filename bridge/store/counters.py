@@ -1,4 +1,4 @@
-"""Numbers that only grow, in SQL."""
+"""Monotonic counters in SQL."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def counted(connection: Connection, what: Counted) -> dict[tuple[int | str, ...]
 
 
 def add_counts(connection: Connection, counts: Mapping[CounterKey, float]) -> None:
-    """See `Counters.add`. In one order, so that two transactions never wait for each other."""
+    """See `Counters.add`. Updates in a fixed order, so that transactions cannot deadlock."""
     rows = sorted((what.value, json.dumps(labels), amount) for (what, labels), amount in counts.items() if amount)
     for what, labels, amount in rows:
         added = insert_into(connection, counters).values(what=what, labels=labels, value=amount)
@@ -70,10 +70,10 @@ def add_counts(connection: Connection, counts: Mapping[CounterKey, float]) -> No
 
 
 def delivered_counts(rows: Iterable[tuple[int, int, int, float, float]]) -> Counter[CounterKey]:
-    """What deliveries add to the counters that outlive them.
+    """The counter increments for deliveries whose rows go.
 
     Args:
-        rows: source chain, destination chain, GMP, and when each was observed and delivered (Unix seconds).
+        rows: source chain, destination chain, GMP, and observation and delivery time (Unix seconds).
     """
     counts: Counter[CounterKey] = Counter()
     for source, destination, gmp, created_at, delivered_at in rows:

@@ -1,7 +1,7 @@
-"""The connection to the store's database: its settings, its transactions, and the version of its tables.
+"""The connection to a store's database: engine settings, transactions, and the schema version.
 
-SQLite writers exclude each other from their first statement on. PostgreSQL writers do not: what two of them must not do
-at once, such as giving out nonces of one account, is named by `Database.transaction(exclusive=…)`.
+SQLite writers exclude each other from their first statement on. PostgreSQL writers do not, so operations that must not run
+concurrently, such as giving out an account's nonces, share a name in `Database.transaction(exclusive=…)`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
 from bridge.store.tables import METADATA, schema_version
 
 VERSION: Final = 1
-"""Of the tables. It grows when a released Waybill changes them; until then there is nothing to bring up to date."""
+"""The schema version. A release that changes the tables increments it."""
 
 _BUSY_SECONDS = 5
 _NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
@@ -44,7 +44,7 @@ _NAME_OTHER: Final = "name another file, or make a store with `waybill store cre
 _EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
 
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    # A server that was restarted closed our connections: each is tried before it is used.
+    # A restarted server closes connections, so each is tested before use.
     "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": _BUSY_SECONDS}},
 }
 _READING: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -54,18 +54,18 @@ _READING: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class Database:
-    """A database whose tables are of this version."""
+    """A database with tables of this schema version."""
 
     def __init__(self, url: str, *, tables: Sequence[Table] | None = None) -> None:
-        """Connects, and makes the tables that are missing.
+        """Connects, and creates missing tables.
 
         Args:
             url: an SQLAlchemy URL.
-            tables: those to make; None makes all.
+            tables: the tables to create; None creates all.
 
         Raises:
-            StoreVersionError: a newer version of Waybill made the store.
-            StoreError: the URL is not one, or there is no database behind it, or another program's.
+            StoreVersionError: a newer version of Waybill created the store.
+            StoreError: the URL is invalid, no database is there, or it belongs to another program.
         """
         parsed = parse_url(url)
         self._url = parsed.render_as_string(hide_password=True)
@@ -81,19 +81,19 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The connections, for a copy of the whole store."""
+        """The engine, for copying the whole store."""
         return self._engine
 
     @contextmanager
     def transaction(self, *, exclusive: str | None = None) -> Iterator[Connection]:
-        """A transaction that can write; it commits at the end, or not at all.
+        """Opens a read-write transaction that commits at the end, or not at all.
 
         Args:
-            exclusive: a name; transactions of the same name wait for each other.
+            exclusive: a name; transactions with the same name run one after the other.
 
         Raises:
-            StoreBusyError: the database was locked, full, or not there.
-            StoreError: the database is no store, or can't be written.
+            StoreBusyError: the database is locked, full, or unreachable.
+            StoreError: the database is not a store, or is read-only.
         """
         with _errors(self._url), self._engine.begin() as connection:
             if exclusive is not None:
@@ -102,34 +102,34 @@ class Database:
 
     @staticmethod
     def exclude(connection: Connection, name: str) -> None:
-        """Has other transactions of that name wait until this one ends."""
+        """Takes the advisory lock of that name until the transaction ends."""
         if connection.dialect.name == "postgresql":
             scoped = func.concat(func.current_schema(), "/", name)
             connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(scoped, 0))))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads, sees one state of the store throughout, and waits for no writer."""
+        """Opens a read-only transaction on one snapshot, which waits for no writer."""
         options = _READING[self._engine.dialect.name]
         with _errors(self._url), self._engine.connect().execution_options(**options) as connection:
             yield connection
 
     def read(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[RowMapping]:
-        """What one query finds, by column; see `reading`."""
+        """The rows of a query as mappings; see `reading`."""
         with self.reading() as connection:
             return connection.execute(query, values).mappings().all()
 
     def first(self, query: Executable, values: Mapping[str, Any] | None = None) -> RowMapping | None:
-        """The first row that one query finds, by column."""
+        """The first row of a query as a mapping."""
         return next(iter(self.read(query, values)), None)
 
     def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        """What one query finds, by place."""
+        """The rows of a query as tuples."""
         with self.reading() as connection:
             return connection.execute(query, values).all()
 
     def scalar(self, query: Executable, values: Mapping[str, Any] | None = None) -> Any:
-        """The one value that a query finds, or None."""
+        """The single value of a query, or None."""
         with self.reading() as connection:
             return connection.execute(query, values).scalar()
 
@@ -161,7 +161,7 @@ def _errors(store: str) -> Iterator[None]:
 
 
 def insert_into(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An insert that may say what becomes of a row that is there already: each database has its own, with the same methods."""
+    """The dialect's insert, which supports `ON CONFLICT`."""
     return (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
@@ -182,7 +182,7 @@ def parse_url(url: str) -> URL:
     """The URL of a store.
 
     Raises:
-        StoreError: it is none, or of a kind of database that can't keep a store.
+        StoreError: it is invalid, or names a database that can't hold a store.
     """
     try:
         parsed = make_url(url)
@@ -194,10 +194,10 @@ def parse_url(url: str) -> URL:
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file of a SQLite database, wherever links lead; None if it is in memory.
+    """The file of a SQLite database with links resolved, or None if it is in memory.
 
     Raises:
-        StoreError: the file has other names, or the URL says more than a path.
+        StoreError: the file has hard links, or the URL is more than a path.
     """
     shown = url.render_as_string(hide_password=True)
     if not url.database or url.database == ":memory:":
@@ -207,21 +207,21 @@ def sqlite_file(url: URL) -> Path | None:
     try:
         path = Path(url.database).resolve()
         names = path.stat().st_nlink if path.is_file() else 1
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise StoreError(f"store {shown} can't be opened: {error}") from error
-    if names > 1:  # SQLite keeps a log for each name, so that two of them damage the file
+    if names > 1:  # SQLite keeps one log per name, so two names would corrupt the file
         raise StoreError(f"store {shown}: the file has {names} names (hard links); remove the others, or copy it")
     return path
 
 
 def table_names(url: URL) -> frozenset[str]:
-    """The tables of a database, which is not changed; none if it is new.
+    """The tables of a database, or none if it is new. Changes nothing.
 
-    SQLite first rolls back what a killed process left half written: it can't read the file before.
+    SQLite first rolls back a transaction that a killed process left behind.
 
     Raises:
-        StoreError: it is no database, or one in SQLite that belongs to another program.
-        StoreBusyError: it does not answer.
+        StoreError: it is not a database, or a SQLite file of another program.
+        StoreBusyError: the database does not answer.
     """
     shown = url.render_as_string(hide_password=True)
     if url.get_backend_name() == "sqlite":
@@ -262,7 +262,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
-    # The driver's own transactions begin too late and upgrade their lock in the middle: we begin them ourselves.
+    # The driver begins transactions too late and upgrades its lock midway, so we begin them ourselves.
     connection.isolation_level = None
     for pragma in (
         f"busy_timeout = {_BUSY_SECONDS * 1000}",
@@ -274,7 +274,7 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    # Two processes that make a file at the same moment get in each other's way here, and no busy_timeout helps.
+    # Two processes that create the file at the same time conflict here, and busy_timeout does not help.
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -293,7 +293,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _configure_postgresql(connection: Any, _record: object) -> None:
-    # A worker that is stopped in the middle of a transaction must not keep the others waiting for ever.
+    # A worker that is stopped within a transaction must not block the others for ever.
     connection.autocommit = True
     connection.execute(f"SET lock_timeout = '{_BUSY_SECONDS}s'")
     connection.execute(f"SET idle_in_transaction_session_timeout = '{_BUSY_SECONDS}s'")

@@ -42,7 +42,7 @@ from bridge.domain.dead_letters import (
 from bridge.store.database import Database
 from bridge.store.tables import METADATA, dead_letter_head
 
-# These tables may be in another database than those of the store.
+# These tables may be in a database of their own.
 dead_letter_log = Table(
     "dead_letter_log",
     METADATA,
@@ -54,7 +54,7 @@ dead_letter_log = Table(
     Column("event_id", String, nullable=False),
     Column("at", Double, nullable=False),
     Column("document_hash", LargeBinary, nullable=False),
-    Column("document", Text),  # JSON; none once it is archived
+    Column("document", Text),  # JSON; null once archived
     Column("signer", String, nullable=False),
     Column("signature", LargeBinary, nullable=False),
     CheckConstraint(f"kind IN ({', '.join(repr(str(kind)) for kind in RecordKind)})", name="kind"),
@@ -83,7 +83,7 @@ dead_letters = Table(
 )
 
 dead_letter_readers = Table(
-    "dead_letter_readers",  # how far each channel of alerts has been told
+    "dead_letter_readers",  # the last record that each alert channel has been sent
     METADATA,
     Column("reader", String, primary_key=True),
     Column("sequence", BigInteger, nullable=False),
@@ -95,11 +95,11 @@ DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
 class DeadLetterLog:
     """Where dead letters are kept; it may be another database than the store. Every method is one transaction.
 
-    The database is opened when it is first needed, and may be away until then.
+    The database is opened on first use, so it may be unreachable at start.
     """
 
     def __init__(self, url: str) -> None:
-        """`url` is that of the store, or of another database."""
+        """`url` is the store's, or another database's."""
         self._url = url
         self._opened: Database | None = None
 
@@ -227,7 +227,7 @@ class DeadLetterLog:
 class HeadMemory:
     """Where the log's head is kept apart from the log, in the relayer's store.
 
-    One row in the store's own database.
+    Kept as one row in the store's own database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -252,7 +252,7 @@ def _noted(connection: Connection) -> LogHead:
 
 
 def _place(connection: Connection) -> tuple[int, bytes]:
-    """Sequence of the next record, and the hash before it."""
+    """The next record's sequence, and the previous record's hash."""
     query = select(dead_letter_log.c.sequence, dead_letter_log.c.hash).order_by(dead_letter_log.c.sequence.desc())
     last = connection.execute(query.limit(1)).first()
     return (1, NO_RECORD) if last is None else (last.sequence + 1, last.hash)
@@ -281,7 +281,7 @@ def _record_row(record: LogRecord) -> dict[str, Any]:
 
 
 def _record_from(row: RowMapping) -> LogRecord:
-    """A record as its row says, right or wrong; verification judges it."""
+    """A record from its row, unverified."""
     try:
         document = None if row["document"] is None else json.loads(row["document"])
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""Sums over the store in SQL."""
+"""Aggregates over the store in SQL."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Figures:
     def _ever(
         self, what: Counted, rows: Select[Any], key: Sequence[ColumnElement[Any]]
     ) -> list[tuple[tuple[Any, ...], int]]:
-        """What the rows count by that key, and what the counters kept of those that are gone, of one moment."""
+        """Counts by key in one snapshot: existing rows plus the permanent counters of deleted ones."""
         with self._database.reading() as connection:
             counts = Counter({tuple(row[:-1]): row[-1] for row in connection.execute(rows.group_by(*key))})
             counts.update(counted(connection, what))
@@ -193,7 +193,7 @@ class Figures:
 
 
 def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:
-    """How many deliveries of a queue took no longer than the bound at that place."""
+    """The number of deliveries of a queue within each histogram bound."""
     return int(sum(counts.get((*queue, place), 0) for place in range(bucket + 1)))
 
 

@@ -25,7 +25,7 @@ from bridge.store.jobs import IS_THERE, add_job, read_jobs
 from bridge.store.observations import attempt_from
 from bridge.store.tables import archived_records, attempts, heartbeats, jobs, messages, outbox, sync_segments
 
-# What is asked with each look at the queue is put together once: that costs more than to run it.
+# Statements of every poll of the queue are built once: building them costs more than running them.
 _NEWEST = select(func.max(messages.c.sequence))
 _FRESH = (
     select(
@@ -163,9 +163,9 @@ class FinalityRecords:
 
 
 def _add(connection: Connection, row: RowMapping) -> None:
-    """Adds the job of a message, unless another worker was faster or the message was reorged away meanwhile.
+    """Adds a message's job unless another worker did, or the message was reorged away.
 
-    One that can't be read is not followed, and keeps no other from that: its deliveries end with that error.
+    A message that can't be decoded is not followed and does not hold up others; its deliveries end with that error.
     """
     mine = (attempts.c.message_id == row["message_id"]) & (attempts.c.attempt == row["attempt"])
     found = connection.execute(select(attempts).where(mine)).mappings().first()

@@ -1,4 +1,4 @@
-"""The index's retry requests, read from its own database and never written to."""
+"""Reads the index's retry requests from its database; never writes to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GMPS = frozenset(int(gmp) for gmp in Gmp)
 
 
 class IndexRequests:
-    """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has no requests."""
+    """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has none."""
 
     def __init__(self, url: str) -> None:
         """`url` is that of the index's store, such as ``sqlite:///index.db``."""
@@ -28,7 +28,7 @@ class IndexRequests:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             self._file = Path(parsed.database)
             parsed = parsed.set(database=f"file:{self._file}", query={**parsed.query, "mode": "ro", "uri": "true"})
-        # No connection is kept: one to a file that was deleted and rebuilt would go on reading the old one.
+        # Connections are not pooled: one to a file that was deleted and rebuilt would keep reading the old file.
         self._engine = create_engine(parsed, poolclass=NullPool)
 
     def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:

@@ -1,9 +1,8 @@
-"""Keeps a restore away from a store that relayers work on, and relayers away from a store that is being restored.
+"""Keeps restores and relayers out of one store at the same time.
 
-SQLite: a lock on the file `<database>.lock`, which ends with the process that holds it. Links to the database are followed
-first. A restore asks SQLite besides whether anybody has the database open, since the file may have been deleted.
-PostgreSQL: an advisory lock of a session that is open for nothing else, which a restarted server forgets. `WorkingLock.renew`
-takes either again.
+SQLite: a lock on the file `<database>.lock`, which ends with the process that holds it, after links are resolved. A restore
+also asks SQLite whether anybody has the database open, since the lock file may have been deleted.
+PostgreSQL: an advisory lock of a dedicated session, which a restarted server forgets. `WorkingLock.renew` takes either again.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ _HOLDERS: Final = text(
 
 
 class WorkingLock(Protocol):
-    """What a relayer holds while it works on a store; other relayers may hold it as well."""
+    """The shared lock that a relayer holds while it uses a store."""
 
     def renew(self) -> None:
-        """Take the lock again if the database lost it.
+        """Takes the lock again if the database lost it.
 
         Raises:
-            StoreError: the store is being restored meanwhile.
+            StoreError: the store is being restored.
             StoreBusyError: the database does not answer.
         """
 
 
 @contextmanager
 def working_on(url: str, worker: str) -> Iterator[WorkingLock]:
-    """Hold the store at `url` for a relayer.
+    """Holds the shared lock of the store at `url` for a relayer.
 
     Args:
-        url: of the store.
+        url: the store's.
         worker: the relayer's name, which a refused restore shows.
 
     Raises:
@@ -64,10 +63,10 @@ def working_on(url: str, worker: str) -> Iterator[WorkingLock]:
 
 @contextmanager
 def replacing(url: str) -> Iterator[None]:
-    """Hold the store at `url` alone.
+    """Holds the exclusive lock of the store at `url`.
 
     Raises:
-        StoreError: a relayer works on it, or it is being restored already.
+        StoreError: a relayer uses it, or it is already being restored.
         StoreBusyError: the database does not answer.
     """
     with closing(_lock_of(url, "waybill store restore")) as lock:
@@ -125,14 +124,14 @@ class _FileLock:
             raise StoreError(f"store {self._shown}: {error}") from error
 
     def _is_in_place(self) -> bool:
-        """Whether others that lock would lock the same file: it may have been deleted."""
+        """Whether the lock file still exists, so that others lock the same one."""
         try:
             return os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:
             return False
 
     def _refuse_connections(self) -> None:
-        """SQLite's own lock knows who has the database open, also if the file of ours was deleted under a relayer."""
+        """Checks with SQLite's own lock that nobody has the database open, in case our lock file was deleted."""
         if not self._database.exists():
             return
         with closing(sqlite3.connect(self._database, timeout=1)) as connection:
@@ -165,7 +164,7 @@ class _SessionLock:
         except DBAPIError as error:
             raise StoreBusyError(f"store {self._shown}: {' '.join(str(error.orig).split())}") from error
         if not taken:
-            self.close()  # else `renew` would take the open session for the lock
+            self.close()  # otherwise `renew` would mistake the open session for the lock
             raise _taken(self._shown, ", ".join(holders), exclusive=exclusive)
 
     def renew(self) -> None:

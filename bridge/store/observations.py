@@ -31,9 +31,9 @@ from bridge.store.payments import record_payments, rewind_payments
 from bridge.store.spending import SPENDING
 from bridge.store.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
 
-_ASKED_AT_ONCE = 1_000  # ids in one query; databases have limits
+_ASKED_AT_ONCE = 1_000  # ids per query; databases limit parameters
 
-# What each look at a chain asks is put together once: that costs more than to run it.
+# Statements of every poll are built once: building them costs more than running them.
 _CURSOR = select(cursors).where(cursors.c.chain_id == bindparam("chain"))
 _ANCESTORS = (
     select(cursor_ancestors.c.number, cursor_ancestors.c.hash)
@@ -220,7 +220,7 @@ class Observations:
 
 
 def _cursor_of(chain_id: int) -> str:
-    """What two workers that observe the same chain must not change at once."""
+    """The lock name that keeps two observers of one chain apart."""
     return f"cursor {chain_id}"
 
 
@@ -274,7 +274,7 @@ def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -
 
 
 def _put_attempts(connection: Connection, observed: Sequence[ObservedAttempt]) -> None:
-    """Adds attempts, or moves them to where they are now."""
+    """Upserts attempts with their current positions."""
     seen = {(one.message_id, one.attempt): one for one in observed}
     same = (attempts.c.message_id == bindparam("message")) & (attempts.c.attempt == bindparam("number"))
     known = _known_attempts(connection, [message_id for message_id, _ in seen])
@@ -296,7 +296,7 @@ def _known_attempts(connection: Connection, message_ids: Sequence[bytes]) -> set
 
 
 def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatch], now: float) -> set[str]:
-    """Adds the entries of dispatches, or moves them to where the dispatches are now; the ids of those that are new."""
+    """Upserts the outbox entries of dispatches with their current positions; returns the ids of new ones."""
     seen = {event_id_of(one.dispatch.message_id, one.dispatch.gmp, one.attempt): one for one in dispatches}
     known = _known(connection, list(seen))
     moved = [{"key": key, **dispatch_columns(seen[key].dispatch)} for key in known]

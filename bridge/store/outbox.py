@@ -1,4 +1,4 @@
-"""The outbox in SQL. Entries change by the records' own rules; SQL only finds and writes them."""
+"""The outbox in SQL. The records' own methods change entries; SQL only selects and writes them."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, out
 
 
 class _EntryRow(NamedTuple):
-    """What is read of an entry: the columns of `outbox` that say something of it, and the message's envelope.
+    """The columns that make up an entry, with the message's envelope.
 
-    A named tuple, since claims read many: an entry made of it takes 4.9 µs, of the attributes of SQLAlchemy's rows 12 µs.
+    A named tuple because claims read many: building an entry from it takes 4.9 µs, from SQLAlchemy's rows 12 µs.
     """
 
     event_id: str
@@ -114,13 +114,13 @@ _BEHIND_ANOTHER = exists().where(
     ~exists().where(spending_blocked.c.subject == _EARLIER.c.event_id),
 )
 
-# Statements that each delivery needs are put together once: that costs more than to run them.
+# Statements that every delivery needs are built once: building them costs more than running them.
 _EXPIRED = _ENTRIES.where(
     outbox.c.destination_chain == bindparam("destination"),
     outbox.c.state == OutboxState.CLAIMED,
     outbox.c.lease_until <= bindparam("now"),
 ).with_for_update(of=outbox, skip_locked=True)
-_CLAIMED: Mapping[str, ColumnElement[Any]] = {  # what `OutboxEntry.claimed` changes
+_CLAIMED: Mapping[str, ColumnElement[Any]] = {  # the columns that `OutboxEntry.claimed` changes
     "state": literal(OutboxState.CLAIMED.value),
     "fence": outbox.c.fence + 1,
     "claimed_at": bindparam("now", type_=Double),
@@ -146,7 +146,7 @@ _UNCONFIRMED = (
     .order_by(outbox.c.delivery_block_number, outbox.c.sequence)
 )
 _RENEW = update(outbox).where(_THESE).values(lease_until=bindparam("until", type_=Double))
-_DELIVER = (  # what `OutboxEntry.delivered` changes
+_DELIVER = (  # the columns that `OutboxEntry.delivered` changes
     update(outbox)
     .where(outbox.c.event_id == bindparam("key"))
     .values(
@@ -193,7 +193,7 @@ class Outbox:
             expired = _found(connection, _EXPIRED, now_here)
             _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in expired}, now)
             claimed = _found(connection, _due(frozenset(gmps), accepts, in_order=in_order), terms)
-            if fresh is not None and len(claimed) == limit:  # else all that is due is among them
+            if fresh is not None and len(claimed) == limit:  # otherwise every due entry is among them
                 first = [entry for entry in claimed if entry.is_fresh(fresh.since)][: fresh.places]
                 if len(first) < fresh.places:
                     query = _due(frozenset(gmps), accepts, in_order=in_order, only_fresh=True)
@@ -337,7 +337,7 @@ class Outbox:
             select(outbox_failures.c.event_id, outbox_failures.c.letter)
             .join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
             .where(noted)
-            .order_by(outbox_failures.c.number)  # one that was opened again may have died more than once
+            .order_by(outbox_failures.c.number)  # an entry that was reopened may have died more than once
         )
         return {event_id: letter for event_id, letter in self._database.rows(query)}  # noqa: C416  # rows are no pairs to mypy
 
@@ -369,7 +369,7 @@ class Outbox:
 
 @lru_cache(maxsize=64)
 def _due(gmps: frozenset[Gmp], accepts: RelayPolicy, *, in_order: bool, only_fresh: bool = False) -> Select[Any]:
-    """What may be claimed and nobody else is changing, nor will before this transaction ends: as it is once it is claimed."""
+    """Locks entries that may be claimed and that no other transaction is changing, and returns them as claimed."""
     query = (
         _AS_CLAIMED.where(
             outbox.c.destination_chain == bindparam("destination"),
@@ -409,16 +409,16 @@ def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
-    """Entries by id, after other transactions have changed them, and locked until this one ends.
+    """Entries by id, locked until this transaction ends, after any concurrent changes.
 
-    They are locked in one order, so that two transactions never wait for each other.
+    They are locked in a fixed order, so that transactions cannot deadlock.
     """
     query = _ENTRIES.where(outbox.c.event_id.in_(event_ids)).order_by(outbox.c.event_id).with_for_update(of=outbox)
     return {entry.event_id: entry for entry in _found(connection, query)}
 
 
 def _keep_counts(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
-    """Counts deliveries for ever that are open again."""
+    """Adds deliveries that were reopened to the permanent counters."""
     delivered = (
         (one.lane.source_chain, one.lane.destination_chain, int(one.dispatch.gmp), one.created_at, one.delivered_at)
         for one in entries
@@ -428,7 +428,7 @@ def _keep_counts(connection: Connection, entries: Iterable[OutboxEntry]) -> None
 
 
 def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Counter[CounterKey]:
-    """What is counted by the rows of deliveries that are about to be deleted."""
+    """The counter increments for rows of deliveries that are about to be deleted."""
     queue, these = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp), outbox.c.event_id.in_(event_ids)
     gone = connection.execute(select(*queue, outbox.c.created_at, outbox.c.delivered_at).where(these)).all()
     failed = (
@@ -446,12 +446,12 @@ def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Count
 
 
 def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
-    """The claims that entries are under, which nobody else changes before this transaction ends."""
+    """The claims on entries, locked until this transaction ends."""
     return {Claim(*row) for row in connection.execute(_CURRENT_CLAIMS, {"event_ids": event_ids})}
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
-    """Without reading the entries: this is the way that nearly all of them end."""
+    """Ends deliveries without reading their entries, which is how nearly all of them end."""
     if delivered:
         connection.execute(_DELIVER, [_delivered_columns(one, now) for one in delivered])
         end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
@@ -479,7 +479,7 @@ def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outco
 
 
 def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failure]]) -> None:
-    """Adds to the histories of entries: the worker and what it failed with, by event id."""
+    """Appends failures to the histories of entries: the worker and the failure, by event id."""
     if not failed:
         return
     query = (
@@ -510,7 +510,7 @@ def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:
 
 
 def _state_columns(entry: OutboxEntry) -> dict[str, Any]:
-    """The columns of `outbox` that say how far an entry is."""
+    """The columns of `outbox` that hold an entry's progress."""
     delivery = entry.delivery
     return {
         "state": entry.state.value,

@@ -1,4 +1,4 @@
-"""The store in a SQL database: SQLite by default."""
+"""The store in a SQL database, SQLite by default."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from bridge.store.webhooks import Webhooks
 
 
 class Store:
-    """All that the bridge remembers, in one database.
+    """The relayer's whole memory, in one database.
 
-    All that the bridge remembers, in one database. See `bridge.domain.store.Store`.
+    The relayer's whole memory, in one database. See `bridge.domain.store.Store`.
     """
 
     def __init__(self, url: str) -> None:
-        """Opens the store, and makes it if it is new.
+        """Opens the store, creating it if necessary.
 
         Raises:
-            StoreVersionError: a newer version of Waybill made it.
+            StoreVersionError: a newer version of Waybill created it.
             StoreError: there is no database behind that URL.
         """
         self._database = Database(url)
@@ -63,7 +63,7 @@ def open_store(url: str) -> Store:
     """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
 
     Raises:
-        StoreVersionError: a newer version of Waybill made it.
+        StoreVersionError: a newer version of Waybill created it.
         StoreError: there is no database behind that URL.
         StoreBusyError: the database does not answer.
     """
@@ -71,14 +71,14 @@ def open_store(url: str) -> Store:
 
 
 def is_store(url: str, *, table: Table = outbox) -> bool:
-    """Whether there is a store: reading must not make one, nor make tables in what is none.
+    """Whether a store exists. Creates neither a file nor tables.
 
     Args:
-        url: of the database.
-        table: one that tells a relayer's store, or its dead letters, from an empty database.
+        url: the database's.
+        table: a table that distinguishes a store, or dead letters, from an empty database.
 
     Raises:
-        StoreError: the URL is none, or it leads into memory or to something else.
+        StoreError: the URL is invalid, in memory, or leads to something else.
         StoreBusyError: the database does not answer.
     """
     parsed = parse_url(url)
@@ -90,6 +90,6 @@ def is_store(url: str, *, table: Table = outbox) -> bool:
 def open_dead_letters(url: str) -> DeadLetterLog:
     """The dead letters at a SQLAlchemy URL, the store's own or another one's.
 
-    The database is opened when it is first needed: a relayer whose dead letters are away for now can start.
+    The database is opened on first use, so a relayer can start while its dead letters are unreachable.
     """
     return DeadLetterLog(url)

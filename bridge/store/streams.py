@@ -1,7 +1,7 @@
-"""Streams in SQL: triggers record each change in the transaction that makes it, also those of commands.
+"""Streams in SQL: triggers record each change in the transaction that makes it, including those of commands.
 
-A record waits without a version until it is claimed. Transactions of PostgreSQL commit in another order than they number
-their rows: a reader that remembers a row's number would miss what commits late. So versions are given to rows that can be seen.
+A record gets its version when it is claimed. PostgreSQL transactions commit in another order than they number rows, so a reader
+that remembers row numbers would miss late commits; versions are assigned to visible rows instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ stream_records = Table(
     "stream_records",
     METADATA,
     Column("sequence", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("version", BigInteger),  # none until it is claimed
+    Column("version", BigInteger),  # null until claimed
     Column("stream", String, nullable=False),
     Column("key", String, nullable=False),
     Column("event", String, nullable=False),
@@ -59,17 +59,17 @@ stream_state = Table(
     "stream_state",  # one row
     METADATA,
     Column("identity", String, primary_key=True),
-    Column("triggers", String, nullable=False),  # the hash of those in force; empty: none
-    Column("claimed", BigInteger, nullable=False),  # the last version that was given
-    Column("letter_cursor", BigInteger, nullable=False),  # the last record copied of the dead letters' log
+    Column("triggers", String, nullable=False),  # hash of the installed triggers; empty: none
+    Column("claimed", BigInteger, nullable=False),  # the last version assigned
+    Column("letter_cursor", BigInteger, nullable=False),  # the last record copied from the dead-letter log
 )
 
 stream_sinks = Table(
     "stream_sinks",
     METADATA,
     Column("name", String, primary_key=True),
-    Column("active", Boolean, nullable=False),  # whether records are kept for it
-    Column("version", BigInteger, nullable=False),  # the last that it has
+    Column("active", Boolean, nullable=False),  # whether records are kept for this sink
+    Column("version", BigInteger, nullable=False),  # the last version published to it
     Column("holder", String, nullable=False),
     Column("leased_until", Double, nullable=False),
     Column("halted", Text, nullable=False),
@@ -85,7 +85,7 @@ stream_counts = Table(
 )
 
 stream_divergences = Table(
-    "stream_divergences",  # those that were there when the index was last asked
+    "stream_divergences",  # divergences at the last poll of the index
     METADATA,
     Column("identity", String, primary_key=True),
     Column("change", Text, nullable=False),  # JSON
@@ -96,9 +96,9 @@ _EXCLUSIVE: Final = "streams"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trigger:
-    """What one kind of change of one table records.
+    """A trigger: what it records for one kind of change of one table.
 
-    Its expressions are SQL of both databases, in which `hex(…)`, `json(…)` and `object(…)` in braces stand for their own functions.
+    Its expressions are SQL for both dialects; `hex(…)`, `json(…)` and `object(…)` in braces stand for the dialect's functions.
     """
 
     name: str
@@ -109,7 +109,7 @@ class _Trigger:
     message: str = "NEW.message_id"  # 32 bytes
     stream: str = f"'{Stream.MESSAGES}'"
     data: Mapping[str, str]
-    source: str = ""  # what else to read
+    source: str = ""  # further tables to read
 
 
 _ENTRY: Final = {"eventId": "NEW.event_id", "gmp": "NEW.gmp", "attempt": "NEW.attempt_number"}
@@ -412,7 +412,7 @@ class Streams:
         return _NO_SINK if found is None else dict(found)
 
     def _position(self, connection: Connection) -> Mapping[str, Any]:
-        """The row of this sink, made if it is not there."""
+        """The row of this sink, created if missing."""
         found = self._found(connection)
         if found is _NO_SINK:
             row = {**_NO_SINK, "name": self._sink.value, "version": _state(connection)["claimed"]}
@@ -431,7 +431,7 @@ class Streams:
             connection.execute(insert(stream_counts).values(sink=self._sink.value, name=name, count=count))
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
-        """Whether nothing waits and the worker holds the sink for long enough: then nothing need be written."""
+        """Whether nothing waits and the lease is long enough, so that nothing has to be written."""
         with self._database.reading() as connection:
             sink = self._found(connection)
             is_leased = sink["holder"] == holder and sink["leased_until"] > now + lease / 2 and not sink["halted"]
@@ -446,7 +446,7 @@ _NO_SINK: Final[Mapping[str, Any]] = {
 
 
 def _is_behind(version: int) -> ColumnElement[bool]:
-    """Whether a record waits for a sink that has all up to that version."""
+    """Whether a record waits for a sink that has everything up to that version."""
     return or_(stream_records.c.version.is_(None), stream_records.c.version > version)
 
 
@@ -456,7 +456,7 @@ def _found_state(connection: Connection) -> Mapping[str, Any]:
 
 
 def _state(connection: Connection) -> Mapping[str, Any]:
-    """The one row, made if it is not there."""
+    """The single row, created if missing."""
     found = _found_state(connection)
     if found is _NOTHING:
         connection.execute(insert(stream_state).values(**{**_NOTHING, "identity": uuid.uuid4().hex}))
@@ -470,7 +470,7 @@ def _set(connection: Connection, **values: Any) -> None:
 
 
 def _give_versions(connection: Connection, last: int, now: float, limit: int) -> int:
-    """Gives versions to the oldest records without one; the last version given, or 0."""
+    """Assigns versions to the oldest records without one; returns the last version assigned, or 0."""
     without = select(stream_records.c.sequence).where(stream_records.c.version.is_(None))
     sequences = connection.execute(without.order_by(stream_records.c.sequence).limit(limit)).scalars().all()
     first = max(last + 1, int(now * 1_000_000))
@@ -484,7 +484,7 @@ def _give_versions(connection: Connection, last: int, now: float, limit: int) ->
 
 
 def _versioned(connection: Connection, after: int, limit: int) -> list[StreamRecord]:
-    """The oldest records with a version above another one."""
+    """The oldest records above a version."""
     query = select(stream_records).where(stream_records.c.version > after).order_by(stream_records.c.version)
     return [
         StreamRecord(
@@ -500,12 +500,12 @@ def _versioned(connection: Connection, after: int, limit: int) -> list[StreamRec
 
 
 def _row(change: Change) -> dict[str, Any]:
-    """The columns of `stream_records` that a change has."""
+    """The columns of `stream_records` for a change."""
     return {**asdict(change), "stream": change.stream.value, "data": orjson.dumps(change.data).decode()}
 
 
 def _set_triggers(connection: Connection, *, wanted: bool) -> None:
-    """Makes the triggers, or drops them; those in force are left as they are."""
+    """Creates or drops the triggers; leaves up-to-date ones alone."""
     dialect = _DIALECTS[connection.dialect.name]
     statements = [(one, _statement(one, dialect)) for one in _TRIGGERS]
     mark = hashlib.sha256(repr(statements).encode()).hexdigest() if wanted else ""
@@ -520,18 +520,18 @@ def _set_triggers(connection: Connection, *, wanted: bool) -> None:
 
 
 def drop_triggers(connection: Connection) -> None:
-    """Lets a restore fill the tables without a record of each row. A relayer makes the triggers again when it starts."""
+    """Drops the triggers for a restore; a relayer creates them again when it starts."""
     if _found_state(connection)["triggers"]:
         _set_triggers(connection, wanted=False)
 
 
 def forget_triggers(connection: Connection) -> None:
-    """Notes that there are none, whatever a backup says."""
+    """Records that no triggers are installed, whatever the backup says."""
     connection.execute(update(stream_state).values(triggers=""))
 
 
 def _statement(trigger: _Trigger, dialect: Mapping[str, Any]) -> str:
-    """What a trigger does."""
+    """The body of a trigger."""
 
     def expanded(expression: str) -> str:
         return re.sub(r"\{(hex|json)\((.+?)\)\}", lambda found: dialect[found[1]].format(found[2]), expression)

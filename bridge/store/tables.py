@@ -1,7 +1,7 @@
-"""Every table of the bridge's store, once.
+"""Every table of the relayer's store.
 
-Times are Unix seconds, hashes and ids are raw bytes, sets of GMPs are the bits of `docs/formats.md`. Nothing in here is
-particular to one database, but for the triggers that guard the outbox's transitions.
+Times are Unix seconds, hashes and ids are raw bytes, sets of GMPs are the bits of `docs/formats.md`. Only the triggers
+that guard the outbox's transitions are specific to a database.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ METADATA = MetaData(
     }
 )
 
-# SQLite gives out growing row ids for INTEGER keys only.
+# SQLite assigns increasing row ids to INTEGER keys only.
 _SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _key(name: str, kind: type[Integer]) -> Column[int]:
-    """A part of a primary key that the database does not count up."""
+    """A column of a primary key without autoincrement."""
     return Column(name, kind, primary_key=True, autoincrement=False)
 
 
 def _lane(*, primary_key: bool = False) -> tuple[Column[int], Column[int]]:
-    """The chains of a lane."""
+    """The two columns of a lane."""
     source, destination = (
         _key(name, BigInteger) if primary_key else Column(name, BigInteger, nullable=False)
         for name in ("source_chain", "destination_chain")
@@ -123,14 +123,14 @@ outbox = Table(
     *_lane(),
     Column("ordering_key", String, nullable=False),
     Column("created_at", Double, nullable=False),
-    # where the dispatch is on the source chain
+    # position of the dispatch on the source chain
     Column("transport_id", String, nullable=False),
     Column("block_number", BigInteger, nullable=False),
     Column("block_hash", LargeBinary, nullable=False),
     Column("transaction_hash", LargeBinary, nullable=False),
     Column("log_index", Integer, nullable=False),
     Column("evidence", Text, nullable=False),
-    # how far its delivery is
+    # progress of its delivery
     Column("state", String, nullable=False),
     Column("available_at", Double, nullable=False),
     Column("failed_tries", Integer, nullable=False),
@@ -159,13 +159,13 @@ outbox = Table(
     Index(None, "delivered_at"),
 )
 
-# Literal, since a database uses an index with a condition only where it sees that a query has it.
+# Literal, since databases use a partial index only if the query contains its condition.
 NEVER_CLAIMED = outbox.c.fence == literal_column("0")
 
 Index(
     "ix_outbox_never_claimed",
     outbox.c.destination_chain,
-    outbox.c.state,  # always PENDING; without it, SQLite takes the index that has it and all else that waits
+    outbox.c.state,  # always PENDING; without it SQLite picks the other index, which covers all waiting entries
     outbox.c.available_at,
     sqlite_where=NEVER_CLAIMED,
     postgresql_where=NEVER_CLAIMED,
@@ -181,8 +181,8 @@ outbox_failures = Table(
     Column("kind", String, nullable=False),
     Column("code", String, nullable=False),
     Column("message", Text, nullable=False),
-    Column("delivery_snapshot", Text),  # JSON; none: of an interruption
-    Column("letter", Boolean),  # of the failure that a delivery died of: whether it has a letter
+    Column("delivery_snapshot", Text),  # JSON; null for an interruption
+    Column("letter", Boolean),  # for the fatal failure: whether it has a letter
     Index(None, "failed_at"),
 )
 
@@ -194,10 +194,10 @@ slots = Table(
     Column("account", String, nullable=False),
     Column("nonce", BigInteger, nullable=False),
     Column("transaction_key", String, nullable=False),
-    # the call; all empty for a no-op
+    # the call; null for a no-op
     Column("call_to", String),
     Column("call_data", LargeBinary),
-    Column("call_value", String),  # wei, more than 64 bits hold
+    Column("call_value", String),  # wei, beyond 64 bits
     Column("call_gas", BigInteger),
     Column("state", String, nullable=False),
     Column("reserved_at", Double, nullable=False),
@@ -213,7 +213,7 @@ slots = Table(
     sqlite_autoincrement=True,
 )
 
-# The transaction_keys of slots that have several, and what each takes of the call's gas limit.
+# The keys of slots that several deliveries share, with each one's part of the gas limit.
 slot_parts = Table(
     "slot_parts",
     METADATA,
@@ -237,7 +237,7 @@ signed_versions = Table(
     Column("is_noop", Boolean, nullable=False),
 )
 
-# What each slot costs, by its transaction_keys: at most, until a block includes it. Without a message it is of the chain alone.
+# The cost of each slot by key: an upper bound until a block includes it. Without a message it counts for the chain alone.
 spending = Table(
     "spending",
     METADATA,
@@ -252,7 +252,7 @@ spending = Table(
     Column("gmp", Integer),
     Column("payer", String, nullable=False),
     Column("gwei", BigInteger, nullable=False),
-    Column("data_gwei", BigInteger, nullable=False),  # of it, for a rollup's data: no receipt lowers that
+    Column("data_gwei", BigInteger, nullable=False),  # the part for a rollup's data, which no receipt lowers
     Column("failures", Integer, nullable=False),
 )
 
@@ -267,7 +267,7 @@ spending_totals = Table(
 )
 
 spending_blocked = Table(
-    "spending_blocked",  # what waits since a bound has no room for it
+    "spending_blocked",  # work that waits because a bound has no room
     METADATA,
     Column("subject", String, primary_key=True),
     Column("message_id", LargeBinary, nullable=False),
@@ -301,7 +301,7 @@ vault_events = Table(
     Index(None, "expired", "refundable_at"),
 )
 
-# What only grows: what rows that are gone were counted by, and what no row is kept of.
+# Monotonic counters: for deleted rows, and for events that have no row.
 counters = Table(
     "counters",
     METADATA,
@@ -323,7 +323,7 @@ jobs = Table(
     Column("job_id", _SERIAL, primary_key=True),
     Column("queue", String, nullable=False),
     Column("message_id", LargeBinary, nullable=False),
-    Column("name", String, nullable=False),  # tells it from others of its queue and message
+    Column("name", String, nullable=False),  # distinguishes jobs of one queue and message
     *_lane(),
     Column("state", String, nullable=False),
     Column("since", Double, nullable=False),
@@ -334,9 +334,9 @@ jobs = Table(
     Column("seen_number", BigInteger),
     Column("seen_hash", LargeBinary),
     Column("finished_at", Double),
-    Column("blocked_by", String),  # the budget that has no room for it
-    Column("source_block", BigInteger),  # that it rests on
-    Column("detail", Text, nullable=False),  # JSON: what its queue alone reads
+    Column("blocked_by", String),  # the bound that has no room
+    Column("source_block", BigInteger),  # the source block that it depends on
+    Column("detail", Text, nullable=False),  # JSON: detail of its queue
     UniqueConstraint("queue", "message_id", "name"),
     CheckConstraint(
         " OR ".join(
@@ -350,7 +350,7 @@ jobs = Table(
 )
 
 _UNFINISHED = jobs.c.finished_at.is_(None)
-_FINISHED = jobs.c.finished_at.is_not(None)  # else SQLite takes that index to look for what is unfinished
+_FINISHED = jobs.c.finished_at.is_not(None)  # otherwise SQLite uses that index to find unfinished jobs
 _SENDING = jobs.c.state == literal_column(f"'{RetryState.SENDING}'")
 
 Index(
@@ -409,20 +409,20 @@ archived_records = Table(
     Column("leaf", LargeBinary, nullable=False),
 )
 
-# What retries pay their GMPs, written before they are sent.
+# The GMP fees of retries, written before they are sent.
 retry_payments = Table(
     "retry_payments",
     METADATA,
     Column("message_id", LargeBinary, primary_key=True),
     _key("attempt", BigInteger),
     *_lane(),
-    Column("wei", String, nullable=False),  # more than 64 bits hold
+    Column("wei", String, nullable=False),  # beyond 64 bits
     Column("at", Double, nullable=False),
     Index(None, "source_chain", "destination_chain", "at"),
 )
 
 held_lanes = Table(
-    "held_lanes",  # only those that are not running; what `Outbox.claim` leaves alone
+    "held_lanes",  # lanes that are paused or halted, which `Outbox.claim` skips
     METADATA,
     *_lane(primary_key=True),
     Column("state", String, nullable=False),
@@ -444,7 +444,7 @@ lane_changes = Table(
 )
 
 dead_letter_head = Table(
-    "dead_letter_head",  # the last record seen of the log of dead letters, which may be in another database
+    "dead_letter_head",  # the last record seen in the dead-letter log, which may be in another database
     METADATA,
     _key("sequence", BigInteger),
     Column("hash", LargeBinary, nullable=False),
@@ -452,7 +452,7 @@ dead_letter_head = Table(
 
 
 def _guards() -> list[DDL]:
-    """What makes the database refuse exactly what the records refuse."""
+    """Triggers by which the database refuses the transitions that the records refuse."""
     allowed = " OR ".join(
         f"(OLD.state = '{before}' AND NEW.state = '{after}')" for before, after in sorted(TRANSITIONS)
     )

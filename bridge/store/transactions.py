@@ -41,7 +41,7 @@ _IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
 _THESE = slots.c.slot_id.in_(bindparam("slot_ids", expanding=True))
 _OF_ACCOUNT = (slots.c.chain_id == bindparam("chain")) & (slots.c.account == bindparam("sender"))
 
-# Statements that each delivery or each look at the chain needs are put together once: that costs more than to run them.
+# Statements that every delivery or poll needs are built once: building them costs more than running them.
 _HIGHEST = select(func.max(slots.c.nonce)).where(_OF_ACCOUNT)
 _GOOD_CLAIMS = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).where(
     outbox.c.event_id.in_(bindparam("event_ids", expanding=True)),
@@ -107,7 +107,7 @@ class TransactionLedger:
             wanted = {
                 one.transaction_key: one for one, is_good in pairs if is_good and one.transaction_key not in known
             }
-            if wanted:  # what accounts of one chain commit to at the same moment counts together
+            if wanted:  # concurrent commitments of all accounts of a chain count together
                 self._database.exclude(connection, SPENDING)
             totals = totals_of(connection, check.keys(wanted.values(), chain_id, now))
             batches = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
@@ -241,14 +241,14 @@ class TransactionLedger:
 
 
 def _keep_count(connection: Connection, slot: Slot) -> None:
-    """Counts for ever what a nonce was good for, since a reorg takes that back."""
+    """Adds the outcome of a nonce to the permanent counters before a reorg takes it back."""
     outcome = outcome_of(slot)
     if outcome is not None:
         add_counts(connection, {(Counted.TRANSACTION, (slot.chain_id, slot.account, outcome.value)): 1})
 
 
 def _nonces_of(chain_id: int, account: str) -> str:
-    """What two workers that share a key must not give out at once."""
+    """The lock name that keeps two workers of one account from giving out the same nonce."""
     return f"nonces {chain_id} {account}"
 
 
@@ -258,7 +258,7 @@ def _account(chain_id: int, account: str) -> dict[str, Any]:
 
 
 def _good_claims(connection: Connection, claims: Sequence[Claim]) -> set[Claim]:
-    """Those of the claims that their workers still hold, and whose dispatches are not orphaned."""
+    """The claims that are still held and whose dispatches are not orphaned."""
     wanted = {"event_ids": [claim.event_id for claim in claims]}
     return {Claim(*row) for row in connection.execute(_GOOD_CLAIMS, wanted)}.intersection(claims)
 
@@ -294,7 +294,7 @@ def _slot(connection: Connection, slot_id: int) -> Slot:
 
 
 def _locked_slots(connection: Connection, slot_ids: Sequence[int]) -> list[Slot]:
-    """Slots that nobody else changes before this transaction ends; locked in one order, so that no two wait for each other."""
+    """Slots, locked until this transaction ends, in a fixed order so that transactions cannot deadlock."""
     these = {"slot_ids": slot_ids}
     connection.execute(_LOCK, these)
     return _slots(connection, _SLOTS, these)
@@ -333,7 +333,7 @@ def _save(connection: Connection, slot: Slot) -> None:
 
 
 def _slot_columns(slot: Slot) -> dict[str, Any]:
-    """The columns of `slots`, but for its key."""
+    """The columns of `slots` except its key."""
     return {
         "chain_id": slot.chain_id,
         "account": slot.account,
@@ -350,7 +350,7 @@ def _slot_columns(slot: Slot) -> dict[str, Any]:
 
 
 def _inclusion_columns(slot: Slot) -> dict[str, Any]:
-    """The columns of `slots` that change with a transaction's way into a block."""
+    """The columns of `slots` that change as a transaction progresses to a block."""
     included = slot.included
     return {
         "state": slot.state.value,
@@ -370,7 +370,7 @@ def _part_rows(slot: Slot) -> list[dict[str, Any]]:
 
 
 def _slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tuple[BatchedCall, ...]) -> Slot:
-    """A slot from its row, what was signed for it, and what shares it."""
+    """A slot from its row, its signed versions, and the keys that share it."""
     call = included = None
     if row["call_to"] is not None:
         call = Call(to=row["call_to"], data=row["call_data"], value=int(row["call_value"]), gas=row["call_gas"])
