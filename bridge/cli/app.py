@@ -38,7 +38,6 @@ _COMMANDS: Final = (
     "dlq",
     "sync",
     "streams",
-    "webhook",
     "config",
     "abi",
     "decode-error",

@@ -109,7 +109,6 @@ async def _metrics_served(workspace: Workspace, bridge: RelayerService, settings
         settings,
         dead_letters=bridge.dead_letter_service.dead_letters,
         streams=bridge.store.streams,
-        webhooks=bridge.store.webhooks,
         accounts=bridge.accounts,
         index=partial(index_if_any, workspace),
     )

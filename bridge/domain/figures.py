@@ -31,7 +31,6 @@ class Counted(StrEnum):
     TTL_VIOLATION = "ttl violation"  # asset class
     UNRECOGNISED = "unrecognised dispatch"  # source chain
     REQUEST = "request"  # chain, endpoint, result
-    WEBHOOK = "webhook"  # target, result of a try
 
 
 CounterKey = tuple[Counted, tuple[int | str, ...]]

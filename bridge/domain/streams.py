@@ -23,13 +23,6 @@ REFUSED: Final = "refused"
 """Counts records that a topic did not take and that went to the dead-letter topic, beside the streams' own counts."""
 
 
-class Sink(StrEnum):
-    """Where records go. Each sink has a position of its own among them; a record is kept until all sinks have it."""
-
-    KAFKA = "kafka"
-    WEBHOOKS = "webhooks"
-
-
 class Stream(StrEnum):
     """What a record is about; each stream has its own topic."""
 

@@ -443,25 +443,4 @@ METRICS: Final = (
         "Has publishing halted?",
         "1 while publishing waits for `waybill streams resume`, else 0.",
     ),
-    Metric(
-        "waybill_webhook_tries_total",
-        _COUNTER,
-        ("target", "result"),
-        "Do webhooks get through?",
-        "Tries to deliver to a target: delivered, failed.",
-    ),
-    Metric(
-        "waybill_webhook_deliveries",
-        _GAUGE,
-        ("target", "state"),
-        "How much waits for a target, and what was given up?",
-        "Deliveries that are PENDING or DEAD.",
-    ),
-    Metric(
-        "waybill_webhook_oldest_seconds",
-        _GAUGE,
-        ("target",),
-        "How far behind is a target?",
-        "Age in seconds of the oldest pending delivery; 0 if there is none.",
-    ),
 )

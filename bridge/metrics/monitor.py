@@ -17,7 +17,7 @@ from bridge.domain.ttl_cache import AsyncCached, Cached
 from bridge.evm.chain import EvmChain
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
-from bridge.metrics.streams import add_streams, add_webhooks
+from bridge.metrics.streams import add_streams
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
@@ -27,7 +27,6 @@ from bridge.settings import Settings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams
-from bridge.store.webhooks import Webhooks
 
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
@@ -76,7 +75,6 @@ class Monitor:
         *,
         dead_letters: DeadLetterLog,
         streams: Streams | None = None,
-        webhooks: Webhooks | None = None,
         accounts: Collection[str] = (),
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
     ) -> None:
@@ -90,7 +88,6 @@ class Monitor:
             settings: the relayer's.
             dead_letters: the log of dead letters, which may be in another database.
             streams: the store's; None leaves them out.
-            webhooks: the same.
             accounts: whose balances are read, beside those of accounts that have sent before.
             index: opens the index's figures, or None while there is no index.
         """
@@ -101,7 +98,6 @@ class Monitor:
         self._settings = settings
         self._letters = dead_letters
         self._streams = streams
-        self._webhooks = webhooks
         self._accounts = frozenset(accounts)
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
         self._index = index
@@ -154,8 +150,6 @@ class Monitor:
     def _add_streams(self, samples: Samples) -> None:
         if self._streams is not None:
             add_streams(samples, self._streams, self._clock.now())
-        if self._webhooks is not None:
-            add_webhooks(samples, self._webhooks, self._store.counters, self._clock.now())
 
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:

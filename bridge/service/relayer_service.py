@@ -56,7 +56,6 @@ from bridge.store.finality import Finality
 from bridge.store.index_requests import IndexRequests
 from bridge.store.streams import Streams
 from bridge.streams.copying import Copier
-from bridge.streams.webhooks import WebhookPublisher
 
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
@@ -289,31 +288,20 @@ class RelayerService:
         return counts
 
     def _open_streams(self, worker: str, index: IndexSource | None) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """What is done about streams: for each sink, to publish them, or to have none recorded for it."""
+        """Return the loops that publish the streams, or the one that stops recording them where no Kafka is configured."""
         settings, store = self._settings, self.store
-        kafka, webhooks = settings.streams(), settings.webhook_settings(self.deployment)
+        kafka = settings.streams()
+        if kafka is None:
+            return [partial(_stop, store.streams, settings.poll_interval)]
+        from bridge.streams.publisher import Publisher  # noqa: PLC0415  # the Kafka client is an extra
+
         copier = Copier(
             store.streams,
             dead_letters=self.dead_letter_service.dead_letters,
             index=index,
             divergence_interval=settings.kafka.divergence_interval,
         )
-        work: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        if kafka is None:
-            work.append(partial(_stop, store.streams, settings.poll_interval))
-        else:
-            from bridge.streams.publisher import Publisher  # noqa: PLC0415  # the Kafka client is an extra
-
-            work.append(Publisher(store.streams, kafka, worker=worker).run)
-        if webhooks is None:
-            work.append(partial(_stop, store.webhook_records, settings.poll_interval))
-        else:
-            publisher = WebhookPublisher(store.webhook_records, store.webhooks, store, webhooks, worker=worker)
-            work.append(publisher.run)
-        if kafka is not None or webhooks is not None:
-            every = min(one.poll_interval for one in (kafka, webhooks) if one is not None)
-            work.append(partial(copier.run, every))
-        return work
+        return [Publisher(store.streams, kafka, worker=worker).run, partial(copier.run, kafka.poll_interval)]
 
     @property
     def accounts(self) -> frozenset[str]:

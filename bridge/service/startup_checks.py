@@ -76,7 +76,6 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
         web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
         problems.of(lambda: public_attesters(deployment, {}, settings, web))
     problems.of(settings.streams)
-    problems.of(lambda: settings.webhook_settings(deployment))
     problems.refuse()
     return RelayerKeys(*keys)
 

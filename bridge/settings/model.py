@@ -73,14 +73,13 @@ from bridge.settings.sections import (
     SpendLimit,
     SponsorTable,
     TripwireTable,
-    WebhooksTable,
     Wei,
     choices,
     unnamed,
     wei_by_lane,
 )
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
-from bridge.streams.settings import KafkaSettings, WebhookSettings
+from bridge.streams.settings import KafkaSettings
 
 
 class Settings(BaseSettings):
@@ -195,7 +194,6 @@ class Settings(BaseSettings):
         default=DeadLetterTable(), description="where dead letters are kept, and who is notified"
     )
     kafka: KafkaTable = Field(default=KafkaTable(), description="where streams are published, see below")
-    webhooks: WebhooksTable = Field(default=WebhooksTable(), description="where records are POSTed to, see below")
     commit: CommitStrategy = Field(
         default=CommitStrategy.BATCH,
         description="when deliveries are committed: batch, message, time, at-most-once, auto",
@@ -505,17 +503,6 @@ class Settings(BaseSettings):
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
-    def webhook_settings(self, deployment: Deployment) -> WebhookSettings | None:
-        """What delivering webhooks needs of these; None if there is no target.
-
-        Raises:
-            SettingsError: a secret's file can't be used.
-        """
-        try:
-            return self.webhooks.settings(deployment, self.lease)
-        except ValueError as error:
-            raise SettingsError(str(error)) from error
-
     def recovery(self, deployment: Deployment) -> RecoverySettings:
         """What recovery needs of these."""
         return RecoverySettings(
@@ -631,9 +618,6 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         **settings.attestations.chains(),
         "heartbeats": set(settings.heartbeats.recipients),
         "actions": set(settings.actions.coordinators),
-        "webhooks": {
-            end for target in settings.webhooks.targets.values() for lane in target.lanes for end in lane.split(":")
-        },
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},
         "dlq": {
             contract.chain

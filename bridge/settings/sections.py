@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import urlsplit
 
 from eth_utils.address import to_checksum_address
 from pydantic import (
@@ -33,7 +31,6 @@ from bridge.domain.invariants import Reliability
 from bridge.domain.lanes import Lane
 from bridge.domain.spending import SpendBounds
 from bridge.domain.streams import Stream
-from bridge.domain.webhooks import WebhookFilter
 from bridge.evm.actions import Coordinator
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
@@ -51,8 +48,6 @@ from bridge.streams.settings import (
     DeadLetterTopicSettings,
     KafkaSettings,
     Semantics,
-    WebhookSettings,
-    WebhookTarget,
 )
 from bridge.tripwire.settings import MAX_PAUSE, TripwireSettings
 
@@ -784,9 +779,7 @@ class KafkaTable(Section):
         default=100, gt=0, le=10_000, description="records that are sent, and noted as sent, together"
     )
     poll_interval: float = Field(default=1.0, gt=0, description="between two looks at what is to be sent")
-    divergence_interval: float = Field(
-        default=60.0, gt=0, description="between two looks at the index's divergences, also for webhooks"
-    )
+    divergence_interval: float = Field(default=60.0, gt=0, description="between two looks at the index's divergences")
     compression: _Compression = Field(default="lz4", description="of the records: none, gzip, snappy, lz4, zstd")
     create_topics: bool = Field(default=True, description="whether topics that are missing are made")
     partitions: int = Field(default=6, gt=0, description="of a topic that is made")
@@ -874,158 +867,6 @@ class KafkaTable(Section):
             "ssl.key.password": self.ssl_key_password and self.ssl_key_password.get_secret_value(),
         }
         return {name: str(value) for name, value in found.items() if value is not None}
-
-
-_LEAST_SECRET: Final = 24  # bytes; what Standard Webhooks asks for
-
-
-def _signing_key(text: str) -> bytes:
-    """The bytes of a secret as Standard Webhooks writes it."""
-    try:
-        key = b64decode(text.removeprefix("whsec_"), validate=True)
-    except ValueError:
-        key = b""
-    if not text.startswith("whsec_") or len(key) < _LEAST_SECRET:
-        raise ValueError(
-            f"a secret is whsec_ and the base64 of at least {_LEAST_SECRET} random bytes:"
-            ' echo "whsec_$(openssl rand -base64 32)"'
-        )
-    return key
-
-
-class WebhookTargetTable(Section):
-    """One target of webhooks. Filters that are empty let everything pass; a record must pass all of them."""
-
-    url: _Url = Field(description="where records are POSTed to; https, unless `allow_private`")
-    secrets: Keys = Field(
-        default=(), description="what deliveries are signed with, whsec_…; a second one while the first is replaced"
-    )
-    secret_file: Path | None = Field(default=None, description="file with the secret, in place of them")
-    streams: Annotated[frozenset[Stream], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)] = Field(
-        default=frozenset(), description="messages, retries, divergences, dead_letters"
-    )
-    events: Names = Field(default=frozenset(), description="such as DELIVERED, DEAD ([streams](../streams.md))")
-    lanes: Names = Field(default=frozenset(), description="SOURCE:DESTINATION, names of chains")
-    senders: Addresses = Field(default=frozenset(), description="of messages")
-    recipients: Addresses = Field(default=frozenset(), description="of messages")
-    kinds: Names = Field(default=frozenset(), description="of messages, such as plain")
-
-    @field_validator("url")
-    @classmethod
-    def _is_plain(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if not parts.hostname or parts.username is not None or parts.fragment:
-            raise ValueError(f"{url!r} needs a host, and can't have a user or a fragment")
-        return url
-
-    @field_validator("secrets")
-    @classmethod
-    def _are_secrets(cls, secrets: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        for secret in secrets:
-            _signing_key(secret.get_secret_value())
-        return secrets
-
-    @field_validator("lanes")
-    @classmethod
-    def _are_lanes(cls, lanes: frozenset[str]) -> frozenset[str]:
-        if wrong := sorted(lane for lane in lanes if len(lane.split(":")) != 2):
-            raise ValueError(f"{', '.join(wrong)} is no lane: SOURCE:DESTINATION, such as alpha:beta")
-        return lanes
-
-    @field_validator("kinds")
-    @classmethod
-    def _are_kinds(cls, kinds: frozenset[str]) -> frozenset[str]:
-        if unknown := sorted(kind for kind in kinds if kind.upper() not in Kind.__members__):
-            known = ", ".join(Kind.__members__).lower()
-            raise ValueError(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
-        return kinds
-
-    @model_validator(mode="after")
-    def _has_a_secret(self) -> Self:
-        if bool(self.secrets) == (self.secret_file is not None):
-            raise ValueError("a target needs exactly one of secrets and secret_file")
-        return self
-
-    def target(self, name: str, deployment: Deployment) -> WebhookTarget:
-        """What delivering needs of these.
-
-        Raises:
-            ValueError: the secret's file can't be read, or holds none.
-        """
-        ends = (map(deployment.chain, lane.split(":")) for lane in self.lanes)
-        return WebhookTarget(
-            name=name,
-            url=self.url,
-            secrets=self._keys(name),
-            wanted=WebhookFilter(
-                streams=self.streams,
-                events=self.events,
-                lanes=frozenset(Lane(source.chain_id, destination.chain_id) for source, destination in ends),
-                senders=frozenset(map(to_bytes32, self.senders)),
-                recipients=frozenset(map(to_bytes32, self.recipients)),
-                kinds=frozenset(Kind[kind.upper()] for kind in self.kinds),
-            ),
-        )
-
-    def _keys(self, name: str) -> tuple[bytes, ...]:
-        if self.secret_file is None:
-            return tuple(_signing_key(secret.get_secret_value()) for secret in self.secrets)
-        about = f"webhooks.targets.{name}.secret_file {self.secret_file}"
-        try:
-            keys = tuple(map(_signing_key, self.secret_file.read_text(encoding="utf-8").split()))
-        except OSError as error:
-            raise ValueError(f"{about} can't be read: {error}") from error
-        except ValueError as error:
-            raise ValueError(f"{about}: {error}") from error
-        if not keys:
-            raise ValueError(f"{about} holds no secret; nothing would be signed")
-        return keys
-
-
-class WebhooksTable(Section):
-    """How webhooks are delivered. Times are in seconds. Nothing is recorded for them while there is no target."""
-
-    targets: dict[Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]{0,39}$")], WebhookTargetTable] = Field(
-        default={}, description="by name, see below"
-    )
-    tries: int = Field(default=15, gt=0, description="until a delivery is dead")
-    base: float = Field(default=5.0, gt=0, description="the first wait; each one after it is twice as long")
-    cap: float = Field(default=3_600.0, gt=0, description="the longest wait")
-    timeout: float = Field(default=10.0, gt=0, le=60, description="until an answer is complete")
-    at_once: int = Field(default=8, gt=0, le=100, description="deliveries to one target at a time")
-    allow_private: bool = Field(
-        default=False, description="whether targets may be in private networks and without TLS, as on a devnet"
-    )
-    keep_days: float = Field(default=7.0, gt=0, description="for which deliveries that have ended are kept")
-    poll_interval: float = Field(default=1.0, gt=0, description="between two looks at what is to be delivered")
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.cap < self.base:
-            raise ValueError(f"cap is {self.cap:g} s, less than base {self.base:g} s")
-        plain = sorted(name for name, one in self.targets.items() if not one.url.startswith("https://"))
-        if plain and not self.allow_private:
-            raise ValueError(f"targets {', '.join(plain)} need an https:// URL, or allow_private = true on a devnet")
-        return self
-
-    def settings(self, deployment: Deployment, lease: float) -> WebhookSettings | None:
-        """What delivering needs of these; None if there is no target.
-
-        Raises:
-            ValueError: a secret's file can't be used.
-        """
-        if not self.targets:
-            return None
-        return WebhookSettings(
-            targets=tuple(one.target(name, deployment) for name, one in self.targets.items()),
-            policy=DeliveryPolicy(max_retries=self.tries - 1, base=self.base, cap=self.cap, dead_letter=True),
-            timeout=self.timeout,
-            at_once=self.at_once,
-            allow_private=self.allow_private,
-            keep=self.keep_days * _DAY,
-            poll_interval=self.poll_interval,
-            lease=lease,
-        )
 
 
 def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, SenderChoice]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlalchemy import Table
 
 from bridge.domain.errors import StoreError
-from bridge.domain.streams import Sink
 from bridge.store.counters import Counters
 from bridge.store.database import Database, parse_url, sqlite_file, table_names
 from bridge.store.dead_letters import DeadLetterLog, HeadMemory
@@ -21,7 +20,6 @@ from bridge.store.spending import Spending
 from bridge.store.streams import Streams
 from bridge.store.tables import outbox, schema_version
 from bridge.store.transactions import TransactionLedger
-from bridge.store.webhooks import Webhooks
 
 
 class Store:
@@ -50,9 +48,7 @@ class Store:
         self.finality_records = FinalityRecords(self._database)
         self.spending = Spending(self._database)
         self.payments = Payments(self._database)
-        self.streams = Streams(self._database, Sink.KAFKA)
-        self.webhook_records = Streams(self._database, Sink.WEBHOOKS)
-        self.webhooks = Webhooks(self._database)
+        self.streams = Streams(self._database)
 
     def close(self) -> None:
         """Closes its connections."""

@@ -38,7 +38,7 @@ from sqlalchemy import (
 from bridge.domain.dead_letters import LogRecord
 from bridge.domain.jobs import Queue
 from bridge.domain.outbox import OutboxState
-from bridge.domain.streams import REFUSED, Change, Sink, Stream, StreamRecord, StreamStatus, change_of
+from bridge.domain.streams import REFUSED, Change, Stream, StreamRecord, StreamStatus, change_of
 from bridge.store.database import Database
 from bridge.store.tables import METADATA
 
@@ -256,12 +256,15 @@ _DIALECTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+_SINK: Final = "kafka"
+"""The name of the sink in the table of positions."""
+
+
 class Streams:
     """Where changes wait until they are sent to one sink. Every method is one transaction."""
 
-    def __init__(self, database: Database, sink: Sink) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._sink = sink
 
     def start(self) -> None:
         """Has the database record changes in the transactions that make them, and ends a halt.
@@ -318,7 +321,7 @@ class Streams:
             for stream, count in connection.execute(query).all():
                 self._add(connection, stream, count)
             self._set(connection, version=max(version, before), error="")
-            kept_for = stream_sinks.c.active | (stream_sinks.c.name == self._sink)
+            kept_for = stream_sinks.c.active | (stream_sinks.c.name == _SINK)
             everywhere = select(func.min(stream_sinks.c.version)).where(kept_for).scalar_subquery()
             connection.execute(delete(stream_records).where(stream_records.c.version <= everywhere))
 
@@ -384,7 +387,7 @@ class Streams:
 
     def status(self) -> StreamStatus:
         """How far the streams are."""
-        counts = select(stream_counts.c.name, stream_counts.c.count).where(stream_counts.c.sink == self._sink)
+        counts = select(stream_counts.c.name, stream_counts.c.count).where(stream_counts.c.sink == _SINK)
         with self._database.reading() as connection:
             sink = self._found(connection)
             waiting = select(func.count(), func.min(stream_records.c.at)).where(_is_behind(sink["version"]))
@@ -407,7 +410,7 @@ class Streams:
             return self._found(connection)
 
     def _found(self, connection: Connection) -> Mapping[str, Any]:
-        query = select(stream_sinks).where(stream_sinks.c.name == self._sink)
+        query = select(stream_sinks).where(stream_sinks.c.name == _SINK)
         found = connection.execute(query).mappings().first()
         return _NO_SINK if found is None else dict(found)
 
@@ -415,20 +418,20 @@ class Streams:
         """The row of this sink, created if missing."""
         found = self._found(connection)
         if found is _NO_SINK:
-            row = {**_NO_SINK, "name": self._sink.value, "version": _state(connection)["claimed"]}
+            row = {**_NO_SINK, "name": _SINK, "version": _state(connection)["claimed"]}
             connection.execute(insert(stream_sinks).values(**row))
             return row
         return found
 
     def _set(self, connection: Connection, **values: Any) -> None:
         self._position(connection)
-        connection.execute(update(stream_sinks).where(stream_sinks.c.name == self._sink).values(**values))
+        connection.execute(update(stream_sinks).where(stream_sinks.c.name == _SINK).values(**values))
 
     def _add(self, connection: Connection, name: str, count: int) -> None:
-        mine = (stream_counts.c.sink == self._sink) & (stream_counts.c.name == name)
+        mine = (stream_counts.c.sink == _SINK) & (stream_counts.c.name == name)
         more = update(stream_counts).where(mine).values(count=stream_counts.c.count + count)
         if not connection.execute(more).rowcount:
-            connection.execute(insert(stream_counts).values(sink=self._sink.value, name=name, count=count))
+            connection.execute(insert(stream_counts).values(sink=_SINK, name=name, count=count))
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
         """Whether nothing waits and the lease is long enough, so that nothing has to be written."""

@@ -1,4 +1,4 @@
-"""How streams are published, and to which webhooks. Importing this needs no Kafka client."""
+"""How streams are published. Importing this needs no Kafka client."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.domain.delivery_policy import DeliveryPolicy
 from bridge.domain.streams import Stream
-from bridge.domain.webhooks import WebhookFilter
 
 
 class Semantics(StrEnum):
@@ -59,27 +57,3 @@ class KafkaSettings:
     def is_exactly_once(self) -> bool:
         """Whether records are sent in transactions."""
         return self.semantics is Semantics.EXACTLY_ONCE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookTarget:
-    """Somewhere that deliveries are POSTed to."""
-
-    name: str
-    url: str
-    secrets: tuple[bytes, ...] = field(repr=False)  # each signs; while one is replaced there are two
-    wanted: WebhookFilter = field(default_factory=WebhookFilter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings:
-    """How webhooks are delivered. Times are in seconds."""
-
-    targets: tuple[WebhookTarget, ...]
-    policy: DeliveryPolicy
-    timeout: float = 10.0  # until an answer is complete
-    at_once: int = 8  # deliveries of one target
-    allow_private: bool = False  # plain HTTP, and hosts that are not on the public internet
-    keep: float = 7 * 86_400.0  # for which deliveries that have ended are kept
-    poll_interval: float = 1.0
-    lease: float = 15.0  # for which a dead relayer keeps others from choosing what is delivered

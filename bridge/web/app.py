@@ -564,7 +564,7 @@ class Explorer:
         )
 
     def is_open_to(self, request: Request) -> bool:
-        """Whether a viewer may see the contents of dead letters and webhooks: an operator who has signed in, unless all may."""
+        """Whether a viewer may see the contents of dead letters: an operator who has signed in, unless all may."""
         token = self.settings.token
         return self.settings.open_letters or is_operator(request, token)
 

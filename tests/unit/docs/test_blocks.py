@@ -47,8 +47,6 @@ ELSEWHERE: Final = {
         "docs/operate/cluster.md",
         "",
     ): "for servers of the reader's own; tests/spark/test_cluster.py runs a standalone one",
-    ("docs/webhooks.md", "python"): "run by tests/unit/streams/test_webhooks.py",
-    ("docs/webhooks.md", "ts"): "run by tests/unit/streams/test_webhooks.py",
     ("docs/operate/install.md", ""): "checked by tests/unit/operate/test_installation_files.py; most change a server",
     ("docs/index.md", "{toctree}"): "read by the site's build, which fails for a page that is not there",
 }

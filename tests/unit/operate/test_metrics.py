@@ -25,7 +25,6 @@ from bridge.domain.ports import Call, Clock, Fees
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Blocked, Bound, SpentFor
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
-from bridge.domain.webhooks import WebhookDelivery
 from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor, Samples
 from bridge.metrics.monitor import COUNTED
@@ -38,7 +37,6 @@ from bridge.settings import Settings
 from bridge.store import Store, open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams
-from bridge.store.webhooks import Webhooks
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
 from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.cli.network import write_network
@@ -218,7 +216,6 @@ def monitor(
     *,
     clock: Clock | None = None,
     streams: Streams | None = None,
-    webhooks: Webhooks | None = None,
 ) -> Monitor:
     settings = Settings.load(
         asset_classes={"regulatory": {"members": {"alpha": [ACCOUNT]}}},
@@ -235,7 +232,6 @@ def monitor(
         settings,
         dead_letters=dead_letters or letters_of(store),
         streams=streams,
-        webhooks=webhooks,
         accounts=[ACCOUNT],
         index=Index,
     )
@@ -417,34 +413,6 @@ async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
     assert value(found, "waybill_stream_halted") == 1
 
 
-def webhook_delivery(version: int) -> WebhookDelivery:
-    return WebhookDelivery(
-        id=f"first-{version}",
-        target="first",
-        key=str(version),
-        version=version,
-        event="ROUTED",
-        body="{}",
-        created_at=time.time() - 100,
-    )
-
-
-async def test_deliveries_to_webhooks_are_counted(chains: dict[int, EvmChain], tmp_path: Path) -> None:
-    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
-        watching = partial(monitor, store, chains, tmp_path, memory_dead_letters(), webhooks=store.webhooks)
-        assert b"waybill_webhook" not in await watching().exposition()
-        store.webhooks.add([webhook_delivery(number) for number in (1, 2, 3)])
-        one, other, _ = store.webhooks.claim("first", now=time.time(), lease=30, limit=3)
-        store.webhooks.delivered(one, time.time())
-        store.webhooks.failed(other, "it answered 500", time.time(), None)
-        found = exposed(await watching().exposition())
-    for result in ("delivered", "failed"):
-        assert value(found, "waybill_webhook_tries_total", target="first", result=result) == 1
-    for state in ("PENDING", "DEAD"):
-        assert value(found, "waybill_webhook_deliveries", target="first", state=state) == 1
-    assert 100 <= value(found, "waybill_webhook_oldest_seconds", target="first") < 160
-
-
 async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
     chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
 ) -> None:
@@ -452,9 +420,7 @@ async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
     fill(store)
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as recording:
         recording.streams.start()
-        recording.webhooks.add([webhook_delivery(1)])
-        store.counters.add({(Counted.WEBHOOK, ("first", "delivered")): 1})
-        watching = monitor(store, chains, tmp_path, streams=recording.streams, webhooks=recording.webhooks)
+        watching = monitor(store, chains, tmp_path, streams=recording.streams)
         samples = await watching.samples()
         await servers[0].stop()
         names = {family.name for family in samples.collect()} | {
