@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
 from bridge.store.tables import METADATA, schema_version
@@ -42,6 +42,14 @@ _BUSY_SECONDS = 5
 _NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
 _NAME_OTHER: Final = "name another file, or make a store with `waybill store create --store URL`"
 _EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
+
+_IN_MEMORY: Final[Mapping[str, Any]] = {
+    "poolclass": QueuePool,
+    "pool_size": 1,
+    "max_overflow": 0,
+    "connect_args": {"check_same_thread": False},
+}
+"""A database in memory lives in its one connection, which the threads take in turn."""
 
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     # A restarted server closes connections, so each is tested before use.
@@ -249,7 +257,8 @@ def _engine(url: URL) -> Engine:
     try:
         if url.get_backend_name() == "sqlite" and (path := sqlite_file(url)):
             path.parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(url, **_OPTIONS.get(url.get_backend_name(), {}))
+        in_memory = url.get_backend_name() == "sqlite" and sqlite_file(url) is None
+        engine = create_engine(url, **(_IN_MEMORY if in_memory else _OPTIONS.get(url.get_backend_name(), {})))
     except (ArgumentError, ModuleNotFoundError, OSError) as error:
         shown = url.render_as_string(hide_password=True)
         raise StoreError(f"store {shown!r} can't be opened: {error}; {_EXAMPLES}") from error

@@ -11,7 +11,7 @@ IN_MEMORY = "sqlite://"
 
 
 def memory_store() -> Store:
-    """An empty store, for one thread."""
+    """An empty store."""
     store = Store(IN_MEMORY)
     database = store._database
     weakref.finalize(database, database.engine.dispose)
@@ -19,7 +19,7 @@ def memory_store() -> Store:
 
 
 def memory_dead_letters() -> DeadLetterLog:
-    """An empty log of dead letters, for one thread."""
+    """An empty log of dead letters."""
     log = DeadLetterLog(IN_MEMORY)
     database = log._database
     weakref.finalize(database, database.engine.dispose)
