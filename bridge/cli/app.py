@@ -34,7 +34,6 @@ _COMMANDS: Final = (
     "gmp",
     "role",
     "tripwire",
-    "incident",
     "dlq",
     "sync",
     "streams",

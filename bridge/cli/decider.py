@@ -25,11 +25,11 @@ from bridge.domain.ports import Call, CallRevertedError, TransientError, read_vi
 from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
+from bridge.evm.simple_sender import RevertedError, send
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.service.connections import connected, newest_blocks
-from bridge.tripwire.pauser import RefusedPauseError, send
 
 _GAS: Final = 600_000
 _ROLES: Final = "waybill role show"
@@ -332,7 +332,7 @@ class _Run:
             for one in await steps(here, chain, signer.address):
                 self.row["transactions"][one.name] = await _sent(chain, here.name, signer, one)
             self.row |= await after(here, chain)
-        except (CallRevertedError, DeployError, RefusedPauseError, TransientError) as error:
+        except (CallRevertedError, DeployError, RevertedError, TransientError) as error:
             self.row["error"] = str(error)
 
 

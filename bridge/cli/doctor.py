@@ -41,7 +41,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.rpc.answers import WrongChainError
-from bridge.service.connections import connected, tripwire_urls
+from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains
 
@@ -171,20 +171,13 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     pauser, wrong = _pauser(settings)
     findings += [wrong] if wrong else []
     urls, policies = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)
-    watched, wrong = _watched(deployment, settings)
-    findings += [wrong] if wrong else []
     checks: list[Awaitable[list[Finding]]] = [_attestations(deployment, settings)]
     for deployed in deployment.chains:
-        skew, origin, name = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin, deployed.name
+        skew, origin = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin
         asked = urls.get(deployed.chain_id) or deployed.rpc_urls
         checks += [_endpoint(deployed, url, skew, origin) for url in asked]
         checks.append(_on_chain(deployed, asked, accounts.get(deployed.chain_id, ())))
         checks.append(_paused(deployed, asked))
-        own = f"{name} in [tripwire.endpoints] of the settings"
-        own_skew = settings.tripwire.max_clock_skew
-        checks += [
-            _endpoint(deployed, url, own_skew, own, of="tripwire's ") for url in watched.get(deployed.chain_id, ())
-        ]
         checks.append(_tripwire(deployed, asked, pauser))
     return [*findings, *(finding for found in await asyncio.gather(*checks) for finding in found)]
 
@@ -214,22 +207,6 @@ def _pauser(settings: Settings) -> tuple[str | None, Finding | None]:
         return None, Finding("tripwire's signer", CheckResult.FAILED, str(error), "correct key or signer in [tripwire]")
 
 
-def _watched(deployment: Deployment, settings: Settings) -> tuple[dict[int, tuple[str, ...]], Finding | None]:
-    """The tripwire's own endpoints, by the chain's id; none if no tripwire is set up here."""
-    table = settings.tripwire
-    if not table.endpoints:
-        if not (table.key or table.signer) or table.agreement == 1:
-            return {}, None
-        text = "not checked: [tripwire.endpoints] names none"
-        return {}, Finding("tripwire's endpoints", CheckResult.WARNING, text, "waybill tripwire run needs them here")
-    try:
-        return tripwire_urls(settings, deployment), None
-    except SettingsError as error:
-        wrong = Finding("tripwire's endpoints", CheckResult.FAILED, str(error), "name more under [tripwire.endpoints]")
-        named = {one.chain_id: table.endpoints.get(one.name, ()) for one in deployment.chains}
-        return named, wrong
-
-
 async def _attestations(deployment: Deployment, settings: Settings) -> list[Finding]:
     """Whether a relayer knows where each GMP's attestations come from; a devnet's are made here."""
     if deployment.network == DEVNET:
@@ -245,11 +222,9 @@ async def _attestations(deployment: Deployment, settings: Settings) -> list[Find
     return [Finding("attestations of GMPs", CheckResult.OK, "; ".join(hosts) or "on the chains themselves")]
 
 
-async def _endpoint(
-    deployed: ChainDeployment, url: str, most_skew: float, origin: str, *, of: str = ""
-) -> list[Finding]:
+async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float, origin: str) -> list[Finding]:
     """One endpoint alone: is it there, is it that chain, how old is its newest block?"""
-    name = f"{of}endpoint of {deployed.name}"
+    name = f"endpoint of {deployed.name}"
     try:
         async with await EvmChain.connect(
             deployed.chain_id,
@@ -262,7 +237,7 @@ async def _endpoint(
             shown = chain.endpoint_states[0].name
             head, began = await chain.head(), time.time()
     except (TransientError, TerminalError, WrongChainError) as error:
-        advice = f"correct {origin}" if of else "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml"
+        advice = "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml"
         return [Finding(name, CheckResult.FAILED, str(error), advice)]
     ahead = head.timestamp - began
     if ahead > most_skew:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,7 +28,6 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment, Spending
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
-from bridge.queries.incidents import incident_value
 from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
@@ -38,7 +37,6 @@ from bridge.service.serving import serving
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
-from bridge.tripwire.store import TripwireStore
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbiError, read_abis
 from bridge.web.payments import Payments
@@ -105,7 +103,6 @@ def serve(
         payments=_payments(chains_to_ask(workspace)),
         store=store,
         dead_letters=_letters(kept),
-        incidents=partial(_incidents, workspace),
         breaker=kept.relay().breaker,
         payloads=payloads,
     )
@@ -268,14 +265,6 @@ def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], 
         return asyncio.run(read())
     except WrongChainError as error:
         raise TransientError(str(error)) from error
-
-
-def _incidents(workspace: Workspace) -> list[dict[str, Any]]:
-    """The tripwire's incidents, if it has run here."""
-    if not workspace.tripwire_file.exists():
-        return []
-    with closing(TripwireStore(workspace.tripwire_file)) as store:
-        return [incident_value(one, workspace.deployment()) for one in store.incidents()]
 
 
 def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:

@@ -31,7 +31,7 @@ _DEVNET_SETTINGS = {
     "index": {"poll_interval": 0.05},
     "retry_for": [ANY],
     "actions": {"advance": True, "poll_interval": 0.5},
-    "tripwire": {"key": TRIPWIRE_KEY, "agreement": 1, "max_clock_skew": 1},
+    "tripwire": {"key": TRIPWIRE_KEY, "max_clock_skew": 1},
     "payments": {"required": False, "plays_executor": True},
     "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
 }
@@ -89,11 +89,6 @@ class Workspace:
     def index_store(self) -> Path:
         """The index's store, unless the settings name another one (`index_folder`)."""
         return self.state / "index.db"
-
-    @property
-    def tripwire_file(self) -> Path:
-        """What the tripwire remembers, and its log."""
-        return self.state / "tripwire.db"
 
     @property
     def index_folder(self) -> IndexFolder:

@@ -167,13 +167,6 @@ class EvmChain:
         )
         return found
 
-    async def witnessed_block(self, number: int) -> tuple[Block | None, tuple[str, ...]]:
-        """As `block`, with the names of the endpoints that said so: at least as many as have to agree."""
-        decoder = self._block_decoder(number)
-        return await self._look_up_witnessed(
-            f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
-        )
-
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """See `Chain.logs`. A range that the node finds too large is asked for in halves."""
         if first > last or not addresses or not topics:
@@ -301,13 +294,6 @@ class EvmChain:
         )
         return found
 
-    async def witnessed_receipt(self, transaction_hash: bytes) -> tuple[Receipt | None, tuple[str, ...]]:
-        """As `receipt`, with the names of the endpoints that said so: at least as many as have to agree."""
-        name, decoder = _hex(transaction_hash), _receipt_decoder(transaction_hash)
-        return await self._look_up_witnessed(
-            f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
-        )
-
     async def transaction_count(self, address: str) -> int:
         """See `Chain.transaction_count`."""
         return await self._amount("a nonce", to_int, "eth_getTransactionCount", address, "latest")
@@ -365,14 +351,6 @@ class EvmChain:
         """What enough endpoints answer, decoded. `decoder` may raise whatever a wrong form makes it raise."""
         try:
             return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
-        except RpcError as error:
-            raise as_port_error(error) from error
-
-    async def _look_up_witnessed(
-        self, what: str, decoder: Callable[[Any], _T], essence: Callable[[Any], Hashable], method: str, *params: Any
-    ) -> tuple[_T, tuple[str, ...]]:
-        try:
-            return await self._endpoints.witnessed(essence, Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
             raise as_port_error(error) from error
 

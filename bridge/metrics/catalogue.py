@@ -286,32 +286,25 @@ METRICS: Final = (
         "1 for a lane that is PAUSED or HALTED; absent for one that runs.",
     ),
     Metric(
-        "waybill_tripwire_read_timestamp_seconds",
+        "waybill_tripwire_look_timestamp_seconds",
         _GAUGE,
-        ("chain",),
+        (),
         "Does the tripwire watch?",
-        "When the tripwire last read a chain up to its newest block, Unix seconds.",
+        "When the tripwire last compared all divergences, Unix seconds; absent if it has never run on this store.",
     ),
     Metric(
-        "waybill_tripwire_incidents",
+        "waybill_tripwire_accusations",
         _GAUGE,
         ("chain",),
         "Has a GMP lied?",
-        "Incidents on a destination, ever.",
+        "Receipts on a destination that the tripwire proved to be forged, ever.",
     ),
     Metric(
         "waybill_tripwire_unpaused",
         _GAUGE,
         ("chain",),
         "Which liars are not paused?",
-        "Incidents on a destination whose GMP the tripwire could not pause, or has not yet.",
-    ),
-    Metric(
-        "waybill_tripwire_findings",
-        _GAUGE,
-        (),
-        "What did the tripwire find that pauses nothing?",
-        "Findings that blame a router or name no GMP, ever.",
+        "Accusations on a destination whose GMP the tripwire could not pause, or has not yet.",
     ),
     # state changes
     Metric(

@@ -18,6 +18,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
 from bridge.store import Store
+from bridge.store.accusations import Accusations, AccusationState
 from bridge.store.counters import Counters
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.figures import Figures
@@ -58,6 +59,7 @@ def add_stored(
     """
     names, figures = _Names(deployment), store.figures
     _add_outbox(samples, names, store.outbox.counts(), now)
+    _add_accusations(samples, names, store.accusations, deployment)
     counted = seen.look()
     assert counted is not None  # waited for
     samples.add("waybill_dedup_messages", counted.value)
@@ -130,6 +132,17 @@ def _add_blocked_retries(samples: Samples, names: _Names, found: Iterable[Blocke
         samples.add("waybill_retries_dead", lane.dead, **ends)
         for budget, count in lane.blocked.items():
             samples.add("waybill_retries_blocked", count, **ends, budget=budget.value)
+
+
+def _add_accusations(samples: Samples, names: _Names, stored: Accusations, deployment: Deployment) -> None:
+    looked_at, accusations = stored.looked_at(), stored.all()
+    if looked_at is not None:
+        samples.add("waybill_tripwire_look_timestamp_seconds", looked_at)
+    for chain in deployment.chains:
+        here = [one for one in accusations if one.chain_id == chain.chain_id]
+        unpaused = [one for one in here if one.state is not AccusationState.PAUSED]
+        samples.add("waybill_tripwire_accusations", len(here), chain=names.chain(chain.chain_id))
+        samples.add("waybill_tripwire_unpaused", len(unpaused), chain=names.chain(chain.chain_id))
 
 
 def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], now: float) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import gmp_label
 from bridge.protocol.indexed import Index, MessageCount, MessageFilter, PausedThing, Tally, Traffic
 from bridge.protocol.status import Status
 from bridge.queries.lanes import FEW, chain_name, gmp_name, is_late, lane_name, percentiles
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.store import Store
+from bridge.store.accusations import Accusation, AccusationState
 from bridge.store.dead_letters import DeadLetterLog
 
 SPANS: Final[Mapping[str, tuple[int, int]]] = {
@@ -145,7 +147,6 @@ def concerns(
     index: Index | None,
     store: Store | None,
     dead_letters: DeadLetterLog | None,
-    incidents: Sequence[Mapping[str, Any]],
     *,
     counts: Mapping[Status, int],
     contradictions: int,
@@ -161,7 +162,6 @@ def concerns(
         index: None if none has run.
         store: the relayer's; None if none has run.
         dead_letters: the log of dead letters; None likewise.
-        incidents: the tripwire's, as `bridge.queries.incidents.incident_value`.
         counts: messages by state.
         contradictions: facts that contradict one another.
         relayer: how far it is, by `RelayerWatch`.
@@ -170,7 +170,7 @@ def concerns(
         now: Unix seconds.
     """
     found = [
-        *_incidents(incidents, now),
+        *_accused(deployment, store.accusations.all() if store else (), now),
         *_of_index(deployment, index, max_lag, now),
         *_standing(deployment, relayer, max_lag, now),
         *_of_relayer(deployment, store, dead_letters, breaker, now),
@@ -186,18 +186,18 @@ def concerns(
     return sorted(found, key=lambda one: not one.is_bad)
 
 
-def _incidents(incidents: Sequence[Mapping[str, Any]], now: float) -> list[Concern]:
+def _accused(deployment: Deployment, accusations: Sequence[Accusation], now: float) -> list[Concern]:
     return [
         Concern(
             is_bad=True,
-            text=f"The tripwire caught {one['gmp']} lying on {one['chain']}"
-            + ("" if one["state"] == "PAUSED" else ", and it is not paused"),
+            text=f"The tripwire caught {gmp_label(one.gmp)} lying on {chain_name(deployment, one.chain_id)}"
+            + ("" if one.state is AccusationState.PAUSED else ", and it is not paused"),
             path="/gmps",
-            command=f"waybill incident show {one['id']}",
+            command=f"waybill message explain 0x{one.message_id.hex()}",
             who="the router's guardian or owner",
         )
-        for one in incidents
-        if one["state"] != "PAUSED" or (one["pausedUntil"] or 0) > now
+        for one in accusations
+        if one.state is not AccusationState.PAUSED or (one.paused_until or 0) > now
     ]
 
 

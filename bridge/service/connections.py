@@ -75,24 +75,3 @@ def independent(urls: Collection[str]) -> int:
     hosts = [urlsplit(url).hostname for url in urls]
     here = [host for host in hosts if host in _THIS_MACHINE]
     return len(here) + len(set(hosts) - _THIS_MACHINE)
-
-
-def tripwire_urls(settings: Settings, deployment: Deployment) -> dict[int, tuple[str, ...]]:
-    """The tripwire's own endpoints, by the chain's id.
-
-    Raises:
-        SettingsError: a chain has none, or fewer independent ones than have to agree.
-    """
-    table, found, problems = settings.tripwire, dict[int, tuple[str, ...]](), list[str]()
-    for deployed in deployment.chains:
-        urls = table.endpoints.get(deployed.name) or (deployed.rpc_urls if table.agreement == 1 else ())
-        count = independent(urls)
-        if count < table.agreement:
-            problems.append(
-                f"tripwire.endpoints.{deployed.name}: {table.agreement} independent endpoints have to agree, and {count} are"
-                " named (two of one host are one)"
-            )
-        found[deployed.chain_id] = tuple(urls)
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return found

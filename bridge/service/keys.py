@@ -13,7 +13,7 @@ _NOBODY_SEALS = (
     "no key to seal dead letters with: set `key` in [dlq], or name a signer with an environment variable or a keystore"
     " (a remote signer signs transactions alone)"
 )
-_NOBODY_PAUSES = "no key for the tripwire: set `key` or `signer` in [tripwire]; for --dry-run `log_key` will do"
+_NOBODY_PAUSES = "no key for the tripwire: set `key` or `signer` in [tripwire]"
 
 
 def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
@@ -55,26 +55,6 @@ def tripwire_signer(settings: Settings) -> Signer:
     if table.signer is not None:
         return opened(table.signer)
     raise SettingsError(_NOBODY_PAUSES)
-
-
-def journal_signer(settings: Settings) -> LocalAccount:
-    """The account that signs the tripwire's log: a key of its own, else the one that pauses, if it is here.
-
-    Raises:
-        SettingsError: none is here: a remote signer signs transactions alone.
-        InvalidKeyError: the key is none, or can't be opened.
-    """
-    table = settings.tripwire
-    key = table.log_key or table.key
-    if key is not None:
-        return LocalSigner.from_key(key.get_secret_value()).account
-    if table.signer is None:
-        raise SettingsError(_NOBODY_PAUSES)
-    if table.signer.remote is None:
-        return local_account(table.signer)
-    raise SettingsError(
-        "no key to sign the tripwire's log with: set `log_key` in [tripwire] (a remote signer signs transactions alone)"
-    )
 
 
 def open_sealer(settings: Settings) -> KeySealer:

@@ -340,16 +340,10 @@ class RelayerService:
             group.create_task(self.actions.run())
             for run in self._streams:
                 group.create_task(run())
-            group.create_task(self._keep_lock())
+            group.create_task(keep_lock(self._lock))
             if self.heartbeats is not None:
                 every = self._settings.heartbeats.interval
                 group.create_task(run_forever("send heartbeats", self.heartbeats.step, every=every))
-
-    async def _keep_lock(self) -> None:
-        while True:
-            await asyncio.sleep(_LOCK_RENEWAL)
-            with suppress(StoreBusyError):  # whatever works with the store says so
-                await asyncio.to_thread(self._lock.renew)
 
     async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Does something while the transactions of all accounts are looked after. To be done once at a time."""
@@ -369,6 +363,14 @@ class RelayerService:
             await asyncio.gather(*monitors, return_exceptions=True)
             for sender in self._senders.values():
                 await sender.close()
+
+
+async def keep_lock(lock: WorkingLock) -> None:
+    """Renews a process's hold on its store until it is cancelled."""
+    while True:
+        await asyncio.sleep(_LOCK_RENEWAL)
+        with suppress(StoreBusyError):  # whatever works with the store says so
+            await asyncio.to_thread(lock.renew)
 
 
 @asynccontextmanager
@@ -392,7 +394,7 @@ async def open_relayer(
         WrongChainError: an endpoint is of another chain.
     """
     keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
-    worker = _worker_name()
+    worker = worker_name()
     with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
         async with (
             connected(deployment, settings, may_be_down=True) as chains,
@@ -467,6 +469,6 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
     return {signer.address.lower(): signer for signer in signers}
 
 
-def _worker_name() -> str:
+def worker_name() -> str:
     """Unique for each run, so that a restarted worker never takes its predecessor's claims for its own."""
     return f"{socket.gethostname()}:{getpid()}:{uuid.uuid4().hex[:8]}"

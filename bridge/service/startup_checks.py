@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eth_account.signers.local import LocalAccount
-
 from bridge.dead_letters.signing import KeySealer
 from bridge.deploy.addresses import is_testnet
 from bridge.domain.ports import Attester, Chain
@@ -20,8 +18,8 @@ from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.service.connections import check_endpoints, tripwire_urls
-from bridge.service.keys import journal_signer, open_sealer, paying_signers, tripwire_signer
+from bridge.service.connections import check_endpoints
+from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains
 
 
@@ -36,21 +34,6 @@ class RelayerKeys:
 
     paying: Mapping[int, list[Signer]]
     sealer: KeySealer
-
-
-@dataclass(frozen=True, slots=True)
-class TripwireParts:
-    """What a tripwire works with.
-
-    Attributes:
-        urls: its endpoints, by chain.
-        journal: who signs its log.
-        signer: who pauses; None for a dry run.
-    """
-
-    urls: Mapping[int, tuple[str, ...]]
-    journal: LocalAccount
-    signer: Signer | None
 
 
 def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: bool) -> RelayerKeys:
@@ -80,19 +63,21 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     return RelayerKeys(*keys)
 
 
-def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bool) -> TripwireParts:
-    """Makes sure that the settings have what a tripwire needs, and opens its keys. Connects to nothing.
+def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bool) -> Signer | None:
+    """Makes sure that the settings have what a tripwire needs, and opens its key. Connects to nothing.
+
+    Returns:
+        Who pauses; None in a dry run.
 
     Raises:
         SettingsError: something is missing or can't be used; the text lists all of it.
     """
     check_chains(settings, deployment)
     problems = _Problems()
-    signer = None if is_dry_run else problems.of(lambda: tripwire_signer(settings))
-    journal = problems.of(lambda: journal_signer(settings))
-    urls = problems.of(lambda: tripwire_urls(settings, deployment))
+    signer: Signer | None = None if is_dry_run else problems.of(lambda: tripwire_signer(settings))
+    problems.of(lambda: check_endpoints(settings, deployment))
     problems.refuse()
-    return TripwireParts(urls, journal, signer)
+    return signer
 
 
 def public_attesters(

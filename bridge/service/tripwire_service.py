@@ -1,92 +1,85 @@
-"""Puts a tripwire together: its own endpoints, keys and file, and nothing of the relayer's."""
+"""Puts a tripwire together: the index's divergences, the relayer's endpoints and store, and a key of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import structlog
 
 from bridge.domain.ports import TransientError, read_view
 from bridge.domain.supervision import retry_until_success
-from bridge.evm.chain import EvmChain, open_chains
+from bridge.evm.chain import EvmChain
+from bridge.evm.sender import Sender
 from bridge.evm.signing import Signer
-from bridge.metrics.samples import Samples
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.service.connections import connected
 from bridge.service.dead_letter_service import channels
-from bridge.service.relayer_service import SystemClock
+from bridge.service.relayer_service import SystemClock, keep_lock, worker_name
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError
-from bridge.tripwire.journal import Deed
-from bridge.tripwire.pauser import Pauser
-from bridge.tripwire.reader import ChainReader
-from bridge.tripwire.store import TripwireStore
+from bridge.store import open_store
+from bridge.store.finality import Finality
+from bridge.store.lock import working_on
+from bridge.tripwire.evidence import Evidence, FactSource
 from bridge.tripwire.tripwire import Tripwire
 
 _log = structlog.get_logger(__name__)
 
-_REQUEST_SECONDS = 3.0  # a slow endpoint must not cost a block
-_HEDGE_SECONDS = 0.5  # one that has not answered by then is asked again
 _ROLE_EVERY = 1.0  # seconds between two tries to read a role
-_NO_ROLE = "the owner calls setTripwire, or --dry-run only tells people"
+_NO_ROLE = "the owner calls setTripwire, or --dry-run only reports"
 
 
 @asynccontextmanager
 async def open_tripwire(
-    deployment: Deployment, settings: Settings, file: Path, *, is_dry_run: bool
+    deployment: Deployment, settings: Settings, index: FactSource, *, is_dry_run: bool
 ) -> AsyncIterator[Tripwire]:
-    """Opens the store, connects to the chains, and puts a tripwire together. A chain that is down is taken in when it answers.
+    """Opens the relayer's store, connects to the chains, and puts a tripwire together.
+
+    A chain that is down is taken in when it answers.
 
     Raises:
         SettingsError: see `check_tripwire` and `_checking_roles`.
         StoreError: the store can't be used.
         WrongChainError: an endpoint is of another chain.
     """
-    parts = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
-    signer = parts.signer
-    chosen = replace(settings.tripwire.settings(), is_dry_run=is_dry_run)
-    policy = replace(
-        settings.tripwire.policy(),
-        request_seconds=_REQUEST_SECONDS,
-        try_seconds=_REQUEST_SECONDS,
-        hedge_after=_HEDGE_SECONDS,
-    )
-    policies = {
-        deployed.chain_id: replace(policy, origin=f"{deployed.name} in [tripwire.endpoints] of the settings")
-        if deployed.name in settings.tripwire.endpoints
-        else policy
-        for deployed in deployment.chains
-    }
+    signer = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
+    chosen, clock = settings.tripwire.settings(), SystemClock()
     async with (
-        open_chains(deployment, policies=policies, rpc_urls=parts.urls, may_be_down=True) as chains,
+        connected(deployment, settings, may_be_down=True) as chains,
         _checking_roles(deployment, chains, signer),
     ):
-        with closing(TripwireStore(file, parts.journal)) as store:
-            readers = {
-                deployed.chain_id: ChainReader(
-                    chains[deployed.chain_id], deployed, store, block_range=chosen.block_range
+        with working_on(settings.store, worker_name()) as lock, closing(open_store(settings.store)) as store:
+            holding = asyncio.create_task(keep_lock(lock))
+            senders = {
+                deployed.chain_id: Sender(
+                    chains[deployed.chain_id],
+                    signer,
+                    store.transactions,
+                    clock,
+                    finality=Finality(store.observations, deployed.chain_id),
+                    settings=settings.tripwire.sending(),
                 )
-                for deployed in deployment.chains
-            }
-            pausers = {
-                deployed.chain_id: Pauser(chains[deployed.chain_id], deployed.router, signer, max_fee=chosen.max_fee)
                 for deployed in deployment.chains
                 if signer is not None
             }
-            yield Tripwire(
-                deployment,
-                readers=readers,
-                pausers=pausers,
-                store=store,
-                channels=channels(settings.dlq.alerts),
-                clock=SystemClock(),
-                settings=chosen,
-            )
+            try:
+                yield Tripwire(
+                    deployment,
+                    chains=chains,
+                    senders=senders,
+                    evidence=Evidence(deployment, chains, index, max_clock_skew=chosen.max_clock_skew),
+                    accusations=store.accusations,
+                    channels=channels(settings.dlq.alerts),
+                    clock=clock,
+                    settings=chosen,
+                )
+            finally:
+                holding.cancel()
+                await asyncio.gather(holding, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -131,19 +124,3 @@ async def _checking_roles(
         for task in later:
             task.cancel()
         await asyncio.gather(*later, return_exceptions=True)
-
-
-def tripwire_samples(tripwire: Tripwire, deployment: Deployment) -> Samples:
-    """The tripwire's figures now."""
-    samples = Samples()
-    names = {deployed.chain_id: deployed.name for deployed in deployment.chains}
-    for chain_id, at in tripwire.read_at.items():
-        samples.add("waybill_tripwire_read_timestamp_seconds", at, chain=names[chain_id])
-    incidents = tripwire.store.incidents()
-    for chain_id, name in names.items():
-        here = [one for one in incidents if one.chain_id == chain_id]
-        samples.add("waybill_tripwire_incidents", len(here), chain=name)
-        samples.add("waybill_tripwire_unpaused", sum(one.state != "PAUSED" for one in here), chain=name)
-    findings = sum(record.deed is Deed.FINDING for record in tripwire.store.records())
-    samples.add("waybill_tripwire_findings", findings)
-    return samples

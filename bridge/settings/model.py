@@ -613,7 +613,6 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "signers": {name for signer in settings.signers for name in signer.chains},
         "phase_limits": {end for one in settings.phase_limits for end in (one.source, one.destination) if end},
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
-        "tripwire": set(settings.tripwire.endpoints),
         "payments": set(settings.payments.data_fees),
         **settings.attestations.chains(),
         "heartbeats": set(settings.heartbeats.recipients),

@@ -31,6 +31,7 @@ from bridge.domain.invariants import Reliability
 from bridge.domain.lanes import Lane
 from bridge.domain.spending import SpendBounds
 from bridge.domain.streams import Stream
+from bridge.evm.account import SendingSettings
 from bridge.evm.actions import Coordinator
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
@@ -43,7 +44,6 @@ from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.sender_choices import ChoiceBounds
 from bridge.relayer.settings import PhaseLimit
-from bridge.rpc.policy import EndpointPolicy
 from bridge.streams.settings import (
     DeadLetterTopicSettings,
     KafkaSettings,
@@ -574,34 +574,21 @@ class ActionsTable(Section):
 
 
 class TripwireTable(Section):
-    """The tripwire: whom it asks, with which key it pauses, and for how long; times in seconds."""
+    """The tripwire: with which key it pauses a GMP that lies, and for how long; times in seconds."""
 
     key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
     signer: SignerSource | None = Field(
         default=None, description="in place of key: a variable, a keystore or a remote signer"
     )
-    log_key: SecretStr | None = Field(default=None, description="signs the log; none is the key that pauses")
-    endpoints: dict[str, tuple[str, ...]] = Field(
-        default={}, description="its own endpoints, by name of the chain; two of one host count once"
-    )
-    agreement: int = Field(
-        default=2,
-        ge=1,
-        description="endpoints that must say the same; 1 takes the deployments file's where none are named",
-    )
     pause: int = Field(default=MAX_PAUSE, ge=60, le=MAX_PAUSE, description="for which a GMP is paused")
-    poll_interval: float = Field(default=0.5, gt=0, description="between two looks at a chain")
+    poll_interval: float = Field(default=0.5, gt=0, description="between two looks at the index")
     max_clock_skew: float = Field(default=15.0, ge=0, description="by which the times of two chains may differ")
-    block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
     early_gmps: Gmps = Field(
         default=frozenset(),
-        description="GMPs that may deliver before the source is final: a block that fell unseen explains them, so people are told",
+        description="GMPs that may deliver before the source is final: reported, and not paused, for a missing message",
     )
     max_fee: Wei | None = Field(
         default=None, gt=0, description="wei per gas that a pause's transaction does not exceed"
-    )
-    http: str | None = Field(
-        default=None, pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$", description="HOST:PORT of its metrics"
     )
 
     @model_validator(mode="after")
@@ -616,14 +603,12 @@ class TripwireTable(Section):
             pause=self.pause,
             poll_interval=self.poll_interval,
             max_clock_skew=self.max_clock_skew,
-            block_range=self.block_range,
             early_gmps=self.early_gmps,
-            max_fee=self.max_fee,
         )
 
-    def policy(self) -> EndpointPolicy:
-        """How its endpoints are asked."""
-        return EndpointPolicy(agreement=self.agreement)
+    def sending(self) -> SendingSettings:
+        """How patiently a pause is sent. It counts for no bound of the relayer's spending."""
+        return SendingSettings(poll_interval=self.poll_interval, fee_bump_after=4.0, max_fee=self.max_fee)
 
 
 class PropagationTable(Section):

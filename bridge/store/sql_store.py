@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Table
 
 from bridge.domain.errors import StoreError
+from bridge.store.accusations import Accusations
 from bridge.store.counters import Counters
 from bridge.store.database import Database, parse_url, sqlite_file, table_names
 from bridge.store.dead_letters import DeadLetterLog, HeadMemory
@@ -44,6 +45,7 @@ class Store:
         self.lanes = Lanes(self._database)
         self.figures = Figures(self._database)
         self.counters = Counters(self._database)
+        self.accusations = Accusations(self._database)
         self.letter_head = HeadMemory(self._database)
         self.finality_records = FinalityRecords(self._database)
         self.spending = Spending(self._database)

@@ -451,6 +451,29 @@ dead_letter_head = Table(
 )
 
 
+accusations = Table(
+    "accusations",
+    METADATA,
+    _key("chain_id", BigInteger),
+    _key("gmp", Integer),
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("found_at", Double, nullable=False),
+    Column("state", String, nullable=False),
+    Column("paused_until", BigInteger),
+    Column("reason", String, nullable=False),
+    Column("is_reported", Boolean, nullable=False),
+)
+
+tripwire_looks = Table(
+    "tripwire_looks",  # one row: when the tripwire last compared all divergences
+    METADATA,
+    _key("number", Integer),
+    Column("looked_at", Double, nullable=False),
+)
+
+
 def _guards() -> list[DDL]:
     """Triggers by which the database refuses the transitions that the records refuse."""
     allowed = " OR ".join(

@@ -227,7 +227,6 @@ class Explorer:
             index,
             self.sources.store(),
             dead_letters,
-            self.sources.incidents(),
             counts=counts or {},
             contradictions=sum(one.is_contradiction for one in found.value) if found else 0,
             relayer=relayer,

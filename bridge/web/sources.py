@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
@@ -44,9 +43,6 @@ class Sources:
 
     coordinators: Collection[Coordinator] = ()
     """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
-
-    incidents: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
-    """The tripwire's, as `bridge.queries.incidents.incident_value`; none if it has not run here."""
 
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
     payloads: tuple[PayloadAbi, ...] = ()

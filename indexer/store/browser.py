@@ -296,6 +296,19 @@ class IndexBrowser(IndexReader):
             *(Tally(lane=None, gmp=gmp, **_tallied(rows)) for gmp, rows in by_gmp),
         ]
 
+    def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
+        """How many messages of a lane its router created up to a block, those that were pruned included."""
+        lane = "source_chain = :source and source_router = :router and destination_chain = :destination"
+        (row,) = self._rows(
+            f"""select (select count(*) from messages where {lane} and source_block <= :block)
+            + coalesce((select messages from pruned_lanes where {lane}), 0) as number""",
+            source=source_chain,
+            router=source_router,
+            destination=destination_chain,
+            block=block,
+        )
+        return int(row["number"])
+
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""
         rows = self._rows("select * from lane_checks order by chain_id, direction, other_chain")

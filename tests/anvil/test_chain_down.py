@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,15 +12,14 @@ from typing import Any
 
 from bridge.client import Client
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DAPP_KEY
 from bridge.evm.chain import EvmChain
+from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Ended, Waybill, new_home
 from tests.anvil.devnets import silent
-from tests.anvil.forgery import message_from
 from tests.anvil.relayers import PATIENCE, Process, process, until
+from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
-from tests.anvil.test_tripwire import eventually, lie, paused_until
 
 FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (
@@ -139,32 +138,16 @@ async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_an
         assert relayer.terminate() == 0
 
 
-async def test_a_tripwire_starts_while_a_chain_is_down_and_guards_it_when_it_answers(
-    devnet: Devnet, tmp_path: Path
-) -> None:
-    alpha, beta = devnet.deployment.chains
-    waybill = Waybill(new_home(devnet, tmp_path))
-    with killed(waybill.home, "tripwire", "run") as start:
-        with without(devnet, "beta"):
-            tripwire = start()
-            await until(lambda: tripwire.says('"watching"') or not tripwire.is_running, "it watches")
-        assert tripwire.is_running, tripwire.log
-        assert tripwire.says("chain is down"), tripwire.log
-        await asyncio.to_thread(lie, message_from(alpha, beta), beta, int(Gmp.CCIP))
-        await eventually(lambda: paused_until(beta, int(Gmp.CCIP)), alpha)
-        assert tripwire.terminate() == 0
-    assert waybill("gmp", "resume", "ccip").code == 0
-
-
-async def test_a_tripwire_says_that_a_chain_that_was_down_names_another_one(devnet: Devnet, tmp_path: Path) -> None:
-    key = json.dumps({"key": DAPP_KEY, "agreement": 1, "max_clock_skew": 1})
-    with killed(new_home(devnet, tmp_path), "tripwire", "run", WAYBILL_TRIPWIRE=key) as start:
-        with without(devnet, "alpha"), without(devnet, "beta"):
-            tripwire = start()
-            await until(lambda: tripwire.says('"watching"') or not tripwire.is_running, "it watches")
-        names = "the router on beta names "
-        await until(lambda: tripwire.says(names) or not tripwire.is_running, "it says who has the role")
-        assert tripwire.is_running, tripwire.log
+async def eventually(said: Callable[[], Any], *mining: ChainDeployment) -> Any:
+    """Waits for something, while some chains go on making blocks as real ones do."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := said()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        for chain in mining:
+            rpc(chain.rpc_urls[0], "evm_increaseTime", 2)
+            rpc(chain.rpc_urls[0], "evm_mine")
+        await asyncio.sleep(0.1)
+    return found
 
 
 @contextmanager

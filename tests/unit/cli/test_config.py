@@ -200,16 +200,8 @@ def test_check_finds_all_that_keeps_a_relayer_from_starting(
     ("text", "complaints"),
     [
         (
-            "[tripwire]\nagreement = 2\n",
-            (
-                "no key for the tripwire: set `key` or `signer`",
-                "tripwire.endpoints.alpha: 2 independent endpoints have to agree, and 0 are named",
-                "tripwire.endpoints.beta: 2 independent endpoints have to agree, and 0 are named",
-            ),
-        ),
-        (
-            f'[tripwire]\nagreement = 1\nsigner = {{ remote = "http://127.0.0.1:9000", address = "0x{"aa" * 20}" }}\n',
-            ("no key to sign the tripwire's log with: set `log_key`",),
+            "[tripwire]\npause = 60\n",
+            ("no key for the tripwire: set `key` or `signer`",),
         ),
     ],
 )
@@ -226,7 +218,7 @@ def test_check_finds_all_that_keeps_a_tripwire_from_starting(
 
 
 def test_where_a_tripwire_runs_alone_no_relayers_key_is_asked_for(waybill: Command, public: Path) -> None:
-    (public / "waybill.toml").write_text(f'[tripwire]\nagreement = 1\nkey = "{KEY}"\n')
+    (public / "waybill.toml").write_text(f'[tripwire]\nkey = "{KEY}"\n')
     ended = waybill("config", "check", "tripwire", "--network", "public", "--json")
     assert (ended.code, json.loads(ended.out)["checked"]) == (0, ["tripwire"])
     both = waybill("config", "check", "--network", "public", "--json").error["message"]

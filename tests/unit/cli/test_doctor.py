@@ -177,36 +177,3 @@ def test_without_a_relayers_key_all_else_is_checked_and_accounts_are_said_not_to
     for name in ("alpha", "beta"):
         assert rows[f"account on {name}"]["found"] == "not checked: no key pays for deliveries there"
         assert rows[f"endpoint of {name}"]["result"] == rows[f"contracts on {name}"]["result"] == "ok"
-
-
-def test_the_tripwires_own_endpoints_are_checked_and_too_few_of_them_are_a_finding(
-    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rows() -> dict[str, list[dict[str, str]]]:
-        found: dict[str, list[dict[str, str]]] = {}
-        for row in json.loads(waybill("doctor", "--json").out):
-            found.setdefault(row["check"], []).append(row)
-        return found
-
-    with nodes((ALPHA, node()), (BETA, node()), (ALPHA, node()), (1, node())) as (alpha, beta, own, wrong):
-        write_network(tmp_path, alpha, beta)
-        endpoints = {"alpha": [own, "http://127.0.0.1:1"], "beta": [wrong, beta]}
-        monkeypatch.setenv(
-            "WAYBILL_TRIPWIRE", json.dumps({"key": TRIPWIRE_KEY, "agreement": 2, "endpoints": endpoints})
-        )
-        found = rows()
-        monkeypatch.setenv(
-            "WAYBILL_TRIPWIRE", json.dumps({"key": TRIPWIRE_KEY, "agreement": 2, "endpoints": {"alpha": [own]}})
-        )
-        few = rows()
-        monkeypatch.setenv("WAYBILL_TRIPWIRE", json.dumps({"key": TRIPWIRE_KEY, "agreement": 2, "endpoints": {}}))
-        none = rows()
-    assert [row["result"] for row in found["tripwire's endpoint of alpha"]] == ["ok", "failed"]
-    (refused, sound) = found["tripwire's endpoint of beta"]
-    assert sound["result"] == "ok"
-    assert "serves chain 1" in refused["found"]
-    assert refused["advice"].startswith("correct beta in [tripwire.endpoints]")
-    (row,) = few["tripwire's endpoints"]
-    assert row["result"] == "failed"
-    assert "tripwire.endpoints.alpha: 2 independent endpoints have to agree, and 1 are named" in row["found"]
-    assert none["tripwire's endpoints"][0]["found"].startswith("not checked: ")

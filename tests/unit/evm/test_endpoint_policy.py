@@ -448,13 +448,3 @@ async def test_where_endpoints_must_agree_an_answer_that_can_not_be_decoded_has_
     async with await EvmChain.connect(ALPHA, urls[:3], agreement=2) as chain:
         with pytest.raises(UnansweredError):
             await read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1)
-
-
-async def test_who_said_so_is_who_agreed_and_nobody_else(serve: Serve) -> None:
-    liar, first, second = [(await serve(chain_up_to(9, branch))).url for branch in (2, 1, 1)]
-    slow_liar = (await serve(slow(chain_up_to(9, 2), 0.2))).url
-    async with await EvmChain.connect(ALPHA, [liar, first, second, slow_liar], agreement=2) as chain:
-        block, names = await chain.witnessed_block(5)
-        assert block is not None
-        assert block.hash == (1).to_bytes(32)
-        assert names == (first, second)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -13,6 +14,7 @@ from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.observations import BlockRef, ObservedRange
 from bridge.protocol.gmps import Gmp
 from bridge.queries.health import SPANS
+from bridge.store.accusations import Accusation, AccusationState
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (
@@ -28,17 +30,22 @@ from tests.unit.indexer.world import (
 )
 from tests.unit.web.explorer import World, text_of
 
-INCIDENT = {
-    "id": "31338-2-0a1b",
-    "gmp": "axelar",
-    "chain": "beta",
-    "openedAt": START,
-    "state": "PAUSED",
-    "pausedUntil": START + 50,
-}
+ACCUSED = Accusation(
+    chain_id=BETA,
+    gmp=int(Gmp.AXELAR),
+    message_id=bytes(31) + b"\x0a",
+    kind="RECEIPT_WITHOUT_CREATION",
+    evidence={},
+    found_at=START,
+    state=AccusationState.PAUSED,
+    paused_until=START + 50,
+)
 
 
-def home(world: World, **sources: Any) -> str:
+def home(world: World, accused: Accusation | None = None, **sources: Any) -> str:
+    if accused is not None:
+        world.relayer.accusations.add(accused)
+        world.relayer.accusations.save(accused)
     return world.explorer(**sources).get("/").text
 
 
@@ -78,12 +85,15 @@ def test_what_is_not_well_is_named_and_led_to_and_the_worst_is_first(world: Worl
     change = LaneChange(lane=lane, state=LaneState.PAUSED, reason="a look", by="Ann", at=START)
     world.relayer.lanes.change(change)
     world.now = START + 20
-    body = home(world, incidents=lambda: [INCIDENT])
+    body = home(world, accused=ACCUSED)
     found = re.findall(
         r'<li><span class="state (bad|warn)">.*?<a href="([^"]+)">(.*?)</a>(?: <code>(.*?)</code>)?', body
     )
     assert [(kind, path) for kind, path, *_ in found] == [("bad", "/gmps"), ("warn", "/gmps"), ("warn", "/lanes")]
-    assert found[0][2:] == ("The tripwire caught axelar lying on beta", "waybill incident show 31338-2-0a1b")
+    assert found[0][2:] == (
+        "The tripwire caught axelar lying on beta",
+        f"waybill message explain 0x{ACCUSED.message_id.hex()}",
+    )
     assert found[1][2] == "wormhole is paused on beta"
     assert found[2][2] == "The relayer holds back alpha → beta: paused"
     assert '<p class="big">No</p>' in body
@@ -92,11 +102,11 @@ def test_what_is_not_well_is_named_and_led_to_and_the_worst_is_first(world: Worl
         chain.mine(time=START + 90)
     world.index()
     world.now = START + 101  # the tripwire's pause is over
-    said = text_of(home(world, incidents=lambda: [INCIDENT]))
+    said = text_of(home(world, accused=ACCUSED))
     assert "lying" not in said
     assert "Mostly" in said
     assert "lying on beta, and it is not paused" in text_of(
-        home(world, incidents=lambda: [INCIDENT | {"state": "NOT_PAUSED"}])
+        home(world, accused=replace(ACCUSED, state=AccusationState.NOT_PAUSED))
     )
 
 
@@ -219,8 +229,8 @@ def test_a_relayer_that_stands_still_is_a_concern_since_when_it_was_seen_there(w
 
 def test_who_has_to_act_is_named(world: World) -> None:
     world.index()
-    said = text_of(home(world, incidents=lambda: [INCIDENT]))
-    assert "waybill incident show 31338-2-0a1b Who acts: the router's guardian or owner." in said
+    said = text_of(home(world, accused=ACCUSED))
+    assert f"waybill message explain 0x{ACCUSED.message_id.hex()} Who acts: the router's guardian or owner." in said
 
 
 def test_what_went_wrong_and_was_mended_is_counted_and_the_slowest_gmp_named(world: World) -> None:

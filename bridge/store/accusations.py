@@ -1,0 +1,115 @@
+"""GMPs that the tripwire has accused, and what it did about each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import RowMapping, select, update
+
+from bridge.store.database import Database, insert_into
+from bridge.store.tables import accusations, tripwire_looks
+
+
+class AccusationState(StrEnum):
+    """What was done about an accusation."""
+
+    OPEN = "OPEN"  # the pause is not included yet
+    PAUSED = "PAUSED"
+    NOT_PAUSED = "NOT_PAUSED"  # the router refuses the pause, or a person has to decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accusation:
+    """A GMP delivered a message that its source did not hand to it.
+
+    Attributes:
+        chain_id: the destination, where the receipt is.
+        gmp: who delivered.
+        message_id: the message that the receipt names.
+        kind: of the divergence.
+        evidence: both facts as they were read again, as JSON.
+        found_at: Unix seconds.
+        state: what was done.
+        paused_until: Unix seconds of the destination; None unless it is PAUSED.
+        reason: why it is NOT_PAUSED.
+        is_reported: whether every alert channel has taken it.
+    """
+
+    chain_id: int
+    gmp: int
+    message_id: bytes
+    kind: str
+    evidence: Mapping[str, Any]
+    found_at: float
+    state: AccusationState = AccusationState.OPEN
+    paused_until: int | None = None
+    reason: str = ""
+    is_reported: bool = False
+
+    @property
+    def key(self) -> tuple[int, int, bytes]:
+        """Identifies it: one GMP is accused once for each message on each chain."""
+        return self.chain_id, self.gmp, self.message_id
+
+
+class Accusations:
+    """Accusations in the relayer's store. They are kept for ever: few are made."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, accusation: Accusation) -> None:
+        """Stores a new accusation; one that is there already stays as it is."""
+        with self._database.transaction() as connection:
+            connection.execute(insert_into(connection, accusations).values(_row(accusation)).on_conflict_do_nothing())
+
+    def save(self, accusation: Accusation) -> None:
+        """Stores what has become of an accusation."""
+        columns = accusations.c
+        its_own = (columns.chain_id, columns.gmp, columns.message_id)
+        chosen = [column == value for column, value in zip(its_own, accusation.key, strict=True)]
+        with self._database.transaction() as connection:
+            connection.execute(update(accusations).where(*chosen).values(_row(accusation)))
+
+    def all(self) -> list[Accusation]:
+        """Every accusation, the oldest first."""
+        order = (accusations.c.found_at, accusations.c.chain_id, accusations.c.gmp)
+        return [_accusation(row) for row in self._database.read(select(accusations).order_by(*order))]
+
+    def note_look(self, at: float) -> None:
+        """Stores when the tripwire last compared all divergences, Unix seconds."""
+        row = {"number": 1, "looked_at": at}
+        with self._database.transaction() as connection:
+            added = insert_into(connection, tripwire_looks).values(row)
+            connection.execute(added.on_conflict_do_update(index_elements=["number"], set_=row))
+
+    def looked_at(self) -> float | None:
+        """When the tripwire last compared all divergences, Unix seconds; None: it has never run on this store."""
+        found: float | None = self._database.scalar(select(tripwire_looks.c.looked_at))
+        return found
+
+
+def _row(accusation: Accusation) -> dict[str, Any]:
+    return {
+        "chain_id": accusation.chain_id,
+        "gmp": accusation.gmp,
+        "message_id": accusation.message_id,
+        "kind": accusation.kind,
+        "evidence": json.dumps(dict(accusation.evidence)),
+        "found_at": accusation.found_at,
+        "state": accusation.state.value,
+        "paused_until": accusation.paused_until,
+        "reason": accusation.reason,
+        "is_reported": accusation.is_reported,
+    }
+
+
+def _accusation(row: RowMapping) -> Accusation:
+    values = dict(row)
+    return Accusation(
+        **values | {"evidence": json.loads(values["evidence"]), "state": AccusationState(values["state"])}
+    )

@@ -1,0 +1,287 @@
+"""Reads both facts of a suspected lie again: the receipt on the destination, and what the source's router did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from bridge.domain.finality import FinalityRule
+from bridge.domain.ports import Block, Chain, TransientError, read_view
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ROUTER, topic
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.events import (
+    Event,
+    MessageReceived,
+    MessageRetried,
+    MessageRouted,
+    MessageUnfunded,
+    decode_event,
+    topic_of,
+)
+from bridge.protocol.gmps import gmp_label
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, EventRecord, MessageRecord, ReceiptRecord
+from bridge.protocol.message import decode_envelope
+from bridge.store.accusations import Accusation
+
+_T = TypeVar("_T")
+_NOBODY: Final = 0
+_PEER_SET: Final = topic("PeerSet(uint64,bytes32)")
+_RANGE: Final = 2_000  # blocks asked for at once
+
+WITHOUT_CREATION: Final = "RECEIPT_WITHOUT_CREATION"
+OVER_UNUSED_GMP: Final = "RECEIPT_OVER_UNUSED_GMP"
+PAYLOAD_DIFFERS: Final = "PAYLOAD_DIFFERS"
+LIES: Final = (WITHOUT_CREATION, OVER_UNUSED_GMP, PAYLOAD_DIFFERS)
+"""Kinds of divergence that a GMP alone can cause."""
+
+
+class IndexFacts(Protocol):
+    """What the tripwire asks of the index."""
+
+    def divergences(self) -> list[DivergenceRecord]:
+        """Facts that contradict each other."""
+
+    def message(self, message_id: bytes) -> MessageRecord | None:
+        """What is known of a message."""
+
+    def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
+        """What each GMP did for it."""
+
+    def events(self, message_id: bytes) -> list[EventRecord]:
+        """What happened to it."""
+
+    def chains(self) -> list[ChainRecord]:
+        """How far each chain was read."""
+
+    def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
+        """How many messages of a lane its router created up to a block."""
+
+
+FactSource = Callable[[], AbstractContextManager[IndexFacts | None]]
+"""Opens the index; gives None while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A divergence that a lie would explain, with what the index knows of its message."""
+
+    kind: str
+    message_id: bytes
+    source_chain: int
+    message: MessageRecord
+    receipts: tuple[ReceiptRecord, ...]
+    events: tuple[EventRecord, ...]
+
+
+class Evidence:
+    """Accuses a GMP only for what at least as many endpoints say as have to agree on each chain.
+
+    A fact that is missing is worth less than one that is there: an endpoint, or the index, may have missed a log. So a message
+    counts as never created only if the router's own count of the lane equals the index's at a final block.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        index: FactSource,
+        *,
+        max_clock_skew: float,
+    ) -> None:
+        """Asks nothing yet; see `TripwireSettings`."""
+        self._deployment = deployment
+        self._chains = chains
+        self._index = index
+        self._skew = max_clock_skew
+        self._heads: dict[
+            tuple[bytes, int], int
+        ] = {}  # by message and GMP: the source's newest block when it was suspected
+
+    async def suspicions(self, known: Iterable[tuple[int, int, bytes]]) -> list[Suspicion]:
+        """The index's divergences that a lie would explain, without those whose every receipt is known."""
+        return await self._ask(lambda index: list(self._find(index, frozenset(known))))
+
+    def _find(self, index: IndexFacts, known: frozenset[tuple[int, int, bytes]]) -> Iterable[Suspicion]:
+        served = set(self._chains)
+        for record in index.divergences():
+            if record.kind not in LIES or record.message_id is None or record.source_chain not in served:
+                continue
+            message, receipts = index.message(record.message_id), index.receipts(record.message_id)
+            fresh = tuple(
+                one
+                for one in receipts
+                if one.received_chain in served
+                and one.received_block is not None
+                and (one.received_chain, one.gmp, one.message_id) not in known
+            )
+            if message is not None and fresh:
+                events = tuple(index.events(record.message_id))
+                yield Suspicion(record.kind, record.message_id, record.source_chain, message, fresh, events)
+
+    async def accusations(self, suspicion: Suspicion, now: float) -> list[Accusation]:
+        """The GMPs that have lied; none as long as it is not proven.
+
+        Raises:
+            TransientError: a chain or the index gives no answer.
+        """
+        source = self._deployment.chain(suspicion.source_chain)
+        found = []
+        for receipt in suspicion.receipts:
+            received = await self._received(receipt)
+            if received is None:
+                continue  # its block fell, or the endpoints do not confirm it
+            event, block = received
+            proof = await self._lie(suspicion, receipt, event, block, source)
+            if proof is not None:
+                assert receipt.received_chain is not None
+                evidence = {
+                    "kind": suspicion.kind,
+                    "messageId": f"0x{suspicion.message_id.hex()}",
+                    "gmp": gmp_label(receipt.gmp),
+                    "source": source.name,
+                    "destination": self._deployment.chain(receipt.received_chain).name,
+                    "receiptBlock": block.number,
+                    "receiptTransaction": f"0x{(receipt.received_transaction or b'').hex()}",
+                    **proof,
+                }
+                found.append(
+                    Accusation(
+                        chain_id=receipt.received_chain,
+                        gmp=receipt.gmp,
+                        message_id=suspicion.message_id,
+                        kind=suspicion.kind,
+                        evidence=evidence,
+                        found_at=now,
+                    )
+                )
+        return found
+
+    async def _lie(
+        self,
+        suspicion: Suspicion,
+        receipt: ReceiptRecord,
+        event: MessageReceived,
+        block: Block,
+        source: ChainDeployment,
+    ) -> dict[str, Any] | None:
+        """What proves that a GMP delivered what its source did not hand to it; None as long as nothing does."""
+        final = await self._covering(suspicion, receipt, block, source)
+        if final is None or await self._has_other_peer(receipt, source):
+            return None
+        chain, message_id = self._chains[source.chain_id], suspicion.message_id
+        sender, attempts = await read_view(chain, ROUTER, source.router, "sentMessage", message_id, block=final.number)
+        proof = {"finalSourceBlock": final.number, "finalSourceHash": f"0x{final.hash.hex()}"}
+        if suspicion.kind == WITHOUT_CREATION:
+            is_absent = int(sender, 16) == _NOBODY and await self._is_lane_complete(receipt, source, final.number)
+            return proof if is_absent else None
+        events = [one for _, one in await self._sent(suspicion, source, final.number)]
+        created = [one for one in events if isinstance(one, MessageRouted | MessageUnfunded)]
+        if not created:
+            return None
+        if suspicion.kind == PAYLOAD_DIFFERS:
+            sent = decode_envelope(created[0].envelope).message
+            is_same = (sent.payload_hash, sent.destination_chain) == (event.payload_hash, receipt.received_chain)
+            return None if is_same else {**proof, "payloadHash": f"0x{sent.payload_hash.hex()}"}
+        dispatches = [one for one in events if isinstance(one, MessageRouted | MessageRetried)]
+        retries = [one for one in dispatches if isinstance(one, MessageRetried)]
+        is_complete = len(retries) == attempts and any(isinstance(one, MessageRouted) for one in dispatches)
+        used = any(one.gmps >> (receipt.gmp - 1) & 1 for one in dispatches)
+        return {**proof, "attempts": attempts} if is_complete and not used else None
+
+    async def _received(self, receipt: ReceiptRecord) -> tuple[MessageReceived, Block] | None:
+        """The receipt as the destination's endpoints have it now, with its block; None if they do not have it."""
+        assert receipt.received_chain is not None
+        assert receipt.received_block is not None
+        here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
+        block = await chain.block(receipt.received_block)
+        events = await self._read(chain, here.router, [receipt.received_block], [topic_of(MessageReceived)])
+        for block_hash, event in events:
+            is_it = (
+                isinstance(event, MessageReceived)
+                and (event.message_id, event.gmp) == (receipt.message_id, receipt.gmp)
+                and block is not None
+                and block_hash == block.hash
+            )
+            if is_it and isinstance(event, MessageReceived) and block is not None:
+                return event, block
+        return None
+
+    async def _sent(self, suspicion: Suspicion, source: ChainDeployment, final: int) -> list[tuple[bytes, Event]]:
+        """The message's creation and dispatches in the blocks that the index names, as the endpoints have them."""
+        numbers = {
+            one.block_number
+            for one in suspicion.events
+            if one.chain_id == source.chain_id and one.block_number <= final
+        }
+        topics = [topic_of(kind) for kind in (MessageRouted, MessageUnfunded, MessageRetried)]
+        read = await self._read(self._chains[source.chain_id], source.router, sorted(numbers), topics)
+        return [(at, one) for at, one in read if getattr(one, "message_id", None) == suspicion.message_id]
+
+    @staticmethod
+    async def _read(
+        chain: Chain, router: str, numbers: Sequence[int], topics: Sequence[bytes]
+    ) -> list[tuple[bytes, Event]]:
+        """The router's events in some blocks, each with its block's hash."""
+        logs = await asyncio.gather(*(chain.logs(number, number, [router], topics) for number in numbers))
+        decoded = ((log.block_hash, decode_event(log.topics, log.data)) for found in logs for log in found)
+        return [(at, event) for at, event in decoded if event is not None]
+
+    async def _covering(
+        self, suspicion: Suspicion, receipt: ReceiptRecord, block: Block, source: ChainDeployment
+    ) -> Block | None:
+        """The source's final block, once whatever an honest receipt rests on is not above it; None until then.
+
+        That is not above the source's newest block at a moment after the receipt, and not later than the receipt by more than
+        the chains' clocks differ.
+        """
+        chain, rule = self._chains[source.chain_id], FinalityRule.of(source)
+        head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))
+        seen = self._heads.setdefault((suspicion.message_id, receipt.gmp), head.number)
+        number = rule.last(head, tagged)
+        if number < seen:
+            return None
+        final = await chain.block(number)
+        return final if final is not None and final.timestamp >= block.timestamp + self._skew else None
+
+    async def _is_lane_complete(self, receipt: ReceiptRecord, source: ChainDeployment, block: int) -> bool:
+        """Whether the index has as many messages of the lane as its router had created at a block, and still not this one."""
+        assert receipt.received_chain is not None
+        destination, router = receipt.received_chain, to_bytes32(source.router)
+        counted, _ = await read_view(
+            self._chains[source.chain_id], ROUTER, source.router, "sentTo", destination, block=block
+        )
+
+        def compare(index: IndexFacts) -> bool:
+            read_to = next((one.block for one in index.chains() if one.chain_id == source.chain_id), -1)
+            message = index.message(receipt.message_id)
+            is_unknown = message is not None and message.source_block is None
+            found = index.created_up_to(source.chain_id, router, destination, block)
+            return read_to >= block and is_unknown and found == counted
+
+        return await self._ask(compare)
+
+    async def _has_other_peer(self, receipt: ReceiptRecord, source: ChainDeployment) -> bool:
+        """Whether the destination has ever known another router of the source, whose messages the index does not read."""
+        assert receipt.received_chain is not None
+        here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
+        head = await chain.head()
+        for first in range(here.start_block, head.number + 1, _RANGE):
+            last = min(first + _RANGE - 1, head.number)
+            for log in await chain.logs(first, last, [here.router], [_PEER_SET]):
+                peer_of = int.from_bytes(log.topics[1], "big")
+                if peer_of == source.chain_id and log.topics[2] != to_bytes32(source.router):
+                    return True
+        return False
+
+    async def _ask(self, question: Callable[[IndexFacts], _T]) -> _T:
+        def ask() -> _T:
+            with self._index() as index:
+                if index is None:
+                    raise TransientError("no index has run yet: `waybill index run`")
+                return question(index)
+
+        return await asyncio.to_thread(ask)
