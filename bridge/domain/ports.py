@@ -24,6 +24,10 @@ class UnansweredError(TransientError):
     """No endpoint or service gave an answer that can be used: that says nothing of what was asked for, and costs no try."""
 
 
+class NotTakenError(UnansweredError):
+    """No node takes a transaction, in words that do not say why: they may mean that none ever will."""
+
+
 class TransportUsedError(TransientError):
     """A GMP counts a delivery as made, and the router has no receipt of the message: another message has its place."""
 
@@ -71,6 +75,7 @@ class Block:
     hash: bytes
     parent_hash: bytes
     timestamp: int  # Unix seconds
+    gas_limit: int = 0  # gas that all its transactions may use together; 0: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,11 @@ from bridge.domain.ports import (
     Fees,
     FeesTooHighError,
     InsufficientFundsError,
+    NotTakenError,
     Receipt,
     TerminalError,
     TransientError,
+    UnansweredError,
 )
 from bridge.domain.spending import UNBOUNDED, SpendBlockedError, SpendBounds
 from bridge.domain.transactions import SignedVersion, Slot, SlotState
@@ -40,6 +42,7 @@ class SendingSettings:
     reservation: float = 10.0  # until a nonce that was reserved but not signed for is closed by a no-op
     rebroadcast: float = 20.0  # until a transaction that no block includes is sent again
     fee_bump_after: float = 60.0  # until the first transaction in line offers higher fees
+    refusals: int = 5  # after so many of every node, bytes that no pool holds are given up
     foreign: float = 15.0  # until a nonce that is used but not by us counts as taken by another signer
     inclusion_timeout: float = 180.0  # how long one send waits for a block
     gas_margin: float = 1.2  # on top of an estimate
@@ -68,6 +71,10 @@ class Account:
         self._signer = signer
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._problems: dict[int, str] = {}
+        self._refusals: dict[bytes, int] = {}  # by hash of what no node takes, for reasons that are not known
+        self.unshared: set[str] = set()
+        """Keys whose shared transaction was refused: each is sent alone from now on, which shows whose fault it is."""
+
         self._being_sent: set[bytes] = set()  # hashes of what nodes have not answered for yet
         self._needs: int | None = None  # wei that the last transaction needs, if the account could not pay for it
         self._is_too_dear = False  # whether the chain wanted more than the limit when it was asked last
@@ -211,6 +218,10 @@ class Account:
             with suppress(TransientError):
                 await self.lacks_funds(slot)  # if it does not by now, the same bytes are taken the next time
             return False
+        except NotTakenError as error:
+            self._problems[slot.slot_id] = str(error)
+            await self._not_taken(slot, error)
+            return False
         except TransientError as error:
             self._problems[slot.slot_id] = str(error)
             return False
@@ -218,9 +229,29 @@ class Account:
             await self._refused(slot, error)
             return False
         self._problems.pop(slot.slot_id, None)
+        self._refusals.pop(slot.latest.hash, None)
         return True
 
-    async def _refused(self, slot: Slot, error: TerminalError) -> None:
+    async def _not_taken(self, slot: Slot, error: NotTakenError) -> None:
+        """Gives up bytes that every node has refused several times, whatever the words.
+
+        Only the first in line counts, since nodes may refuse what is behind a gap; and only while no pool holds its nonce.
+        """
+        assert slot.latest is not None
+        try:
+            included, pending = await asyncio.gather(
+                self.chain.transaction_count(self.address), self.chain.pending_count(self.address)
+            )
+        except TransientError:
+            return  # the chain answers nothing: that says nothing about these bytes
+        if included != slot.nonce or pending > slot.nonce:
+            return
+        refusals = self._refusals[slot.latest.hash] = self._refusals.get(slot.latest.hash, 0) + 1
+        if refusals >= self.settings.refusals:
+            del self._refusals[slot.latest.hash]
+            await self._refused(slot, error)
+
+    async def _refused(self, slot: Slot, error: TerminalError | NotTakenError) -> None:
         """A node calls these bytes malformed: is the nonce used, or is the call at fault?
 
         That is a node's word, and may be a lie: the call may be tried again, with another nonce.
@@ -241,9 +272,11 @@ class Account:
             nonce=slot.nonce,
             error=str(error),
         )
-        # Of calls that share a transaction nobody knows which is at fault: each has to be tried by itself.
-        what = "the transaction that it shared" if slot.parts else "its transaction"
-        self.settle(slot, TransientError(f"{what} was refused: {error}"))
+        if slot.parts:  # nobody knows which of the calls is at fault: none is charged, and each is tried alone
+            self.unshared.update(slot.transaction_keys)
+            self.settle(slot, UnansweredError(f"the transaction that it shared was refused: {error}"))
+        else:
+            self.settle(slot, TransientError(f"its transaction was refused: {error}"))
         await self.close(slot)
 
     async def close(self, slot: Slot) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
@@ -21,6 +21,7 @@ from bridge.domain.ports import (
     FeesTooHighError,
     InsufficientFundsError,
     Log,
+    NotTakenError,
     Receipt,
     TerminalError,
     TransientError,
@@ -284,6 +285,8 @@ class EvmChain:
                 raise TerminalError(str(error)) from error
             if meaning is Meaning.NOT_UNDERSTOOD:
                 raise TransientError(str(error)) from error
+            if isinstance(error, DisagreementError) or (error.code is not None and meaning in _UNEXPLAINED):
+                raise NotTakenError(str(error)) from error
             raise as_port_error(error) from error
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
@@ -401,6 +404,9 @@ def _reached(numbers: Sequence[int], needed: int) -> int:
     return sorted(numbers, reverse=True)[needed - 1]
 
 
+_UNEXPLAINED: Final = (Meaning.UNKNOWN, Meaning.LIMITED)
+
+
 def as_port_error(error: RpcError) -> Exception:
     """What an endpoint's error is to those who use a `Chain`."""
     meaning = error.meaning
@@ -500,6 +506,7 @@ def to_block(block: Mapping[str, Any]) -> Block:
         hash=to_bytes(block["hash"]),
         parent_hash=to_bytes(block["parentHash"]),
         timestamp=to_int(block["timestamp"]),
+        gas_limit=to_int(block.get("gasLimit", "0x0")),
     )
 
 

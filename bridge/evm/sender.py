@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from eth_utils import keccak
 
 from bridge.domain.outbox import Claim, StaleClaimError
-from bridge.domain.ports import Call, Chain, Clock, Receipt, TransientError
+from bridge.domain.ports import Call, Chain, Clock, Receipt, TransientError, UnansweredError
 from bridge.domain.spending import Bound, Refusal, SpendBlockedError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.transactions import BatchedCall, CallBatch, Slot, SlotRequest, SlotState, SpendCheck
@@ -33,6 +33,9 @@ _CALL_HEAD: Final = 160  # bytes that a call takes in calldata beside its data
 
 # Nodes take no transaction above 128 KiB (geth's txMaxSize), and copies cost more than their length beyond.
 _MOST_BYTES: Final = 96 * 1024
+
+_BLOCK_SHARE: Final = 2
+"""Calls that share a transaction take at most one part in so many of a block's gas: a fuller one waits long for its block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class Sender:
         # reserving finds what is under way.
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key) if call.gas is None else None
         if slot is None:
-            request = SlotRequest(transaction_key, await self._with_gas(call), claim, may_share, spent_for)
+            shares = may_share and transaction_key not in self._account.unshared
+            request = SlotRequest(transaction_key, await self._with_gas(call), claim, shares, spent_for)
             wanted = _Wanted(request, asyncio.get_running_loop().create_future())
             self._wanted.append(wanted)
             self._start_worker()
@@ -178,10 +182,21 @@ class Sender:
             except TimeoutError:
                 if parks and (is_empty or not await self._account.can_pay()):
                     continue  # it is no failure of the delivery, and goes on once the account has money
-            raise TransientError(
+            text = (
                 f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
                 f" {self._account.problem(slot)}"
             )
+            if await self._waits_behind(slot):
+                raise UnansweredError(text)
+            raise TransientError(text)
+
+    async def _waits_behind(self, slot: Slot) -> bool:
+        """Whether another transaction of the account has to be included first, which is no fault of this one.
+
+        Raises:
+            UnansweredError: the chain does not answer.
+        """
+        return await self._account.chain.transaction_count(self.address) < slot.nonce
 
     async def _with_gas(self, call: Call) -> Call:
         settings = self._account.settings
@@ -209,7 +224,7 @@ class Sender:
 
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         account = self._account
-        first_nonce = await self._monitor.first_nonce()
+        first_nonce, block_gas = await self._monitor.first_nonce(), await self._monitor.block_gas()
         fees = (
             await account.fees()
         )  # before anything is reserved: a nonce that nobody may sign for would block all behind it
@@ -217,7 +232,12 @@ class Sender:
         now = account.clock.now()
         check = SpendCheck(fees.max_fee, account.settings.bounds)
         slots = account.ledger.reserve(
-            *account.key, requests, first_nonce=first_nonce, now=now, pack=self._sharing.pack, check=check
+            *account.key,
+            requests,
+            first_nonce=first_nonce,
+            now=now,
+            pack=self._sharing.within(block_gas).pack,
+            check=check,
         )
         given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
         # One that was reserved before is another worker's to sign for, or upkeep's to close.
@@ -320,6 +340,12 @@ class CallBatching:
         self._multicall = multicall
         self._most = most if multicall is not None else 1
         self._max_gas = max_gas
+
+    def within(self, block_gas: int) -> CallBatching:
+        """The same on a chain whose blocks hold that much gas, of which one transaction takes a share; 0: not known."""
+        if not block_gas:
+            return self
+        return CallBatching(self._multicall, most=self._most, max_gas=min(self._max_gas, block_gas // _BLOCK_SHARE))
 
     def pack(self, requests: Sequence[SlotRequest]) -> list[CallBatch]:
         """See `bridge.domain.transactions.Packing`; in the order of the first request of each batch.

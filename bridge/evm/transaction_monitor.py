@@ -35,6 +35,7 @@ class TransactionMonitor:
         self._looked_at = 0.0  # when that was
         self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used, but by none of its versions
         self._gap_since: float | None = None
+        self._block_gas: int | None = None
 
     async def first_nonce(self) -> int:
         """The lowest nonce that the chain would take.
@@ -44,6 +45,16 @@ class TransactionMonitor:
         if self._count is None or not self._account.awaited:
             self._count = await self._chain.transaction_count(self._account.address)
         return self._count
+
+    async def block_gas(self) -> int:
+        """Gas that a block holds, as of the last look at the chain; 0 if the chain does not say.
+
+        Raises:
+            TransientError: the chain did not answer.
+        """
+        if self._block_gas is None:
+            self._block_gas = (await self._chain.head()).gas_limit
+        return self._block_gas
 
     async def tick(self) -> None:
         """Notes what blocks include, sends again what got lost, closes what will never be used.
@@ -55,7 +66,9 @@ class TransactionMonitor:
         if not self._account.awaited and not self._ledger.included_slots(*key) and not self._ledger.open_slots(*key):
             return
         looked_at = self._account.clock.now()
-        seen = ((await self._chain.head()).hash, self._finality.height())
+        head = await self._chain.head()
+        self._block_gas = head.gas_limit
+        seen = (head.hash, self._finality.height())
         if seen != self._seen:
             await self._check_included()
             self._count = await self._chain.transaction_count(self._account.address)

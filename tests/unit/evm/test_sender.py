@@ -8,7 +8,17 @@ from dataclasses import replace
 import pytest
 
 from bridge.domain.outbox import StaleClaimError
-from bridge.domain.ports import Call, CallRevertedError, Fees, FeesTooHighError, TerminalError, TransientError
+from bridge.domain.ports import (
+    Call,
+    CallRevertedError,
+    Fees,
+    FeesTooHighError,
+    NotTakenError,
+    Receipt,
+    TerminalError,
+    TransientError,
+    UnansweredError,
+)
 from bridge.domain.spending import SpendBlockedError
 from bridge.domain.transactions import SlotRequest, SlotState
 from bridge.evm.account import higher_than
@@ -348,3 +358,45 @@ async def test_a_chain_that_does_not_answer_leaves_no_nonce_behind() -> None:
     with pytest.raises(TransientError):
         await account.sender().send("p", call())
     assert account.slots == []
+
+
+@in_virtual_time
+async def test_bytes_that_every_node_refuses_charge_one_call_alone() -> None:
+    """In words that no table has; 9 to 40 deliveries behind them used to die."""
+    account = Account()
+    bad = replace(call(), data=b"what no sequencer takes")
+
+    async def broadcast(transaction: bytes) -> None:
+        if bad.data in transaction:
+            raise NotTakenError("failed to add tx to the pool: out of counters at node level (Steps)")
+        await account.chain.broadcast(transaction)
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
+    async with account.looked_after(sender):
+        sent = [sender.send("bad", bad), *(sender.send(f"p{number}", call(number)) for number in range(3))]
+        refused, *others = await asyncio.gather(*sent, return_exceptions=True)
+    assert isinstance(refused, TransientError)
+    assert not isinstance(refused, UnansweredError), "the refused call is charged"
+    assert all(isinstance(one, Receipt) and one.succeeded for one in others)
+    assert account.slots[0].ended_as_noop
+
+
+@in_virtual_time
+async def test_what_waits_behind_a_stuck_nonce_is_not_charged() -> None:
+    account = Account()
+    bad = replace(call(), data=b"what is always underpriced")
+
+    async def broadcast(transaction: bytes) -> None:
+        if bad.data in transaction:
+            raise TransientError("replacement transaction underpriced")
+        await account.chain.broadcast(transaction)
+
+    settings = replace(SETTINGS, inclusion_timeout=10, fee_bump_after=1_000)
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast), settings=settings)
+    async with account.looked_after(sender):
+        first, behind = await asyncio.gather(
+            sender.send("stuck", bad), sender.send("p", call(1)), return_exceptions=True
+        )
+    assert isinstance(first, TransientError)
+    assert not isinstance(first, UnansweredError)
+    assert isinstance(behind, UnansweredError)

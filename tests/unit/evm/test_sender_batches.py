@@ -10,7 +10,7 @@ from eth_utils import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Call, Log, Receipt, TerminalError, TransientError
+from bridge.domain.ports import Call, Chain, Log, NotTakenError, Receipt, TerminalError, UnansweredError
 from bridge.domain.transactions import Slot, SlotRequest
 from bridge.evm.sender import CallBatching, Sender, receipt_of
 from bridge.protocol.contracts import MULTICALL
@@ -26,8 +26,8 @@ REFUSED = Call(to=gmp_address(Gmp.HYPERLANE), data=DELIVER + bytes(40), gas=200_
 MOST_GAS = 16_000_000
 
 
-def sharing_sender(account: Account) -> Sender:
-    return account.sender(settings=SHARING, multicall=MULTICALL_ADDRESS)
+def sharing_sender(account: Account, chain: Chain | None = None) -> Sender:
+    return account.sender(chain=chain, settings=SHARING, multicall=MULTICALL_ADDRESS)
 
 
 async def sent(sender: Sender, *calls: Call) -> list[Receipt]:
@@ -221,9 +221,38 @@ async def test_a_shared_transaction_that_no_node_takes_condemns_none_of_its_call
     async with account.looked_after(sender):
         tried = [asyncio.create_task(sender.send(f"p{n}", call(n, value=0), may_share=True)) for n in range(2)]
         errors = await asyncio.gather(*tried, return_exceptions=True)
-        assert [type(error) for error in errors] == [TransientError] * 2
+        assert [type(error) for error in errors] == [UnansweredError] * 2
         assert all("exceeds block gas limit" in str(error) for error in errors)
         await until(lambda: not account.store.transactions.open_slots(CHAIN, RELAYER.address))
         again = await sender.send("p0", call(0, value=0))
     assert again.succeeded
     assert [slot.ended_as_noop for slot in account.slots] == [True, False]
+
+
+@in_virtual_time
+async def test_a_refused_batch_charges_nobody_and_its_calls_go_alone() -> None:
+    account = Account()
+    bad = call(3, value=0)
+
+    async def broadcast(transaction: bytes) -> None:
+        if MULTICALL.selector("multicall") in transaction:
+            raise NotTakenError("intrinsic gas too high -- tx.gas_limit > env.block.gas_limit")
+        await account.chain.broadcast(transaction)
+
+    sender = sharing_sender(account, chain=account.chain_with(broadcast=broadcast))
+    calls = [call(0, value=0), bad]
+    async with account.looked_after(sender):
+        asked = [sender.send(f"p{n}", one, may_share=True) for n, one in enumerate(calls)]
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+        assert all(isinstance(one, UnansweredError) for one in refused), "it costs no try"
+        await until(lambda: not account.store.transactions.open_slots(CHAIN, RELAYER.address))
+        alone = [await sender.send(f"p{n}", one, may_share=True) for n, one in enumerate(calls)]
+    assert all(receipt.succeeded for receipt in alone)
+
+
+def test_a_batch_takes_at_most_half_of_a_blocks_gas() -> None:
+    requests = [SlotRequest(str(n), call(n, value=0, gas=1_000_000), may_share=True) for n in range(40)]
+    batching = CallBatching(MULTICALL_ADDRESS, most=40, max_gas=15_000_000)
+    fullest = max(batch.call.gas or 0 for batch in batching.within(5_000_000).pack(requests))
+    assert fullest <= 2_500_000
+    assert len(batching.within(0).pack(requests)) == len(batching.pack(requests))
