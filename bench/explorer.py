@@ -85,7 +85,8 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
         "a search for a transaction": f"/search?q=0x{found.source_transaction.hex()}",
         "lanes": "/lanes",
         "GMPs": "/gmps",
-        "GMPs of 30 days": "/gmps?span=30d",
+        "a GMP": "/gmps/ccip",
+        "status": "/status",
         "faults": "/faults",
     }
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,9 +38,6 @@ _ACTIONS = 2_000
 
 def report(
     *,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write one self-contained page with plots there.", dir_okay=False)
-    ] = None,
     costs: Annotated[
         bool,
         typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
@@ -64,7 +58,7 @@ def report(
     The engine computes latencies by stage and what each GMP contributed, from all events. What the store serves is counted
     there. Ends with 5 if the index is behind.
 
-    Example: waybill report --html report.html
+    Example: waybill report --costs
     """
     workspace = Workspace.of(network)
     if economics:
@@ -88,9 +82,6 @@ def report(
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     chain = partial(chain_name, workspace.deployment())
     actions = actions_of(workspace)
-    if html:
-        html.write_text(report_page(found, chain, time.time(), actions))
-        progress(f"written: {html}")
     value = {
         **_value(found, requested),
         "actions": None if actions is None else actions.by_state,
@@ -186,18 +177,11 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One table of the report, the same in the terminal and on the page.
-
-    Attributes:
-        about: what its figures mean; said on the page.
-        bars: for a plot on the page; a name, a value, and a larger value that holds it.
-    """
+    """One table of the report."""
 
     title: str
-    about: str
     columns: list[str]
     rows: list[list[str]]
-    bars: Sequence[tuple[str, float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,14 +247,9 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
     def lane(ends: tuple[int, int]) -> str:
         return f"{chain(ends[0])} → {chain(ends[1])}"
 
-    attested = "Attested, by the relayer's clock: it had the attestation of the delivery that came first."
-    if found.attested_unknown is not None:
-        attested = f"When GMPs attested is not known: {found.attested_unknown}."
-    no_sets = f" No sets were made with {_gmps(found.left_out)}: there are too many GMPs." if found.left_out else ""
     return [
         Section(
             title="What each GMP did",
-            about="",
             columns=["GMP", "dispatched", "received", "repeated"],
             rows=[
                 [gmp.label, str(counts.dispatched), str(counts.received), str(counts.duplicates)]
@@ -279,9 +258,6 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="Latency, in seconds from the route",
-            about="Bars: median (first colour) and 95th percentile, by lane and stage, of the newest messages that the store has."
-            " When an execution became final, the index knows only if it was running then; - where it knows of none."
-            f" {attested}",
             columns=["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"],
             rows=[
                 [
@@ -292,16 +268,9 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
                 ]
                 for one in found.stages
             ],
-            bars=[
-                (f"{lane(one.lane)} {one.stage}", one.p50, one.p95)
-                for one in found.stages
-                if one.p50 is not None and one.p95 is not None
-            ],
         ),
         Section(
             title="Who delivered first, and who late",
-            about="Bars: receipts that came first (first colour) and all receipts. Late receipts were paid for and executed nothing."
-            " Seconds count from the first attempt in which the GMP took the message.",
             columns=["GMP", "receipts", "first", "lead p50 s", "late", "share late", "p50 s", "p95 s"],
             rows=[
                 [
@@ -310,12 +279,9 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
                 ]
                 for one in found.shares
             ],
-            bars=[(gmp_name(one.gmp), one.first, one.receipts) for one in found.shares],
         ),
         Section(
             title="Recent health",
-            about="What each GMP made of the newest messages of a lane that it took, the most dependable first."
-            " Seconds count from the first attempt in which it took the message.",
             columns=["lane", "GMP", "dispatched", "delivered", "p50 s"],
             rows=[
                 [
@@ -327,8 +293,6 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="What fewer GMPs would have cost and gained",
-            about=f"For the messages that went over all GMPs of a set: how they would have done with these alone, each"
-            f" asked from the start.{no_sets}",
             columns=[
                 *("GMPs", "quorum", "messages", "reached", "p50 s", "p95 s", "deliveries", "saved"),
                 *("wei for gas", "wei saved"),
@@ -344,7 +308,6 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="What deliveries cost",
-            about="Their gas, by GMP. Asked of the chains with --costs.",
             columns=["GMP", "lane", "deliveries", "late", "gas p50", "wei for gas", "of it late"],
             rows=[
                 [
@@ -356,7 +319,6 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="What senders paid to GMPs",
-            about="By set of GMPs. Asked of the chains with --costs.",
             columns=["GMPs", "lane", "messages", "fees p50, wei", "fees, wei"],
             rows=[
                 [_gmps(one.gmps), lane(one.lane), *map(str, (one.messages, one.fees_p50, one.fees))]
@@ -365,7 +327,6 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
         ),
         Section(
             title="Duplicates absorbed",
-            about="Deliveries that one GMP repeated.",
             columns=["GMP", "lane", "day", "duplicates"],
             rows=[
                 [gmp_name(gmp), lane(ends), day, str(count)]
@@ -392,35 +353,6 @@ def _draw(console: Console, found: Report, chain: Callable[[int], str], actions:
     for item in found.divergences:
         about = f"0x{item.message_id.hex()}" if item.message_id else ""
         console.print(escaped(f"DIVERGED {item.kind} {about} {item.evidence}"))
-
-
-def report_page(found: Report, chain: Callable[[int], str], now: float, actions: ActionCounts | None = None) -> str:
-    """The report as one page that needs nothing else: no script, no request, plots as SVG within it.
-
-    Args:
-        found: the report.
-        chain: names chains.
-        now: Unix seconds, for its date.
-        actions: how many atomic actions are in each state; None if that is not known.
-    """
-    from bridge.web import plots, rendering
-
-    shown = [
-        (
-            section,
-            plots.rows(
-                section.title,
-                [
-                    plots.Row(name, (("bar-a", part), ("bar-b", whole - part)), f"{part:g} / {whole:g}")
-                    for name, part, whole in section.bars
-                ],
-            ),
-        )
-        for section in sections(found, chain)
-    ]
-    style = (files("bridge.web") / "static" / "style.css").read_text()
-    page = rendering.environment().get_template("report.html")
-    return page.render(report=found, facts=report_facts(found, actions), sections=shown, style=style, at=now)
 
 
 def _number(value: float | None, unknown: str = "") -> str:

@@ -26,7 +26,7 @@ from bridge.domain.ports import TransientError
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.protocol.indexed import Payment, Spending
+from bridge.protocol.indexed import Payment
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
 from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
@@ -38,12 +38,12 @@ from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web.costs import Payments
 from bridge.web.payload import PayloadAbiError, read_abis
-from bridge.web.payments import Payments
 from indexer.model.errors import IndexerError, StoreVersionError
 from indexer.sources.chain import ChainConfig, costs_of
 from indexer.store.browser import IndexBrowser
-from indexer.store.costs import TransactionCost, fees_paid, gmp_costs, transactions_of
+from indexer.store.costs import TransactionCost
 
 _T = TypeVar("_T")
 
@@ -51,9 +51,6 @@ _log = structlog.get_logger(__name__)
 
 _PAYMENTS_KEPT = 10_000
 """Transactions whose cost is remembered, so that visitors do not make the chains be asked again."""
-
-_COSTED = 500
-"""The newest deliveries whose cost the chains are asked for."""
 
 
 def serve(
@@ -99,7 +96,6 @@ def serve(
         actions=partial(_of_actions, workspace, _newest_actions),
         action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
         coordinators=kept.actions.named(deployment),
-        spending=_spending(chains_to_ask(workspace), index),
         payments=_payments(chains_to_ask(workspace)),
         store=store,
         dead_letters=_letters(kept),
@@ -182,33 +178,6 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
             return None  # being made just now
 
     return ready
-
-
-def _spending(chains: Sequence[ChainConfig], get: Callable[[], IndexBrowser | None]) -> Callable[[], Spending | None]:
-    """Asks the chains what the newest deliveries cost; of what a chain has said once it is not asked again."""
-    known: dict[tuple[int, bytes], TransactionCost] = {}
-
-    def ask() -> Spending | None:
-        index = get()
-        if index is None:
-            return None
-        deliveries = index.deliveries(_COSTED)
-        wanted = transactions_of(deliveries)
-        asked = {chain: [one for one in hashes if (chain, one) not in known] for chain, hashes in wanted.items()}
-        try:
-            new = costs_of(chains, asked)
-        except RpcError as error:
-            raise TransientError(str(error)) from error
-        kept = {(chain, one): known[chain, one] for chain in wanted for one in wanted[chain] if (chain, one) in known}
-        known.clear()
-        known.update({**kept, **new})
-        return Spending(
-            deliveries=len(deliveries),
-            gmps=tuple(gmp_costs(deliveries, known)),
-            fees=tuple(fees_paid(deliveries, known)),
-        )
-
-    return ask
 
 
 def _payments(chains: Sequence[ChainConfig]) -> Callable[[Mapping[int, Sequence[bytes]]], Payments]:

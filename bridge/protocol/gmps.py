@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import Final
 
 
 class UnknownGmpError(ValueError):
     """The name or number is not a GMP's."""
+
+
+_TITLES: Final = {
+    "HYPERLANE": "Hyperlane",
+    "AXELAR": "Axelar",
+    "WORMHOLE": "Wormhole",
+    "LAYERZERO": "LayerZero",
+    "CCIP": "CCIP",
+}
 
 
 class Gmp(IntEnum):
@@ -23,6 +33,11 @@ class Gmp(IntEnum):
     def label(self) -> str:
         """The name used in files, options and tables, such as ``hyperlane``."""
         return self.name.lower()
+
+    @property
+    def title(self) -> str:
+        """The name that people write, such as ``LayerZero``."""
+        return _TITLES[self.name]
 
     @property
     def bit(self) -> int:
@@ -46,6 +61,11 @@ class Gmp(IntEnum):
 def gmp_label(number: int) -> str:
     """The name of the GMP with that number, or a generic one if this version does not know it."""
     return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
+
+
+def gmp_title(number: int) -> str:
+    """The name that people write for the GMP with that number, also of one that this version does not know."""
+    return Gmp(number).title if number in tuple(Gmp) else f"GMP {number}"
 
 
 def gmps_from_bits(bits: int) -> frozenset[Gmp]:

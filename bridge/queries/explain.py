@@ -708,10 +708,11 @@ def _lane_held(change: LaneChange | None) -> list[str]:
 
 
 def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
-    """Why the relayer does not retry it now, if a budget or a bound has no room for that."""
+    """Why the relayer does not retry it now, if it has tried to and put that off."""
     last = retries[-1] if retries else None
-    is_blocked = last is not None and last.state is RetryState.OPEN and last.blocked_by is not None
-    return [f"the relayer does not retry it now: {last.outcome}"] if last is not None and is_blocked else []
+    if last is None or last.state is not RetryState.OPEN or not last.outcome:
+        return []
+    return [f"the relayer does not retry it now: {last.outcome}"]
 
 
 def _silences(said: _Said, now: float) -> list[str]:
@@ -792,4 +793,4 @@ def _error(progress: GmpProgress) -> str:
 
 
 def _names(gmps: frozenset[Gmp]) -> str:
-    return ", ".join(gmp.label for gmp in sorted(gmps))
+    return ", ".join(gmp.title for gmp in sorted(gmps))

@@ -26,7 +26,7 @@ class GmpPause:
     def text(self) -> str:
         """In words, without the chain's name."""
         at = datetime.fromtimestamp(self.until, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return f"{self.gmp.label} is paused until {at} UTC"
+        return f"{self.gmp.title} is paused until {at} UTC"
 
 
 async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:

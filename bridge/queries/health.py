@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from itertools import permutations, product
 from typing import Final
 
 from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import gmp_label
-from bridge.protocol.indexed import Index, MessageCount, MessageFilter, PausedThing, Tally, Traffic
+from bridge.protocol.gmps import gmp_label, gmp_title
+from bridge.protocol.indexed import Index, MessageFilter, PausedThing, Tally
+from bridge.protocol.numbers import count, counted, duration
 from bridge.protocol.status import Status
-from bridge.queries.lanes import FEW, chain_name, gmp_name, is_late, lane_name, percentiles
+from bridge.protocol.times import utc
+from bridge.queries.lanes import chain_name, is_late, lane_name, percentiles
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.store import Store
 from bridge.store.accusations import Accusation, AccusationState
 from bridge.store.dead_letters import DeadLetterLog
 
-SPANS: Final[Mapping[str, tuple[int, int]]] = {
-    "1h": (150, 24),
-    "24h": (3_600, 24),
-    "7d": (6 * 3_600, 28),
-    "30d": (24 * 3_600, 30),
-}
-"""How far back a history goes: the length of a stretch of time in seconds, and how many there are."""
-
 _WAITS: Final[Mapping[Status, str]] = {
-    Status.STALLED: "Messages whose quorum is late",
-    Status.EXECUTION_FAILED: "Messages that their recipients refused",
-    Status.UNKNOWN: "Messages of which too little is known, since the index is behind or does not know their creation",
+    Status.STALLED: "stalled",
+    Status.EXECUTION_FAILED: "refused by the recipient",
+    Status.UNKNOWN: "unexplained: the index is behind, or does not know the creation",
 }
+"""States in which messages wait for somebody, in words."""
+
+_HOUR: Final = (150, 26)
+"""Seconds of a stretch, and how many are looked at. The newest two are left out: their messages are still on their way."""
+
+_TOO_NEW: Final = 2
+_ENOUGH: Final = 3  # messages
+_EXPECTED: Final = 0.9  # share delivered
+_DAY: Final = (3_600, 24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,36 +116,6 @@ class RelayerWatch:
         return found
 
 
-def summary(counts: Mapping[Status, int], dead_letters: int) -> str:
-    """All messages in a line, with zeros where zeros are good news.
-
-    Args:
-        counts: messages by state.
-        dead_letters: that wait for a decision.
-    """
-    on_the_way = sum(counts.get(status, 0) for status in _ON_THE_WAY)
-    shown = [
-        (counts.get(Status.EXECUTED, 0), "executed"),
-        (on_the_way, "on the way"),
-        (counts.get(Status.STALLED, 0), "stalled"),
-    ]
-    others = (status for status in Status if status not in (*_ON_THE_WAY, Status.EXECUTED, Status.STALLED))
-    shown += [(counts[one], one.replace("_", " ").lower()) for one in others if counts.get(one)]
-    total = sum(counts.values())
-    wait = "dead letter waits" if dead_letters == 1 else "dead letters wait"
-    return (
-        f"{_spaced(total)} {'message' if total == 1 else 'messages'}: "
-        f"{', '.join(f'{_spaced(number)} {name}' for number, name in shown)}. {_spaced(dead_letters)} {wait} for a decision."
-    )
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
-
-
-_ON_THE_WAY: Final = (Status.UNFUNDED, Status.ROUTED, Status.RECEIVED, Status.EXECUTION_DEFERRED)
-
-
 def concerns(
     deployment: Deployment,
     index: Index | None,
@@ -176,13 +150,10 @@ def concerns(
         *_of_relayer(deployment, store, dead_letters, breaker, now),
     ]
     if contradictions:
-        text = f"Facts that contradict each other: {contradictions}"
+        text = f"{counted(contradictions, 'contradiction')} between the chains or in the index"
         found.append(Concern(is_bad=True, text=text, path="/faults", who="the index's operator, by the evidence"))
-    for status, text in _WAITS.items():
-        if counts.get(status):
-            found.append(
-                Concern(is_bad=False, text=f"{text}: {counts[status]}", path=f"/messages?status={status.value}")
-            )
+    if index is not None:
+        found += [*_silent(index, now), *_waiting(deployment, index, counts)]
     return sorted(found, key=lambda one: not one.is_bad)
 
 
@@ -203,26 +174,27 @@ def _accused(deployment: Deployment, accusations: Sequence[Accusation], now: flo
 
 def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: float) -> list[Concern]:
     if index is None:
-        text = "No index has run yet, so that nothing is known of the chains"
-        return [Concern(is_bad=True, text=text, path="/lanes", command="waybill index run", who=_INDEX_OPERATOR)]
+        text = "No index has run yet, so nothing is known of the chains"
+        return [Concern(is_bad=True, text=text, path="/status", command="waybill index run", who=_INDEX_OPERATOR)]
     found = []
     for chain in index.chains():
         name = chain_name(deployment, chain.chain_id)
         if chain.halted is not None:
             text = f"The index has halted on {name}: nothing newer is known of it"
-            found.append(Concern(is_bad=True, text=text, path="/lanes", command="waybill status", who=_INDEX_OPERATOR))
+            found.append(Concern(is_bad=True, text=text, path="/status", command="waybill status", who=_INDEX_OPERATOR))
         elif is_late(chain, max_lag):
-            text = f"The index is {chain.lag_seconds} s behind {name}"
-            found.append(Concern(is_bad=False, text=text, path="/lanes"))
+            text = f"The index is {duration(chain.lag_seconds)} behind {name}"
+            found.append(Concern(is_bad=False, text=text, path="/status"))
     for deployed in deployment.chains:
         for pause in index.pauses(deployed.chain_id):
             if not pause.begins <= now < pause.ends or pause.thing is PausedThing.CLOCK:
                 continue
             if pause.thing is PausedThing.GMP:
-                text, path = f"{gmp_name(pause.number)} is paused on {deployed.name}", "/gmps"
+                text = f"{gmp_title(pause.number)} is paused on {deployed.name}"
+                path = f"/gmps/{gmp_label(pause.number)}"
             else:
                 text = f"The lane between {deployed.name} and {chain_name(deployment, pause.number)} is paused on {deployed.name}"
-                path = "/lanes"
+                path = f"/lanes/{deployed.name}/{chain_name(deployment, pause.number)}"
             found.append(Concern(is_bad=False, text=text, path=path))
     return found
 
@@ -231,13 +203,13 @@ def _standing(deployment: Deployment, relayer: Sequence[RelayerProgress], max_la
     found = []
     for one in relayer:
         if one.waiting and now - one.unchanged_since > max_lag:
-            at = datetime.fromtimestamp(one.unchanged_since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            at = utc(one.unchanged_since)
             text = (
-                f"The relayer has read nothing of {chain_name(deployment, one.chain_id)} since {at} or earlier; "
+                f"The relayer has read nothing of {chain_name(deployment, one.chain_id)} since {at} UTC or earlier; "
                 f"final blocks that wait for it: {one.waiting}"
             )
             found.append(
-                Concern(is_bad=True, text=text, path="/lanes", command="waybill relayer run", who=_RELAYER_OPERATOR)
+                Concern(is_bad=True, text=text, path="/status", command="waybill relayer run", who=_RELAYER_OPERATOR)
             )
     return found
 
@@ -252,99 +224,113 @@ def _of_relayer(
     found = []
     waiting = dead_letters.counts().get(LetterStatus.PENDING_REVIEW, 0) if dead_letters else 0
     if waiting:
-        text = f"Deliveries that were given up and wait for a decision: {waiting}"
+        text = f"{counted(waiting, 'dead letter')} {'waits' if waiting == 1 else 'wait'} for a decision"
         found.append(Concern(is_bad=True, text=text, path="/dead-letters?status=PENDING_REVIEW", who="an operator"))
     if store is None:
         return found
     for change in store.lanes.held():
         name = lane_name(deployment, change.lane.source_chain, change.lane.destination_chain)
-        text = f"The relayer holds back {name}: {change.state.value.lower()}"
+        text = f"The lane {name} is {change.state.value.lower()} by {change.by}"
         found.append(
             Concern(
                 is_bad=change.state.value == "HALTED",
                 text=text,
-                path="/lanes",
+                path="/status",
                 command="waybill lane list",
                 who=_RELAYER_OPERATOR,
             )
         )
     for (gmp, destination), one in sorted(breakers(store.figures.recent(now - breaker.memory), breaker).items()):
         if one.state(now) is not BreakerState.CLOSED:
-            text = f"{gmp.label} fails towards {chain_name(deployment, destination)}: its circuit breaker is open"
-            found.append(Concern(is_bad=False, text=text, path="/gmps"))
+            text = f"{gmp.title} fails towards {chain_name(deployment, destination)}: its circuit breaker is open"
+            found.append(Concern(is_bad=False, text=text, path=f"/gmps/{gmp.label}"))
     return found
 
 
+def _waiting(deployment: Deployment, index: Index, counts: Mapping[Status, int]) -> list[Concern]:
+    """Messages that wait for somebody, by lane."""
+    found = []
+    ends = permutations((chain.chain_id for chain in deployment.chains), 2)
+    for (source, destination), (status, words) in product(ends, _WAITS.items()):
+        if not counts.get(status):
+            continue
+        wanted = MessageFilter(status=status, source_chain=source, destination_chain=destination)
+        number = index.count(wanted, contradicted=()).number
+        if number:
+            names = [chain_name(deployment, chain) for chain in (source, destination)]
+            path = f"/messages?status={status.value}&source={names[0]}&destination={names[1]}"
+            text = f"{names[0]} → {names[1]}: {counted(number, 'message')} {words}"
+            found.append(Concern(is_bad=False, text=text, path=path))
+    return found
+
+
+def _silent(index: Index, now: float) -> list[Concern]:
+    """GMPs that have delivered too little of what they took in the last hour."""
+    step, slots = _HOUR
+    since = (int(now) // step - slots + 1) * step
+    taken, delivered = Counter[int](), Counter[int]()
+    for one in index.traffic(since, step, slots):
+        if one.gmp is not None and one.slot < slots - _TOO_NEW:
+            taken[one.gmp] += one.messages
+            delivered[one.gmp] += one.arrived
+    return [
+        Concern(
+            is_bad=not delivered[gmp],
+            text=f"{gmp_title(gmp)} has delivered {count(delivered[gmp])} of {count(number)} in the last hour",
+            path=f"/gmps/{gmp_label(gmp)}",
+            who="whoever runs the GMP's relayer",
+        )
+        for gmp, number in sorted(taken.items())
+        if number >= _ENOUGH and delivered[gmp] < _EXPECTED * number
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """What happened lately, in stretches of time of the same length.
+class Day:
+    """The messages of the last 24 hours.
 
     Attributes:
-        since: where the first stretch begins, Unix seconds.
-        step: seconds of each.
-        lanes: by source and destination chain, each stretch's figures; None where there was nothing.
-        gmps: the same by GMP.
-        whole: by lane and by GMP, all stretches together.
-        retried: messages of this time that were sent again.
-        refused: those that their recipients refused, also if they were executed later.
+        since: Unix seconds.
+        lanes: by source and destination chain; `arrived` is execution.
+        gmps: by number; `arrived` is the receipt.
     """
 
     since: int
-    step: int
-    lanes: Mapping[tuple[int, int], Sequence[Traffic | None]]
-    gmps: Mapping[int, Sequence[Traffic | None]]
-    whole: Mapping[tuple[int, int] | int, Tally]
-    retried: MessageCount
-    refused: MessageCount
+    lanes: Mapping[tuple[int, int], Tally]
+    gmps: Mapping[int, Tally]
 
     @property
     def messages(self) -> int:
-        """Created in this time, on all lanes that this is a history of."""
-        return sum(self.whole[lane].messages for lane in self.lanes)
+        """Created in this time."""
+        return sum(one.messages for one in self.lanes.values())
 
-    def slowest(self) -> tuple[int, int, float, float] | None:
-        """The GMP whose 95th percentile is the highest, its deliveries, and p50 and p95 in seconds; of few, nothing is said."""
-        found = []
-        for gmp in self.gmps:
-            counted = self.whole[gmp].arrived
-            deliveries, ranks = sum(number for _, number in counted), dict(percentiles(counted))
-            if deliveries >= FEW:
-                found.append((gmp, deliveries, ranks["p50"], ranks["p95"]))
-        return max(found, key=lambda one: one[3], default=None)
+    @property
+    def executed(self) -> int:
+        """Of these, executed by now."""
+        return sum(number for one in self.lanes.values() for _, number in one.arrived)
+
+    @property
+    def median(self) -> float | None:
+        """Seconds from creation to execution."""
+        together = Counter[int]()
+        for lane in self.lanes.values():
+            together.update(dict(lane.arrived))
+        return dict(percentiles(sorted(together.items()))).get("p50")
 
 
-def history(index: Index, span: str, now: float, lane: tuple[int, int] | None = None) -> History:
-    """Traffic and latency of each lane and each GMP.
+def day(index: Index, now: float, lane: tuple[int, int] | None = None) -> Day:
+    """Adds up the last 24 hours.
 
     Args:
         index: of the network.
-        span: one of `SPANS`.
-        now: Unix seconds; the stretch that is under way is the last one.
-        lane: source and destination chain, for the history of that lane alone.
+        now: Unix seconds.
+        lane: source and destination chain; None for all lanes.
     """
-    step, slots = SPANS[span]
+    step, slots = _DAY
     since = (int(now) // step - slots + 1) * step
-    lanes: dict[tuple[int, int], list[Traffic | None]] = {}
-    gmps: dict[int, list[Traffic | None]] = {}
-    for one in index.traffic(since, step, slots, lane):
-        if one.lane is not None:
-            lanes.setdefault(one.lane, [None] * slots)[one.slot] = one
-        elif one.gmp is not None:
-            gmps.setdefault(one.gmp, [None] * slots)[one.slot] = one
-    tallies = index.tallies(since, step, slots, lane)
-    whole = {key: one for one in tallies if (key := one.gmp if one.lane is None else one.lane) is not None}
-    # Between the two a message may have come: what one of them does not know, the other leaves out.
-    return History(
+    found = index.tallies(since, step, slots, lane)
+    return Day(
         since=since,
-        step=step,
-        lanes={key: found for key, found in sorted(lanes.items()) if key in whole},
-        gmps={key: found for key, found in sorted(gmps.items()) if key in whole},
-        whole=whole,
-        retried=_counted(index, MessageFilter(retried=True, since=since), lane),
-        refused=_counted(index, MessageFilter(refused=True, since=since), lane),
+        lanes={one.lane: one for one in found if one.lane is not None},
+        gmps={one.gmp: one for one in found if one.lane is None and one.gmp is not None},
     )
-
-
-def _counted(index: Index, wanted: MessageFilter, lane: tuple[int, int] | None) -> MessageCount:
-    source, destination = lane or (None, None)
-    return index.count(replace(wanted, source_chain=source, destination_chain=destination), contradicted=())

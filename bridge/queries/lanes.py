@@ -5,23 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import QueueCount
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp, gmp_label
+from bridge.protocol.gmps import Gmp, gmp_title
 from bridge.protocol.indexed import (
     ChainRecord,
-    FeePaid,
-    GmpCost,
-    GmpDelivery,
     Index,
     LaneCheckRecord,
-    MessageLatency,
-    Spending,
     Tally,
 )
 from bridge.protocol.times import iso
@@ -51,7 +46,7 @@ def lane_name(deployment: Deployment, source: int | None, destination: int | Non
 
 def gmp_name(number: int | None) -> str:
     """A GMP's name, also of one that this version does not know."""
-    return "a GMP" if number is None else gmp_label(number)
+    return "a GMP" if number is None else gmp_title(number)
 
 
 class LaneHaltedError(Exception):
@@ -129,150 +124,73 @@ def is_late(chain: ChainRecord, max_lag: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFigures:
-    """One lane in figures."""
+    """One lane in the last 24 hours; how its redundancy paid off is counted over the newest `SAMPLE` messages."""
 
     name: str
-    source_chain: int
-    destination_chain: int
-    newest: Sequence[MessageLatency]  # the messages that the figures are of
-    seconds: Sequence[int]  # of block time, from creation to execution, ascending
-    percentiles: tuple[tuple[str, float], ...]  # of these
+    ends: Ends
+    messages: int
+    executed: int
+    percentiles: tuple[tuple[str, float], ...]  # of seconds from creation to execution
     deliveries: int  # by GMPs, of the sample
-    late: int  # of these, how many came when the message had been executed: what redundancy cost
-    repeated: int  # deliveries that changed nothing at all
-    checks: tuple[LaneCheckRecord, ...]  # of its totals on the source and on the destination
-    waiting: int  # deliveries of the lane that the relayer has not finished
+    late: int  # of these, after the execution
+    repeated: int  # deliveries that changed nothing
+    checks: tuple[LaneCheckRecord, ...]  # its totals compared with the routers'
+    waiting: int  # deliveries that the relayer has not finished
     held: LaneChange | None  # None: its deliveries are not held back
-    size: int | None  # messages that the index knows; None while they are being counted
-
-    @property
-    def ends(self) -> Ends:
-        """Source and destination chain."""
-        return self.source_chain, self.destination_chain
-
-    @property
-    def sample(self) -> int:
-        """Messages that the figures are of."""
-        return len(self.newest)
-
-    @property
-    def executed(self) -> int:
-        """Of the sample."""
-        return len(self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpFigures:
-    """One GMP in figures."""
+    """One GMP in the last 24 hours, on all lanes or on one; what it repeated is counted over the newest `SAMPLE` messages."""
 
     number: int
-    name: str
     taken: int
     refused: int  # of the sample
     delivered: int
-    late: int  # of the sample, delivered when the message had been executed already: what redundancy cost
+    late: int  # of the sample, after the execution
     repeated: int  # of the sample
-    arrived: Sequence[tuple[int, int]]  # see `Tally`
-    percentiles: tuple[tuple[str, float], ...]  # of these
+    percentiles: tuple[tuple[str, float], ...]  # of seconds from when it took a message to its receipt
     queue: tuple[QueueCount, ...]
-
-    @property
-    def share(self) -> float:
-        """Of the messages it took, the share it has delivered."""
-        return self.delivered / self.taken if self.taken else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paid:
-    """What deliveries were paid for; amounts in wei."""
-
-    costs: Sequence[GmpCost]
-    fees: Sequence[FeePaid]
-
-    @property
-    def deliveries(self) -> int:
-        """Whose cost is known."""
-        return sum(cost.deliveries for cost in self.costs)
-
-    @property
-    def gas_paid(self) -> int:
-        """For their gas."""
-        return sum(cost.gas_paid for cost in self.costs)
-
-    @property
-    def late_gas_paid(self) -> int:
-        """Of it, for deliveries that came when the message had been executed already."""
-        return sum(cost.late_gas_paid for cost in self.costs)
-
-    @property
-    def late_share(self) -> float:
-        """Of what was paid for gas, the share that redundancy took."""
-        return self.late_gas_paid / self.gas_paid if self.gas_paid else 0.0
-
-
-def paid_on_lane(spending: Spending, lane: Ends) -> Paid | None:
-    """What was paid on one lane; None if nothing is known of it."""
-    costs = [cost for cost in spending.gmps if cost.lane == lane]
-    return Paid(costs=costs, fees=[fee for fee in spending.fees if fee.lane == lane]) if costs else None
-
-
-def paid_for_gmp(spending: Spending, gmp: int) -> Paid | None:
-    """What was paid for one GMP's deliveries on all lanes; None if nothing is known of it."""
-    costs = [cost for cost in spending.gmps if cost.gmp == gmp]
-    return Paid(costs=costs, fees=()) if costs else None
-
-
-def lane_sizes(deployment: Deployment, index: Index) -> dict[Ends, int]:
-    """How many messages the index knows of each lane. Takes as long as there are messages."""
-    return {ends: index.lane_size(*ends) for ends in _lanes_of(deployment)}
 
 
 def lane_figures(
-    deployment: Deployment, index: Index, store: Store | None, sizes: Mapping[Ends, int] | None
+    deployment: Deployment, index: Index, store: Store | None, tallies: Mapping[Ends, Tally]
 ) -> list[LaneFigures]:
-    """Every lane that has had a message.
+    """Every lane.
 
     Args:
         deployment: the network.
         index: of it.
         store: the relayer's; None if none has run.
-        sizes: messages by lane, None while they are being counted.
+        tallies: by lane, the messages of the last 24 hours.
     """
     waiting, checks = Counter[Ends](), index.lane_checks()
     for count in _queue(store):
         if count.state in ("PENDING", "CLAIMED"):
             waiting[count.source_chain, count.destination_chain] += count.count
-    held = (
-        {(change.lane.source_chain, change.lane.destination_chain): change for change in store.lanes.held()}
-        if store
-        else {}
-    )
-    every = list(_lanes_of(deployment))
+    changes = store.lanes.held() if store else []
+    held = {(change.lane.source_chain, change.lane.destination_chain): change for change in changes}
+    every = list(itertools.permutations((chain.chain_id for chain in deployment.chains), 2))
     sample = min(SAMPLE, _LANES_TOGETHER // max(1, len(every)))
     found = []
     for ends in every:
-        newest = index.message_latencies(*ends, sample)
-        if not newest:
-            continue
         source, destination = ends
         totals = {(source, "sent", destination), (destination, "executed", source)}
-        seconds = sorted(item.executed_time - item.source_time for item in newest if item.executed_time is not None)
-        carried = index.gmp_deliveries(sample, ends)
+        carried, tally = index.gmp_deliveries(sample, ends), tallies.get(ends)
+        arrived = tally.arrived if tally else ()
         found.append(
             LaneFigures(
                 name=lane_name(deployment, *ends),
-                source_chain=source,
-                destination_chain=destination,
-                newest=newest,
-                seconds=seconds,
-                percentiles=percentiles([(one, 1) for one in seconds]),
+                ends=ends,
+                messages=tally.messages if tally else 0,
+                executed=sum(number for _, number in arrived),
+                percentiles=percentiles(arrived),
                 deliveries=sum(item.seconds is not None for item in carried),
                 late=sum(item.was_late for item in carried),
                 repeated=sum(item.duplicates for item in carried),
                 checks=tuple(one for one in checks if (one.chain_id, one.direction, one.other_chain) in totals),
                 waiting=waiting[ends],
                 held=held.get(ends),
-                size=None if sizes is None else sizes.get(ends),
             )
         )
     return found
@@ -287,54 +205,41 @@ def gmp_figures(
     since: int,
     lane: Ends | None = None,
 ) -> list[GmpFigures]:
-    """Every GMP that is deployed, or has carried a message in a time, on all lanes or on one.
+    """Every GMP that is deployed or has carried a message.
 
     Args:
         deployment: the network.
         index: of it.
         store: the relayer's; None if none has run.
         tallies: by GMP, the messages of that time.
-        since: when it begins, Unix seconds; the sample is the newest `SAMPLE` messages of it.
+        since: when it begins, Unix seconds.
         lane: source and destination chain; None for all.
     """
     carried = index.gmp_deliveries(SAMPLE, lane, since)
     queue = [one for one in _queue(store) if lane in (None, (one.source_chain, one.destination_chain))]
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     numbers = sorted({item.gmp for item in carried} | tallies.keys() | {int(gmp) for gmp in deployed})
-    return [
-        _gmp_figures(number, tallies.get(number), [item for item in carried if item.gmp == number], queue)
-        for number in numbers
-    ]
-
-
-def _gmp_figures(
-    number: int, tally: Tally | None, carried: Sequence[GmpDelivery], queue: Sequence[QueueCount]
-) -> GmpFigures:
-    arrived = tally.arrived if tally else ()
-    return GmpFigures(
-        number=number,
-        name=gmp_name(number),
-        taken=tally.messages if tally else 0,
-        refused=sum(item.dispatch_failures for item in carried),
-        delivered=sum(messages for _, messages in arrived),
-        late=sum(item.was_late for item in carried),
-        repeated=sum(item.duplicates for item in carried),
-        arrived=arrived,
-        percentiles=percentiles(arrived),
-        queue=tuple(count for count in queue if count.gmp == number and count.state != "DELIVERED"),
-    )
-
-
-def _lanes_of(deployment: Deployment) -> Iterator[Ends]:
-    return itertools.permutations((chain.chain_id for chain in deployment.chains), 2)
+    found = []
+    for number in numbers:
+        tally, own = tallies.get(number), [item for item in carried if item.gmp == number]
+        arrived = tally.arrived if tally else ()
+        found.append(
+            GmpFigures(
+                number=number,
+                taken=tally.messages if tally else 0,
+                refused=sum(item.dispatch_failures for item in own),
+                delivered=sum(messages for _, messages in arrived),
+                late=sum(item.was_late for item in own),
+                repeated=sum(item.duplicates for item in own),
+                percentiles=percentiles(arrived),
+                queue=tuple(one for one in queue if one.gmp == number and one.state != "DELIVERED"),
+            )
+        )
+    return found
 
 
 def _queue(store: Store | None) -> list[QueueCount]:
     return store.outbox.counts() if store else []
-
-
-FEW: Final = 20
-"""Deliveries of which a percentile says little."""
 
 
 def percentiles(counted: Sequence[tuple[int, int]]) -> tuple[tuple[str, float], ...]:

@@ -9,6 +9,7 @@ from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
 from bridge.domain.outbox import OutboxEntry
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import gmp_label
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.times import iso
@@ -111,7 +112,7 @@ def divergence_value(found: DivergenceRecord) -> dict[str, Any]:
 def _progress_value(progress: GmpProgress) -> dict[str, Any]:
     receipt = progress.receipt
     return {
-        "gmp": progress.name,
+        "gmp": gmp_label(progress.gmp),
         "stage": progress.stage.value,
         "attempts": list(progress.attempts),
         "failedTries": progress.failed_tries,

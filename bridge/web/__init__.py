@@ -1,6 +1,7 @@
-"""The explorer: what happened to every message, for people. Reads the durable stores and writes to none of them."""
+"""The explorer and the JSON API. They read the stores; what an operator orders goes into the relayer's store."""
 
-from bridge.web.app import ExplorerSettings, create_app
+from bridge.web.app import create_app
+from bridge.web.explorer import ExplorerSettings
 from bridge.web.sources import Sources
 
 __all__ = ["ExplorerSettings", "Sources", "create_app"]

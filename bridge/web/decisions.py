@@ -13,9 +13,7 @@ from typing import Annotated, Any, Final
 
 import structlog
 from eth_utils.address import to_checksum_address
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -25,7 +23,8 @@ from bridge.dead_letters.review import DeadLetterReview, Notice, Prepared
 from bridge.dead_letters.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
 from bridge.domain.dead_letters import Decision
 from bridge.domain.ports import TransientError
-from bridge.web.rendering import harmless
+from bridge.web.api import problem
+from bridge.web.cells import harmless
 from bridge.web.sources import Sources
 
 _log = structlog.get_logger(__name__)
@@ -41,8 +40,6 @@ _FRESH: Final = 600.0
 
 _AT_ONCE: Final = 2
 """Decisions prepared at a time: each asks chains, and may be asked for by anybody until it is signed."""
-
-_LONGEST_PROBLEM: Final = 1_000
 
 _Word = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{64}$")]
 _Signature = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
@@ -67,7 +64,7 @@ def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> No
     """Adds the one place where the explorer takes something in."""
     deciding = asyncio.Semaphore(_AT_ONCE)
 
-    @app.post("/dead-letters/decisions", response_model=None)
+    @app.post("/dead-letters/decisions", response_model=None, include_in_schema=False)
     async def decide(form: DecisionForm) -> Response | dict[str, Any]:
         try:
             async with deciding:
@@ -82,14 +79,9 @@ def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> No
             )  # its text names endpoints, and may be a node's
             return _problem(503, "a chain gives no usable answer now: try again in a moment")
 
-    @app.exception_handler(RequestValidationError)
-    def malformed(_request: Request, error: RequestValidationError) -> Response:
-        found = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
-        return _problem(422, "; ".join(found))
 
-
-def _problem(code: int, text: str) -> Response:
-    return JSONResponse({"problem": harmless(text[:_LONGEST_PROBLEM])}, code)
+def _problem(status: int, text: str) -> Response:
+    return problem(status, harmless(text))
 
 
 async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> dict[str, Any]:

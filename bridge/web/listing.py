@@ -89,11 +89,11 @@ class MessageList:
             return None
         if wanted.status is None:
             return index.count(wanted, contradicted=())
-        contradicted = self.contradicted(0)
+        contradicted = self.contradicted(self._patience)
         if contradicted is None:
             return None
         if chosen.parameters.keys() == {"status"} and wanted.status is not Status.ORPHANED:
-            counts = self.by_status(0)
+            counts = self.by_status()
             number = None if counts is None else counts.get(wanted.status, 0)
             return None if number is None else MessageCount(number=number, looked_at=number, is_all=True)
         if wanted.status is Status.DIVERGED:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -11,17 +12,32 @@ from bridge.domain.actions import ActionMessage
 from bridge.evm.actions import action_message
 from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord
 from bridge.protocol.message import Message
+from bridge.protocol.numbers import count, duration
 from bridge.protocol.status import Status
 from bridge.queries import Act, Offer
 from bridge.queries.actions import change_text
-from bridge.queries.explain import Explanation, Kept, Stage, explanation_kept, read_kept
+from bridge.queries.explain import Explanation, GmpProgress, Kept, Stage, explanation_kept, read_kept
 from bridge.queries.lanes import lane_name
+from bridge.queries.messages import account_text
+from bridge.web.cells import (
+    Cell,
+    Table,
+    account,
+    age,
+    cut,
+    gmp,
+    joined,
+    link,
+    message_link,
+    moment,
+    quiet,
+    state,
+    tone,
+    words,
+)
 from bridge.web.payload import Decoded, action_payload, decode_payload
-from bridge.web.rendering import account, tone
 from bridge.web.sources import Sources
 from bridge.web.timeline import Step, Transaction, timeline, transactions
-
-_SEVERITIES: Final = ("critical", "high", "medium", "low")
 
 STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
     Stage.REFUSED: ("did not accept it", "bad"),
@@ -33,19 +49,46 @@ STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
     Stage.BLOCKED: ("blocked", "warn"),
     Stage.FAILING: ("failing", "warn"),
     Stage.DEAD: ("given up", "bad"),
-    Stage.RECEIVED: ("received", "good"),
+    Stage.RECEIVED: ("delivered", "good"),
 }
-"""How a GMP's stage is shown: in words, and its tone."""
+"""A GMP's stage in words, and its tone."""
+
+_ATTESTED: Final = (Stage.DELIVERING, Stage.DELIVERED, Stage.RECEIVED)
+_SEVERITIES: Final = ("critical", "high", "medium", "low")
+_SOLIDITY: Final = re.compile(r"\b([A-Z]\w*)\(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownAct:
     """Something that can be done about a message, and the command that does the same."""
 
-    kind: str  # retry, execute, dispatch, expire or cancel
+    kind: str  # retry, execute, fund, expire or cancel
     title: str
     why: str
     command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarStage:
+    """One of the four stages that a message passes."""
+
+    name: str
+    look: str  # done, now, bad or ahead
+    detail: Cell  # when, or how far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The source or the destination of a message."""
+
+    title: str
+    chain: str
+    transaction: tuple[int, bytes] | None  # chain and hash
+    block: str
+    at: int | None  # Unix seconds
+    party: str  # Sender or Recipient
+    account: str
+    router: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,23 +97,22 @@ class ShownMessage:
 
     explanation: Explanation
     tone: str  # of the state: good, warn, bad, plain or quiet
+    headline: str
     next_action: str
     is_proven: bool  # False: nothing of it is shown as a success
     record: MessageRecord | None  # None: no index knows it
     lane: str
-    sender: str
-    recipient: str
+    bar: tuple[BarStage, ...]
+    source: End
+    destination: End
     id_matches: bool | None  # None: nothing to compute it from
     preimage: tuple[tuple[str, str], ...]
     payload: Decoded | None
     action: ActionMessage | None  # what it says about an atomic action
     steps: tuple[Step, ...]
     transactions: tuple[Transaction, ...]
-    own: frozenset[bytes]  # hashes of transactions that the relayer is known to have sent
-    attempts: int
-    attempted: Mapping[int, int]  # by attempt, 0 being the route: when it was made, Unix seconds of block time
-    quorum: int | None
-    receipts: int
+    own: frozenset[bytes]  # hashes of the relayer's transactions
+    attempted: Mapping[int, int]  # by attempt, 0 being the route: Unix seconds of block time
     acts: tuple[ShownAct, ...]
     divergences: tuple[DivergenceRecord, ...]  # the worst first
 
@@ -95,17 +137,19 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     found = explanation_kept(sources.deployment, message_id, kept, sources.clock())
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)
     action = action_message(message, sources.coordinators) if message else None
-    asked_by = partial(_asked_by, kept, action)
-    steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven, asked_by=asked_by))
+    steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven, asked_by=partial(_asked_by, kept, action)))
+    source, destination = _ends(sources, kept, known)
     return ShownMessage(
         explanation=found,
         tone="bad" if kept.is_contradicted else tone(found.status) if message else "warn",
+        headline=headline(found.reason),
         next_action=sources.commands_in(found.next_action),
         is_proven=is_proven,
         record=record,
         lane=lane_name(sources.deployment, known.source_chain, known.destination_chain),
-        sender=account(known.sender),
-        recipient=account(known.recipient),
+        bar=_bar(found, record, kept),
+        source=source,
+        destination=destination,
         id_matches=message.id == message_id if message else None,
         preimage=_preimage(message) if message else (),
         payload=_payload(sources, message, action) if message else None,
@@ -113,32 +157,150 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         steps=steps,
         transactions=transactions(steps),
         own=_own(kept),
-        attempts=max((attempt for gmp in found.gmps for attempt in gmp.attempts), default=0),
         attempted={
             event.attempt or 0: event.block_time
             for event in kept.events
             if event.event in ("MessageRouted", "MessageRetried")
         },
-        quorum=(record.quorum if record else None) or (message.quorum if message else None),
-        receipts=record.receipts if record else len(found.receipts),
         acts=tuple(_act(sources, found, offer) for offer in found.offers),
         divergences=tuple(sorted(kept.divergences, key=lambda one: _SEVERITIES.index(one.severity))),
     )
 
 
+def headline(reason: str) -> str:
+    """The reason for a state as sentences; errors of contracts lose their parentheses."""
+    parts = [part.strip() for part in reason.split("; ") if part.strip()]
+    sentences = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts)
+    plain = _SOLIDITY.sub(lambda found: f"{found[1]} ({found[2]})" if found[2] else found[1], sentences)
+    return plain if plain.endswith((".", "?", "!")) else f"{plain}."
+
+
+def gmp_table(shown: ShownMessage, transaction: Any) -> Table:
+    """A row for each GMP.
+
+    Args:
+        shown: the message.
+        transaction: makes a cell of a chain and a hash.
+    """
+    rows = [
+        (
+            gmp(one.gmp),
+            _stage(one, is_proven=shown.is_proven),
+            ", ".join(f"retry {attempt}" if attempt else "route" for attempt in one.attempts) or "–",
+            _receipt(one, shown),
+            transaction(one.receipt.received_chain, one.receipt.received_transaction)
+            if one.receipt and one.receipt.received_transaction
+            else "–",
+        )
+        for one in shown.explanation.gmps
+    ]
+    columns = ("GMP", "State", "Sent in", "Delivered", "Transaction")
+    empty = "No GMP has accepted or delivered it, as far as the index knows."
+    return Table(label="What each GMP did", columns=columns, rows=rows, empty=empty)
+
+
+def _stage(one: GmpProgress, *, is_proven: bool) -> Cell:
+    text, look = STAGES[one.stage]
+    cells: list[Cell] = [state("", "plain" if look == "good" and not is_proven else look, text)]
+    if one.letter:
+        cells.append(link(f"/dead-letters/{one.letter}", "dead letter"))
+    if one.failed_tries:
+        cells.append(quiet(f"{one.failed_tries} failed"))
+    if one.last_error:
+        cells.append(quiet(cut(one.last_error, 200)))
+    return joined(cells)
+
+
+def _receipt(one: GmpProgress, shown: ShownMessage) -> Cell:
+    receipt = one.receipt
+    if receipt is None or not receipt.received_time:
+        return "–"
+    cells: list[Cell] = [moment(receipt.received_time)]
+    first = one.attempts[0] if one.attempts else None
+    if first is not None and first in shown.attempted:
+        after = max(0, receipt.received_time - shown.attempted[first])
+        cells.append(quiet(f"after {duration(after)}"))
+    if receipt.duplicates:
+        cells.append(quiet(f"delivered again {receipt.duplicates} ×, absorbed"))
+    return joined(cells)
+
+
+def _bar(found: Explanation, record: MessageRecord | None, kept: Kept) -> tuple[BarStage, ...]:
+    """Sent, attested, delivered and executed: how far it has come, and when."""
+    quorum = (record.quorum if record else None) or (found.message.quorum if found.message else 0)
+    delivered = len(found.receipts)
+    attested = sum(one.stage in _ATTESTED for one in found.gmps)
+    sent_at = record.source_time if record else None
+    times = sorted(one.received_time for one in kept.receipts if one.received_time)
+    is_executed = found.status is Status.EXECUTED
+    is_over = found.status.is_final or found.status in (Status.DEAD, Status.EXECUTION_FAILED, Status.DIVERGED)
+    reached = [
+        found.message is not None or sent_at is not None,
+        is_executed or (quorum > 0 and attested >= quorum),
+        is_executed or (quorum > 0 and delivered >= quorum),
+        is_executed,
+    ]
+    details: list[Cell] = [
+        age(sent_at),
+        f"{min(attested, quorum)} of {quorum}" if quorum else "",
+        age(times[quorum - 1]) if reached[2] and 0 < quorum <= len(times) else f"{delivered} of {quorum or '?'}",
+        age(record.executed_time) if is_executed and record and record.executed_time else words(found.status),
+    ]
+    current = reached.index(False) if False in reached else len(reached)
+    looks = ["done" if one else "ahead" for one in reached]
+    if current < len(looks):
+        looks[current] = "bad" if is_over else "now"
+        details[3] = words(found.status) if is_over or current == 3 else ""
+    names = ("Sent", "Attested", "Delivered", "Executed")
+    return tuple(
+        BarStage(name=name, look=look, detail=detail) for name, look, detail in zip(names, looks, details, strict=True)
+    )
+
+
+def _ends(sources: Sources, kept: Kept, known: Message | MessageRecord) -> tuple[End, End]:
+    record = kept.record
+    source = End(
+        title="Source",
+        chain=sources.chain_name(known.source_chain),
+        transaction=(known.source_chain, record.source_transaction) if record and record.source_transaction else None,
+        block=_block(record.source_block if record else None),
+        at=record.source_time if record else None,
+        party="Sender",
+        account=account_text(known.sender) or "unknown",
+        router=account_text(known.source_router) or "unknown",
+    )
+    executed = record.executed_transaction if record else None
+    there = known.destination_chain
+    destination = End(
+        title="Destination",
+        chain=sources.chain_name(there),
+        transaction=(there, executed) if executed and there is not None else None,
+        block=_block(record.executed_block if record else None),
+        at=record.executed_time if record else None,
+        party="Recipient",
+        account=account_text(known.recipient) or "unknown",
+        router=account_text(known.destination_router) or "unknown",
+    )
+    return source, destination
+
+
+def _block(number: int | None) -> str:
+    return "" if number is None else count(number)
+
+
 def _asked_by(kept: Kept, action: ActionMessage | None, retry: EventRecord) -> str:
-    """Who had a retry made, and why, as far as the relayer's store says."""
+    """Who made a retry, and why, as far as the relayer's store says."""
     job = next((one for one in kept.retries if one.transaction_hash == retry.transaction_hash), None)
     if job is not None:
-        return "The index had asked this relayer for it."
+        return f"The relayer made it: {job.request.reason}."
     if kept.own_retries is None:
-        return "Who asked for it is not known here: no relayer has run."
+        return "Who made it is unknown here: no relayer has run."
     if retry.attempt not in kept.own_retries:
-        return "Not this relayer, but its sender or one of its sender's retriers made it."
+        return "Its sender or one of its sender's retriers made it, not this relayer."
     if action is None:
-        return "This relayer made it: for an operator, or to have a state change applied."
+        return "The relayer made it: for an operator, or to have a state change applied."
     waited = f" within {action.window.max_backoff} s" if action.window else ""
-    return f"This relayer made it as it follows the action: {action.phase.name} had no answer{waited}."
+    return f"The relayer made it while it follows the action: {action.phase.name} had no answer{waited}."
 
 
 def _own(kept: Kept) -> frozenset[bytes]:
@@ -150,14 +312,14 @@ def _own(kept: Kept) -> frozenset[bytes]:
 def _payload(sources: Sources, message: Message, action: ActionMessage | None) -> Decoded:
     if action is None:
         return decode_payload(message, sources.payloads)
-    participant = account(message.recipient)
+    participant = account_text(message.recipient) or ""
     change = change_text(message.destination_chain, participant, action.change, sources.deployment)
     return action_payload(message, action, change)
 
 
 def _preimage(message: Message) -> tuple[tuple[str, str], ...]:
-    """What goes into the id, field by field, in the order of docs/formats.md."""
-    words = {
+    """The fields that make up the id, in the order of docs/formats.md."""
+    fields = {
         "version": "1",
         "sourceChain": str(message.source_chain),
         "sourceRouter": f"0x{message.source_router.hex()}",
@@ -174,7 +336,7 @@ def _preimage(message: Message) -> tuple[tuple[str, str], ...]:
         "replaces": f"0x{message.replaces.hex()}",
         "keccak256(payload)": f"0x{message.payload_hash.hex()}",
     }
-    return tuple(words.items())
+    return tuple(fields.items())
 
 
 _ACTS: Final[Mapping[Act, tuple[str, str]]] = {
@@ -184,7 +346,7 @@ _ACTS: Final[Mapping[Act, tuple[str, str]]] = {
     Act.FUND: ("Fund it", "Hands it to the GMPs that its sender chose."),
     Act.EXPIRE: ("Mark as expired", "Makes its end final on the destination, so that it can be reported."),
 }
-"""By act, its title and what it does."""
+"""By act, its title and its effect."""
 
 
 def _act(sources: Sources, found: Explanation, offer: Offer) -> ShownAct:
@@ -212,3 +374,34 @@ def message_data(message: Message) -> dict[str, Any]:
         "kind": int(message.kind),
         "quorum": message.quorum,
     }
+
+
+def message_rows(records: Sequence[MessageRecord], sources: Sources, transaction: Any) -> list[list[Cell]]:
+    """The rows of a list of messages, for the columns `MESSAGE_COLUMNS`."""
+    return [
+        [
+            joined([state(one.status), *_retried(one)]),
+            message_link(one.message_id),
+            f"{sources.chain_name(one.source_chain)} → {sources.chain_name(one.destination_chain)}",
+            joined([account(account_text(end) or "unknown") for end in (one.sender, one.recipient)], " → "),
+            joined([gmp(each, is_delivered=each in one.received) for each in sorted(one.dispatched | one.received)]),
+            transaction(one.source_chain, one.source_transaction) if one.source_transaction else "",
+            age(one.source_time),
+            duration(one.executed_time - one.source_time)
+            if one.executed_time is not None and one.source_time is not None
+            else "",
+        ]
+        for one in records
+    ]
+
+
+def _retried(record: MessageRecord) -> list[Cell]:
+    found: list[Cell] = []
+    if record.attempts:
+        found.append(state("", "quiet", "retried" if record.attempts == 1 else f"retried {record.attempts} ×"))
+    if record.failures and record.status is not Status.EXECUTION_FAILED:
+        found.append(state("", "quiet", "failed once" if record.failures == 1 else f"failed {record.failures} ×"))
+    return found
+
+
+MESSAGE_COLUMNS: Final = ("State", "Message", "Lane", "Sender → recipient", "GMPs", "Transaction", "Age", "Took")

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import Index, Spending
+from bridge.protocol.indexed import Index
 from bridge.queries.actions import ActionList, FoundAction
 from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
+from bridge.web.costs import Payments
 from bridge.web.payload import PayloadAbi
-from bridge.web.payments import Payments
 
 _COMMAND = re.compile(r"`(waybill [^`]*)`")
 
@@ -29,9 +29,6 @@ class Sources:
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
     dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
-    spending: Callable[[], Spending | None] = lambda: None
-    """What the newest deliveries cost; asks the chains. Raises `bridge.domain.ports.TransientError` if they give no answer."""
-
     payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys
     """What transactions cost, by chain; asks the chains."""
 

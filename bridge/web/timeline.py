@@ -108,8 +108,8 @@ def _note(retry: EventRecord, events: Sequence[EventRecord], asked_by: str) -> s
     for gmp in sorted(gmps_from_bits(retry.gmps or 0)):
         receipt = next((one for one in events if one.event in _ARRIVALS and one.gmp == gmp), None)
         if receipt is not None:
-            (before if receipt.block_time < retry.block_time else after).append(gmp.label)
-    silent = [gmp.label for gmp in sorted(gmps_from_bits(retry.gmps or 0)) if gmp.label not in (*before, *after)]
+            (before if receipt.block_time < retry.block_time else after).append(gmp.title)
+    silent = [gmp.title for gmp in sorted(gmps_from_bits(retry.gmps or 0)) if gmp.title not in (*before, *after)]
     if before:
         said.append(f"{_and(before)} had delivered before.")
     if after:
@@ -174,7 +174,7 @@ _OUTCOMES: Final[Mapping[int | None, str]] = {1: "executed", 2: "expired", 3: "c
 
 def _words(event: EventRecord) -> tuple[str, str]:
     words, tone = _WORDS.get(event.event, (event.event, "plain"))
-    over = ", ".join(item.label for item in sorted(gmps_from_bits(event.gmps or 0))) or "no GMP"
+    over = ", ".join(item.title for item in sorted(gmps_from_bits(event.gmps or 0))) or "no GMP"
     explained = explain_refusal if event.event == "ExecutionFailed" else explain_revert
     reason = explained(event.reason or b"")
     shown = words.format(

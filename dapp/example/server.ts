@@ -10,12 +10,14 @@ import { build } from "esbuild";
 import type { Deployment } from "@waybill/dapp";
 
 const SOURCES = fileURLToPath(new URL(".", import.meta.url));
+/** The explorer's style sheet: both look the same. */
+const STYLE = fileURLToPath(new URL("../../bridge/web/static/style.css", import.meta.url));
 const OUTPUT = fileURLToPath(new URL("../../build/dapp/example/", import.meta.url));
 
 /** All that is served, and as what. */
 const FILES: Readonly<Record<string, readonly [path: string, type: string]>> = {
   "/": [`${SOURCES}index.html`, "text/html; charset=utf-8"],
-  "/style.css": [`${SOURCES}style.css`, "text/css; charset=utf-8"],
+  "/style.css": [STYLE, "text/css; charset=utf-8"],
   "/icon.svg": [`${SOURCES}icon.svg`, "image/svg+xml"],
   "/main.js": [`${OUTPUT}main.js`, "text/javascript; charset=utf-8"],
 };

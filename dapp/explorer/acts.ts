@@ -84,7 +84,7 @@ function name(act: HTMLElement, gmps: readonly Gmp[]): void {
 function show(act: HTMLElement, above: readonly HTMLElement[], run: () => Promise<unknown>): void {
   const root = act.querySelector<HTMLElement>(".do")!;
   const problem = problemLine();
-  const done = element("p", { className: "done", role: "status" });
+  const done = element("p", { className: "done-line", role: "status" });
   const button = element("button", { type: "button", className: "primary" }, act.querySelector("h3")!.textContent);
   whenPressed(button, problem, async () => {
     done.textContent = "";

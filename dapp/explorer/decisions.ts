@@ -36,7 +36,7 @@ interface Answer {
   readonly sign?: TypedData;
   readonly seal?: TypedData;
   readonly recorded?: number;
-  readonly problem?: string;
+  readonly error?: { readonly message: string };
 }
 
 /** Puts a field for the reason and a button beside each decision of a section. */
@@ -91,7 +91,7 @@ async function post(form: Readonly<Record<string, unknown>>): Promise<Answer> {
   const headers = { "content-type": "application/json" };
   const response = await fetch("/dead-letters/decisions", { method: "POST", headers, body: JSON.stringify(form) });
   const text = await response.text();
-  const answer = (text.startsWith("{") ? JSON.parse(text) : { problem: text }) as Answer;
-  if (!response.ok) throw new Error(answer.problem ?? `the explorer answers ${response.status}`);
+  const answer = (text.startsWith("{") ? JSON.parse(text) : { error: { message: text } }) as Answer;
+  if (!response.ok) throw new Error(answer.error?.message ?? `the explorer answers ${response.status}`);
   return answer;
 }

@@ -87,7 +87,7 @@ def test_a_decision_while_an_endpoint_is_of_another_chain_is_to_be_tried_again(t
         )
         reviews = DeadLetterReviews(sources, Settings())
         answer = Client(create_app(sources, None, reviews.open)).post("/dead-letters/decisions", json=form)
-    assert (answer.status_code, answer.json()["problem"]) == (
+    assert (answer.status_code, answer.json()["error"]["message"]) == (
         503,
         "a chain gives no usable answer now: try again in a moment",
     )

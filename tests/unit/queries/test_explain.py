@@ -94,7 +94,7 @@ def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> MessageReco
 def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
     found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
     assert found.status is Status.RECEIVED
-    assert found.reason == ("1 of 2 GMPs have delivered; axelar failed once (gateway is down), next try in 12 s")
+    assert found.reason == ("1 of 2 GMPs have delivered; Axelar failed once (gateway is down), next try in 12 s")
     assert [(item.gmp, item.stage) for item in found.gmps] == [
         (Gmp.HYPERLANE, Stage.RECEIVED),
         (Gmp.AXELAR, Stage.FAILING),
@@ -105,8 +105,8 @@ def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
 
 def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
     found = explained(entry(Gmp.HYPERLANE), index=seen_by_index(Status.ROUTED))
-    assert "hyperlane took it, and its delivery is still to come" in found.reason
-    assert "axelar took it, and no relayer has seen that" in found.reason
+    assert "Hyperlane took it, and its delivery is still to come" in found.reason
+    assert "Axelar took it, and no relayer has seen that" in found.reason
 
 
 def test_a_message_that_fewer_gmps_carry_than_its_destination_asks_for_needs_another_gmp() -> None:
@@ -147,14 +147,14 @@ def test_a_gmp_that_the_settings_leave_out_is_not_said_to_be_delivered_over() ->
         left_out=frozenset({Gmp.AXELAR}),
         now=NOW,
     )
-    assert "hyperlane took it, and its delivery is still to come" in found.reason
-    assert "axelar took it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
+    assert "Hyperlane took it, and its delivery is still to come" in found.reason
+    assert "Axelar took it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
 
 
 def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_that_is_behind_says_so() -> None:
     found = explained(index=seen_by_index(Status.UNKNOWN))
     assert found.reason == (
-        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; hyperlane and axelar took it, and no "
+        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; Hyperlane and Axelar took it, and no "
         "relayer has seen that: is the relayer running?"
     )
 
@@ -214,7 +214,7 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
     dead = claimed.marked_dead(claimed.current_claim, failure)
     found = explained(replace(dead))
-    assert "axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
+    assert "Axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
 
 
@@ -250,7 +250,7 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
     both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
     assert both.status is Status.DEAD
     assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
-    assert "hyperlane and axelar took it, and the relayer gave up after 1 try (gateway is down)" in both.reason
+    assert "Hyperlane and Axelar took it, and the relayer gave up after 1 try (gateway is down)" in both.reason
     one = explained(given_up(Gmp.AXELAR), receipts=frozenset({Gmp.HYPERLANE}), index=seen_by_index(Status.RECEIVED))
     assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
     assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED
@@ -334,7 +334,7 @@ def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_
 ) -> None:
     execution = replace(EXECUTION, state=state)
     told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
-    assert told.reason == f"axelar, wormhole delivered, which is enough, and it has not been executed yet; {said}"
+    assert told.reason == f"Axelar, Wormhole delivered, which is enough, and it has not been executed yet; {said}"
 
 
 def test_a_lane_that_an_operator_paused_is_named_as_what_a_message_waits_for() -> None:
@@ -387,7 +387,7 @@ def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int,
         failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
         one = claimed.to_try_again(claimed.current_claim, failure, NOW + 600)
     found = explained(one)
-    assert "axelar is not delivered (no endpoint answers)" in found.reason
+    assert "Axelar is not delivered (no endpoint answers)" in found.reason
     assert ("makes no progress after" in found.reason) is is_stuck
     (progress,) = found.gmps
     assert (progress.stage, progress.failed_tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)

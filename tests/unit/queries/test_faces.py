@@ -22,7 +22,7 @@ from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.message import Message
 from bridge.queries.explain import Stage
 from bridge.store import open_dead_letters
-from bridge.web.messages import STAGES
+from bridge.web.messages import STAGES, headline
 from tests.unit.cli.command import Command
 from tests.unit.cli.nodes import nodes
 from tests.unit.dead_letters.world import DeadLetterService
@@ -142,9 +142,9 @@ def test_a_message_has_one_state_and_one_lane(faces: Faces) -> None:
     listed = {one["messageId"]: one for one in faces.command("message", "list")["messages"]}
     assert {one["messageId"]: one for one in faces.api("/messages")["messages"]} == listed
     assert len({one["status"] for one in listed.values()}) > 1
-    body = faces.page("/messages")
+    rows = faces.page("/messages").split("<tr>")
     for message_id, one in listed.items():
-        row = text_of(body.partition(f'title="{message_id}"')[2].partition("</tr>")[0])
+        (row,) = (text_of(row) for row in rows if f'href="/message/{message_id}"' in row)
         assert one["status"].replace("_", " ").lower() in row
         assert one["lane"] in row
 
@@ -154,7 +154,7 @@ def test_messages_are_counted_once_by_state(faces: Faces) -> None:
     told = ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
     assert f"messages {told}" in " ".join(faces.waybill("status").out.split())
     assert faces.api("/status")["messages"] == counted
-    shown = re.findall(r'status=(\w+)"><strong>(\d+)</strong>', faces.page("/messages"))
+    shown = re.findall(r'status=(\w+)"><strong>(\d+)</strong>', faces.page("/status"))
     assert {status: int(count) for status, count in shown} == counted
     assert counted["DIVERGED"] == 1
 
@@ -163,15 +163,15 @@ def test_a_lane_that_is_held_is_held_everywhere(faces: Faces) -> None:
     (held,) = faces.command("lane", "list")
     assert faces.api("/lanes") == [held]
     assert faces.api("/status")["lanes"] == faces.command("status")["lanes"] == [held]
-    lane = text_of(faces.page("/lanes").partition(f'aria-label="{held["lane"]}"')[2].partition("</section>")[0])
-    assert f"{held['state'].lower()} by {held['by']}: {held['reason']}" in lane
+    lane = text_of(faces.page("/lanes/alpha/beta"))
+    assert f"{held['state'].lower()} by {held['by']}: {held['reason']}" in " ".join(lane.split())
 
 
 def test_a_gmp_has_one_queue(faces: Faces) -> None:
     queue = faces.command("status")["outbox"]
     assert faces.api("/status")["outbox"] == queue
     (dead,) = (row for row in queue if row["state"] == "DEAD")
-    assert f"given up {dead['count']} on {dead['lane']}" in text_of(faces.page("/gmps"))
+    assert f"{dead['count']} given up" in text_of(faces.page("/gmps"))
 
 
 def test_a_dead_letter_has_one_state_error_and_advice(faces: Faces) -> None:
@@ -205,10 +205,10 @@ def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
         assert f"Next: {found['next'].replace('`', '')}" in shown
         assert re.findall(r'data-act="(\w+)"', body) == [act["act"] for act in found["acts"]]
         assert all(act["command"] in shown for act in found["acts"])
-        rows = re.findall(r'<th scope="row">(\w+)</th>.*?<span class="state \w+">([^<]*)<', body, re.DOTALL)
+        rows = re.findall(r'<span class="gmp (\w+)">.*?<span class="state \w+">([^<]*)<', body, re.DOTALL)
         assert rows == [(one["gmp"], STAGES[Stage(one["stage"])][0]) for one in found["gmps"]]
         if sent is not faces.forged:  # the command has asked its source, which the page can't
-            assert found["reason"] in shown
+            assert headline(found["reason"]) in shown
         stages[found["status"]] = [one["stage"] for one in found["gmps"]]
     assert stages == {"EXECUTED": ["RECEIVED", "DISPATCHED", "DISPATCHED"], "DEAD": ["DEAD"], "DIVERGED": []}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,12 @@ from typing import Any
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
-from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import Index, Spending
+from bridge.protocol.indexed import Index
 from bridge.protocol.message import Message
-from bridge.queries.actions import ActionList, FoundAction
 from bridge.store import Store as BridgeStore
 from bridge.store import open_store
-from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
-from bridge.web.payload import PayloadAbi
-from bridge.web.payments import Payments
 from indexer.model.settings import StallPolicy
 from indexer.store.browser import IndexBrowser
 from indexer.store.store import Store
@@ -76,15 +70,15 @@ class Client:
 
     def get(self, path: str, params: dict[str, str] | None = None, headers: dict[str, str] | None = None) -> Response:
         """What it answers; redirects are not followed."""
-        return asyncio.run(self._request("GET", path, params=params, headers=headers))
+        return asyncio.run(self.ask("GET", path, params=params, headers=headers))
 
     def post(
         self, path: str, headers: dict[str, str] | None = None, json: Any = None, content: bytes | None = None
     ) -> Response:
         """What it answers."""
-        return asyncio.run(self._request("POST", path, headers=headers, json=json, content=content))
+        return asyncio.run(self.ask("POST", path, headers=headers, json=json, content=content))
 
-    async def _request(self, method: str, path: str, **arguments: Any) -> Response:
+    async def ask(self, method: str, path: str, **arguments: Any) -> Response:
         transport = ASGITransport(self.app, raise_app_exceptions=False)
         headers = {"accept": "text/html"}
         async with AsyncClient(transport=transport, base_url="http://explorer", headers=headers) as client:
@@ -128,32 +122,15 @@ class World:
         return Client(create_app(self.sources(**sources), settings or patient()))
 
     def sources(
-        self,
-        *,
-        network: str = "devnet",
-        payloads: tuple[PayloadAbi, ...] = (),
-        has_stores: bool = True,
-        has_index: bool = True,
-        spending: Callable[[], Spending | None] = lambda: None,
-        dead_letters: Callable[[], DeadLetterLog | None] = lambda: None,
-        actions: Callable[[], ActionList | None] = lambda: None,
-        action: Callable[[bytes], FoundAction | None] = lambda _id: None,
-        coordinators: Collection[Coordinator] = (),
-        payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys,
+        self, *, network: str = "devnet", has_stores: bool = True, has_index: bool = True, **given: Any
     ) -> Sources:
-        """What an explorer of this world reads."""
+        """What an explorer of this world reads; `given` are further fields of `Sources`."""
         return Sources(
             deployment=deployment(network),
             index=lambda: self._opened() if has_stores and has_index else None,
             store=lambda: self.relayer if has_stores else None,
-            payloads=payloads,
-            spending=spending,
-            actions=actions,
-            action=action,
-            coordinators=coordinators,
-            payments=payments,
-            dead_letters=dead_letters,
             clock=lambda: self.now,
+            **given,
         )
 
 

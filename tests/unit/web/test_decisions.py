@@ -172,7 +172,7 @@ def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> 
     for tried in wrong:
         code, said = browser.post(tried)
         assert code in (404, 422), tried
-        assert said["problem"], tried
+        assert said["error"]["message"], tried
     _, unsealed = browser.post(form | {"seal": sign(STRANGER, answer["seal"])})
     assert list(unsealed) == ["seal"]
     assert len(browser.log.records()) == 1
@@ -185,7 +185,7 @@ def test_an_escalation_names_the_message_that_carries_it(browser: Browser) -> No
     assert asked["notice"]["source"] == ALPHA
     assert asked["notice"]["gmps"] == ["hyperlane"]
     code, said = browser.post({name: value for name, value in form.items() if name != "notice"})
-    assert (code, "needs the id of the message" in said["problem"]) == (422, True)
+    assert (code, "needs the id of the message" in said["error"]["message"]) == (422, True)
 
 
 def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser: Browser, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in
         nobodys,
         closed.client.get("/dead-letters"),
     ):
-        for content in ("alert(1)", "Before you decide", "Failures", "waybill dlq"):
+        for content in ("alert(1)", "Before you decide", "Failures", "waybill dlq requeue"):
             assert content not in page.text
     assert "Before you decide" in public.client.get(path, headers=signed_in(TOKEN)).text
     for one in (public, closed):
@@ -282,7 +282,7 @@ def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(b
     elsewhere = {**asked["sign"], "domain": {**domain, "chainId": BETA}}
     form = browser.signed(Decision.ABANDON) | {"at": asked["at"], "signature": sign(OPERATOR, elsewhere)}
     code, said = browser.post(form)
-    assert (code, "signed by" in said["problem"]) == (422, True)
+    assert (code, "signed by" in said["error"]["message"]) == (422, True)
 
 
 def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,4 +305,4 @@ def test_a_form_that_no_page_sends_is_refused_without_characters_that_hide_other
         body = json.dumps(form | changes).encode()
         answer = browser.client.post(PLACE, content=body, headers={"content-type": "application/json"})
         assert answer.status_code in (404, 422), (changes, answer.text)
-        assert "\u202e" not in answer.json()["problem"]
+        assert "\u202e" not in answer.json()["error"]["message"]

@@ -1,0 +1,46 @@
+"""Numbers as people read them, the same in pages, commands and exports."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+
+def count(number: int) -> str:
+    """A count with groups of three digits, such as ``12,345``."""
+    return f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as ``1 message``, ``2 messages`` or ``2 deliveries``."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count(number)} {noun}"
+
+
+def percent(part: int, whole: int) -> str:
+    """A share to one decimal, never rounded up to 100 %; a dash if there is no whole."""
+    if not whole:
+        return "–"
+    return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in the two largest units, such as ``3 m 12 s``; empty if unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds == int(seconds) else f"{max(seconds, 0.1):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} m" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def amount(wei: int) -> str:
+    """An amount of wei to four digits, in wei, gwei or ETH."""
+    if wei < 10**9:
+        return f"{wei} wei"
+    unit, size = ("gwei", 10**9) if wei < 10**13 else ("ETH", 10**18)
+    text = f"{Decimal(f'{wei / size:.4g}'):,f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"

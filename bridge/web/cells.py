@@ -1,0 +1,201 @@
+"""Values as HTML, each made in one way on every page. Everything is escaped: chains and strangers wrote much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from markupsafe import Markup
+
+from bridge.domain.actions import ActionState
+from bridge.domain.dead_letters import LetterStatus
+from bridge.protocol.gmps import Gmp, gmp_title
+from bridge.protocol.status import Status
+from bridge.protocol.text import visible
+from bridge.protocol.times import utc
+
+Cell = str | Markup
+"""Plain text is escaped when it is rendered."""
+
+TONES: Final[dict[str, str]] = {
+    Status.EXECUTED: "good",
+    Status.ROUTED: "plain",
+    Status.RECEIVED: "plain",
+    Status.UNKNOWN: "quiet",
+    Status.ORPHANED: "quiet",
+    Status.CANCELLED: "quiet",
+    Status.UNFUNDED: "warn",
+    Status.STALLED: "warn",
+    Status.EXECUTION_DEFERRED: "warn",
+    Status.EXPIRED: "bad",
+    Status.EXECUTION_FAILED: "bad",
+    Status.DEAD: "bad",
+    Status.DIVERGED: "bad",
+    LetterStatus.PENDING_REVIEW: "warn",
+    LetterStatus.RETRY_QUEUED: "plain",
+    LetterStatus.ABANDONED: "quiet",
+    LetterStatus.RECOVERED: "good",
+    ActionState.PREPARING.name: "plain",
+    ActionState.COMMITTING.name: "plain",
+    ActionState.COMMITTED.name: "good",
+    ActionState.PARTIALLY_COMMITTED.name: "warn",
+    ActionState.ABORTING.name: "plain",
+    ActionState.ABORTED.name: "quiet",
+    ActionState.ROLLBACK_INCOMPLETE.name: "bad",
+    "critical": "bad",
+    "high": "bad",
+    "medium": "warn",
+    "low": "quiet",
+}
+"""How a state or a severity looks: good, warn, bad, plain or quiet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under columns; the first cell of a row is its heading. Without rows the text `empty` is shown."""
+
+    label: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    empty: str = "None."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a page: a heading, a sentence, facts, a table, and a command."""
+
+    title: str
+    note: Cell = ""
+    tone: str = ""  # of the note
+    facts: Sequence[tuple[str, Cell]] = field(default=())
+    table: Table | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number with its meaning, linked to what it counts."""
+
+    value: str
+    label: Cell
+    path: str
+
+
+def harmless(text: str | None) -> str:
+    """Text with visible control characters: they could turn the reading direction, or hide what stands before them."""
+    return visible(text or "", keep="\n")
+
+
+def cut(text: str | None, most: int = 300) -> str:
+    """A stranger's text, harmless and not longer than that."""
+    shown = harmless(text)
+    return shown if len(shown) <= most else f"{shown[:most]}…"
+
+
+def hexadecimal(value: bytes) -> str:
+    """Bytes as hex digits after 0x."""
+    return f"0x{value.hex()}"
+
+
+def shortened(value: bytes | str) -> str:
+    """The beginning and the end of a long hex text."""
+    text = hexadecimal(value) if isinstance(value, bytes) else value
+    return text if len(text) <= 20 else f"{text[:8]}…{text[-6:]}"
+
+
+def words(name: str) -> str:
+    """STATES_LIKE_THIS as words."""
+    return name.replace("_", " ").lower()
+
+
+def tone(state: str) -> str:
+    """See `TONES`."""
+    return TONES.get(state, "plain")
+
+
+def state(name: str, look: str | None = None, text: str | None = None) -> Markup:
+    """A state as a coloured label."""
+    return Markup('<span class="state {}">{}</span>').format(look or tone(name), text or words(name))
+
+
+def quiet(text: Cell) -> Markup:
+    """Text that stands back."""
+    return Markup('<span class="quiet">{}</span>').format(text)
+
+
+def link(path: str, text: Cell) -> Markup:
+    """A link to a page of the explorer."""
+    return Markup('<a href="{}">{}</a>').format(path, text)
+
+
+def gmp(number: int, *, is_delivered: bool | None = None) -> Markup:
+    """A GMP's mark and name; with a tick where it has delivered, paler where it has not."""
+    known = Gmp(number).label if number in tuple(Gmp) else "other"
+    look = "" if is_delivered is None else " good" if is_delivered else " waiting"
+    tick = Markup('<span class="hidden"> delivered</span>') if is_delivered else ""
+    return Markup('<span class="gmp {}{}">{}{}</span>').format(known, look, gmp_title(number), tick)
+
+
+def message_link(message_id: bytes) -> Markup:
+    """A link to a message, with a button that copies its id."""
+    full = hexadecimal(message_id)
+    return Markup('<a class="mono" href="/message/{0}" title="{0}" data-copy="{0}">{1}</a>').format(
+        full, shortened(full)
+    )
+
+
+def copyable(value: str, shown: str | None = None) -> Markup:
+    """Hex digits with a button that copies them."""
+    return Markup('<code class="mono" title="{0}" data-copy="{0}">{1}</code>').format(value, shown or shortened(value))
+
+
+def account(address: str) -> Markup:
+    """A link to an address, with a button that copies it."""
+    if len(address) != 42:
+        return copyable(address) if address.startswith("0x") else Markup("{}").format(address)
+    return Markup('<a class="mono" href="/address/{0}" title="{0}" data-copy="{0}">{1}</a>').format(
+        address, shortened(address)
+    )
+
+
+def transaction(chain_id: int | None, digest: bytes, block_explorers: Mapping[int, str]) -> Markup:
+    """A transaction's hash, linked to the chain's block explorer if there is one."""
+    full = hexadecimal(digest)
+    site = block_explorers.get(chain_id) if chain_id is not None else None
+    if site is None:
+        return copyable(full)
+    shown = Markup('<a class="mono" href="{0}/tx/{1}" title="{1}" data-copy="{1}" rel="noreferrer">{2}</a>')
+    return shown.format(site, full, shortened(full))
+
+
+def moment(seconds: float | None) -> Markup:
+    """A time in UTC."""
+    try:
+        shown = utc(seconds)
+    except (ValueError, OverflowError, OSError):
+        return Markup("{}").format(f"{seconds:g}")  # a chain may report any number
+    if shown is None or seconds is None:
+        return Markup("")
+    at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}">{}</time>').format(at, shown)
+
+
+def age(seconds: float | None) -> Markup:
+    """A time that scripts show as an age, such as "12 s ago"; without them it is a time in UTC."""
+    shown = moment(seconds)
+    if "<time" not in shown:
+        return shown
+    return Markup(str(shown).replace("<time ", f'<time data-age title="{utc(seconds)} UTC" ', 1))  # noqa: S704  our own
+
+
+def coded(text: str) -> Markup:
+    """Our own text with what stands between backticks as code. Never for text that quotes a stranger: that could be a command."""
+    parts = [Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(text.split("`"))]
+    return Markup("").join(parts)
+
+
+def joined(cells: Sequence[Cell], between: str = " ") -> Markup:
+    """Cells beside each other."""
+    return Markup("{}").format(between).join(cells)

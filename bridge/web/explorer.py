@@ -1,0 +1,208 @@
+"""What every page of the explorer needs: settings, figures that are cached, and rendering."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from fastapi import Request, Response
+from markupsafe import Markup
+from pydantic import SecretStr
+from starlette.responses import HTMLResponse, PlainTextResponse
+
+from bridge.domain.errors import StoreError
+from bridge.domain.ttl_cache import Cached
+from bridge.protocol.indexed import ChainRecord
+from bridge.queries import health
+from bridge.queries.lanes import is_late
+from bridge.web.api import PREFIX, problem
+from bridge.web.cells import Section, transaction
+from bridge.web.guard import is_operator
+from bridge.web.listing import OLDEST, MessageList
+from bridge.web.rendering import render
+from bridge.web.sources import Sources
+
+_Value = TypeVar("_Value")
+
+_CHAINS_LAST: Final = 0.5  # seconds
+_DAY_LASTS: Final = 10.0  # seconds
+_KEPT: Final = 500
+"""Entries of a cache, so that visitors who reload do not make the chains be asked again."""
+
+NO_INDEX: Final = "No index has run yet, so there is nothing to list. Start it: `waybill index run`"
+
+_TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorerSettings:
+    """How the explorer serves."""
+
+    public_rpc: Mapping[int, str] = field(default_factory=dict)
+    """By chain id, the URL that visitors' browsers may use; a chain without one can be read, but not acted on."""
+
+    block_explorers: Mapping[int, str] = field(default_factory=dict)
+    """By chain id, the URL of a site that has a page for each transaction under ``/tx/HASH``."""
+
+    read_only: bool = False
+    """Offer nothing that changes state, not even through the visitor's own wallet."""
+
+    open_letters: bool = False
+    """Whether everybody may read dead letters. Others see that there is one."""
+
+    token: SecretStr | None = None
+    """The operators' token, for the API and for dead letters; None: nobody has one."""
+
+    requests_per_minute: int = 600  # of one client
+    streams_per_client: int = 12  # live updates open at once
+    streams: int = 200  # of everybody
+    poll_interval: float = 1.0  # seconds between two looks at the stores for live updates
+    max_lag: float = 120.0  # seconds of block time by which the index may be behind before pages warn
+    patience: float = 0.1  # seconds that a page waits for a figure that is being computed
+
+
+class Kept(Generic[_Value]):
+    """Values that chains are asked for, by key; the least recently added are dropped."""
+
+    def __init__(self, lasts: float, clock: Callable[[], float]) -> None:
+        """Keeps nothing yet; `lasts` is in seconds."""
+        self._lasts = lasts
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, Cached[_Value]] = OrderedDict()
+
+    def of(self, key: Hashable, ask: Callable[[], _Value]) -> Cached[_Value]:
+        """The value of a key, which `ask` computes."""
+        if key not in self._kept:
+            self._kept[key] = Cached(ask, lasts=self._lasts, clock=self._clock)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+class Explorer:
+    """Settings, stores and cached figures, and how pages are made of them."""
+
+    def __init__(self, sources: Sources, settings: ExplorerSettings, *, can_decide: bool) -> None:
+        """Reads nothing yet.
+
+        Args:
+            sources: the stores.
+            settings: how it serves.
+            can_decide: whether decisions about dead letters are accepted.
+        """
+        self.sources = sources
+        self.settings = settings
+        self.can_decide = can_decide and not settings.read_only
+        self.list = MessageList(sources, settings.patience)
+        self.relayer = health.RelayerWatch()
+        clock = sources.clock
+        self.day = Cached(self._day, lasts=_DAY_LASTS, oldest=OLDEST, clock=clock)
+        self.problems = Cached(self._problems, lasts=_DAY_LASTS / 2, oldest=OLDEST, clock=clock)
+        self._chains = Cached(self._read_chains, lasts=_CHAINS_LAST, oldest=OLDEST, clock=clock)
+
+    def _day(self) -> health.Day | None:
+        index = self.sources.index()
+        return health.day(index, self.sources.clock()) if index else None
+
+    def _read_chains(self) -> list[ChainRecord]:
+        index = self.sources.index()
+        return index.chains() if index else []
+
+    def _problems(self) -> list[health.Concern]:
+        """What is not well, the worst first."""
+        sources, index, store = self.sources, self.sources.index(), self.sources.store()
+        now = sources.clock()
+        return health.concerns(
+            sources.deployment,
+            index,
+            store,
+            sources.dead_letters(),
+            counts=self.list.by_status() or {},
+            contradictions=self.contradictions(self.settings.patience),
+            relayer=self.relayer.look(sources.deployment, store, index, now),
+            breaker=sources.breaker,
+            max_lag=self.settings.max_lag,
+            now=now,
+        )
+
+    def contradictions(self, patience: float = 0.0) -> int:
+        """How many contradictions are known by now."""
+        try:
+            found = self.list.divergences.look(patience)
+        except Exception:  # noqa: BLE001  the page of faults says what is wrong
+            return 0
+        return sum(one.is_contradiction for one in found.value) if found else 0
+
+    def transaction(self, chain_id: int | None, digest: bytes) -> Markup:
+        """A transaction's hash, as a cell."""
+        return transaction(chain_id, digest, self.settings.block_explorers)
+
+    def page(self, template: str, title: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """A whole page.
+
+        Args:
+            template: which one.
+            title: of the page.
+            status: of the response.
+            values: see the template; `about` describes the page to those who link to it.
+        """
+        common = {
+            "title": title,
+            "about": f"Messages between chains over several GMPs, on {self.sources.deployment.network}.",
+            "network": self.sources.deployment.network,
+            "chains": self.sources.deployment.chains,
+            "read_only": self.settings.read_only,
+            "contradictions": self.contradictions(),
+            "as_of": self.as_of(),
+            "here": "",
+            "typed": "",
+            "is_waiting": False,
+        }
+        return HTMLResponse(render(template, **(common | values)), status)
+
+    def sections(self, title: str, sections: Sequence[Section], **values: Any) -> HTMLResponse:
+        """A page that consists of sections."""
+        return self.page("page.html", title, sections=sections, **values)
+
+    def as_of(self) -> str:
+        """How far the index has read the chains: what happened later is on no page."""
+        try:
+            found = self._chains.look(self.settings.patience)
+        except StoreError:
+            return ""  # the page itself says so
+        chains = [
+            {
+                "name": self.sources.chain_name(one.chain_id),
+                "block": one.block,
+                "at": one.block_time,
+                "is_late": is_late(one, self.settings.max_lag),
+                "is_halted": one.halted is not None,
+            }
+            for one in (found.value if found else ())
+        ]
+        return render("_as_of.html", chains=chains, is_known=found is not None)
+
+    def refusal(self, request: Request, status: int, text: str) -> Response:
+        """An error: JSON below ``/v1``, a page for browsers, a line of text for other programs."""
+        if request.scope["path"].startswith(PREFIX):
+            return problem(status, text)
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse(f"{text}\n", status)
+        return self.problem(status, text)
+
+    def problem(self, status: int, text: str, *, typed: str = "", title: str = "") -> HTMLResponse:
+        """A page that says what went wrong."""
+        shown = title or _TITLES.get(status, "Something failed here" if status >= 500 else "This can't be shown")
+        return self.page("problem.html", shown, status=status, text=text, as_of="", typed=typed)
+
+    def is_open_to(self, request: Request) -> bool:
+        """Whether a viewer may see the contents of dead letters."""
+        return self.settings.open_letters or is_operator(request, self.settings.token)
+
+
+def look(kept: Cached[_Value], patience: float) -> _Value | None:
+    """The value of a cache, or None while it is being computed."""
+    found = kept.look(patience)
+    return found.value if found else None

@@ -1,0 +1,193 @@
+"""Atomic actions: the newest, and one with its participants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import structlog
+from fastapi import Response
+
+from bridge.domain.ports import TransientError
+from bridge.domain.ttl_cache import Cached, Dated
+from bridge.protocol.numbers import count, duration
+from bridge.queries.action_course import BranchCourse, course_of, decision_reasons
+from bridge.queries.actions import FoundAction, action_value
+from bridge.web.cells import (
+    Cell,
+    Section,
+    Table,
+    account,
+    copyable,
+    cut,
+    joined,
+    link,
+    message_link,
+    moment,
+    quiet,
+    shortened,
+    state,
+    words,
+)
+from bridge.web.explorer import Explorer, Kept
+
+_log = structlog.get_logger(__name__)
+_Value = TypeVar("_Value")
+
+_LAST: Final = 2.0  # seconds
+_PATIENCE: Final = 4.0  # seconds that a page waits for the chains, which alone know actions
+_NO_ANSWER: Final = "A chain gives no usable answer."  # errors name endpoints, and go to the log
+
+
+class ActionPages:
+    """See the module."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self.explorer = explorer
+        self.sources = explorer.sources
+        self._all = Cached(explorer.sources.actions, lasts=_LAST, clock=explorer.sources.clock)
+        self._one: Kept[FoundAction | None] = Kept(_LAST, explorer.sources.clock)
+
+    def ids(self) -> Collection[str]:
+        """The ids of the newest actions, as far as the chains report them in time."""
+        found, _ = self._asked(self._all)
+        return [one["actionId"] for one in (found.value.values if found and found.value else ())]
+
+    def actions(self) -> Response:
+        """The newest actions."""
+        found, problem = self._asked(self._all)
+        listed = found.value if found else None
+        if listed and listed.silent:
+            problem = f"{' and '.join(listed.silent)} gave no answer: the actions of their coordinators are missing."
+        rows: list[list[Cell]] = [
+            [
+                link(f"/actions/{one['actionId']}", copyable(one["actionId"])),
+                state(one["state"]),
+                words(one["level"]),
+                "none yet" if one["decision"] == "NONE" else words(one["decision"]),
+                "; ".join(f"{part['chain']}: {cut(part['change'], 60)}" for part in one["participants"]),
+                moment(one["begunAt"]),
+            ]
+            for one in (listed.values if listed else ())
+        ]
+        columns = ("Action", "State", "Level", "Decision", "Participants", "Begun")
+        empty = "None has begun." if found else "Being read from the chains; reload in a moment."
+        table = Table(label="Actions", columns=columns, rows=rows, empty=empty)
+        command = self.sources.command("waybill action list")
+        section = Section(
+            title="Atomic actions", note=problem, tone="warn" if problem else "", table=table, command=command
+        )
+        return self.explorer.sections("Actions", [section], here="/actions")
+
+    def action(self, action_id: bytes) -> Response:
+        """One action."""
+        name = f"0x{action_id.hex()}"
+        found, problem = self._asked(self._one.of(action_id, partial(self.sources.action, action_id)))
+        if found is not None and found.value is None:
+            return self.explorer.problem(404, f"no coordinator that the settings name has begun action {name}")
+        sections = [Section(title="Action", note=problem or "Being read from the chains; reload in a moment.")]
+        if found is not None and found.value is not None:
+            sections = self._sections(found.value)
+        return self.explorer.sections(f"Action {shortened(name)}", sections, here="/actions")
+
+    def _sections(self, found: FoundAction) -> list[Section]:
+        value = action_value(found, self.sources.deployment)
+        course = course_of(found.action, self.sources.index())
+        reasons = decision_reasons(found.action, course, self.sources.deployment)
+        next_steps = [
+            Section(title=one["act"].capitalize(), note=cut(one["why"]), command=self.sources.command(one["command"]))
+            for one in value["next"]
+        ]
+        findings = [Section(title="Diverged", note=cut(one), tone="bad") for one in value["findings"]]
+        return [
+            *findings,
+            Section(title="Action", note=value["meaning"], facts=_facts(value, reasons)),
+            Section(title="Participants", table=_participants(value["participants"])),
+            Section(title="Messages", table=self._messages(value["participants"], course)),
+            Section(title="What holds now on the subject", table=_in_force(value["inForce"])),
+            *next_steps,
+        ]
+
+    def _messages(self, participants: Sequence[Mapping[str, Any]], course: Sequence[BranchCourse]) -> Table:
+        rows: list[list[Cell]] = [
+            [
+                phase.phase.name,
+                f"{part['branch']}: {part['chain']}",
+                message_link(phase.message_id),
+                state(phase.status),
+                moment(phase.sent[0]) if phase.sent else quiet("not indexed"),
+                count(phase.retries) if phase.sent else "–",
+                moment(phase.arrived_at) if phase.arrived_at else "–",
+            ]
+            for part, branch in zip(participants, course, strict=True)
+            for phase in branch.phases
+        ]
+        columns = ("Phase", "Participant", "Message", "State", "Sent", "Retries", "Executed")
+        return Table(label="Messages of the action", columns=columns, rows=rows, empty="None was sent yet.")
+
+    def _asked(self, cached: Cached[_Value]) -> tuple[Dated[_Value] | None, str]:
+        """The chains' answer by now, and why there is none."""
+        try:
+            return cached.look(max(self.explorer.settings.patience, _PATIENCE)), ""
+        except TransientError as error:
+            _log.warning("actions unreadable", error=str(error))
+            return None, _NO_ANSWER
+
+
+def _facts(value: Mapping[str, Any], reasons: Sequence[str]) -> list[tuple[str, Cell]]:
+    window = value["window"]
+    facts: list[tuple[str, Cell]] = [
+        ("Id", copyable(value["actionId"], value["actionId"])),
+        ("State", state(value["state"])),
+        ("Decision", "none yet" if value["decision"] == "NONE" else _decision(value, reasons)),
+        ("Level", words(value["level"])),
+        ("Subject", copyable(value["subject"])),
+        ("Coordinator", joined([account(value["coordinator"]), f"on {value['chain']}"])),
+        ("Initiator", account(value["initiator"])),
+        ("Begun", moment(value["begunAt"])),
+    ]
+    if value["phase"]:
+        facts.append(("Phase", joined([words(value["phase"]), "until", moment(value["phaseEndsAt"])])))
+    if value["votesEndAt"]:
+        facts.append(("Votes count until", moment(value["votesEndAt"])))
+    if value["level"] != "BEST_EFFORT":
+        silence = f"at most {window['maxRetries']} retries per phase, {duration(window['maxBackoff'])} apart"
+        facts.append(("Retries", silence))
+    return facts
+
+
+def _decision(value: Mapping[str, Any], reasons: Sequence[str]) -> Cell:
+    decided = joined([f"{words(value['decision'])}: {words(value['cause'])},", moment(value["decidedAt"])])
+    return joined([decided, *(quiet(cut(one, 600)) for one in reasons)])
+
+
+def _participants(participants: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            joined([f"{one['branch']}: {one['chain']}", account(one["participant"])]),
+            cut(one["change"]),
+            "no answer yet" if one["state"] == "NONE" else words(one["state"]),
+            quiet("not read") if one["problem"] else words(one["says"] or "NONE"),
+            cut(one["obstacle"] or one["reason"], 200),
+            moment(one["lockedUntil"]) if one["lockedUntil"] else "–",
+        ]
+        for one in participants
+    ]
+    columns = ("Participant", "Change", "Coordinator has", "Participant says", "Why", "Locked until")
+    return Table(label="Participants", columns=columns, rows=rows)
+
+
+def _in_force(values: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            one["chain"],
+            cut(one["change"]),
+            link(f"/actions/{one['actionId']}", shortened(one["actionId"])),
+            words(one["state"]),
+            moment(one["decidedAt"]),
+        ]
+        for one in values
+    ]
+    columns = ("Chain", "Change", "By action", "State", "Decided")
+    return Table(label="In force", columns=columns, rows=rows, empty="No action on the subject has changed anything.")

@@ -1,0 +1,328 @@
+"""The pages of the explorer over a small simulated network."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from html import unescape
+
+import pytest
+from pydantic import SecretStr
+
+from bridge.domain.errors import StoreError
+from bridge.domain.ports import TransientError
+from bridge.protocol.indexed import Payment
+from bridge.protocol.numbers import amount, count, duration, percent
+from bridge.store import open_dead_letters
+from bridge.web import create_app
+from bridge.web.costs import Payments
+from bridge.web.messages import headline
+from bridge.web.pages import messages as message_pages
+from tests.unit.dead_letters.world import DeadLetterService
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import START, executed, failed, received, retried, routed, sent_message
+from tests.unit.web.explorer import RPC, Client, World, page, patient, text_of
+
+SENDER = "0x1111111111111111111111111111111111111111"
+
+
+def test_landing_shows_figures_problems_and_latest(world: World) -> None:
+    """A GMP that delivers nothing and a lane with stalled messages are named, with links to their pages."""
+    sent = [sent_message(number, quorum=2) for number in range(1, 6)]
+    world.alpha.mine(*(routed(one, gmps=0b11) for one in sent), time=START + 10)
+    world.beta.mine(*(received(one, 1, quorum=2) for one in sent), time=START + 20)
+    world.beta.mine(received(sent[0], 2, 2), executed(sent[0]), time=START + 30)
+    world.now = START + 1_800
+    world.alpha.mine(time=START + 1_800)
+    world.beta.mine(time=START + 1_800)
+    world.index()
+    body = world.explorer(patient(max_lag=3_600)).get("/").text
+    shown = text_of(body)
+    assert re.findall(r"<strong>([^<]+)</strong><span>", body)[:3] == ["5", "20.0 %", "20 s"]
+    assert "Axelar has delivered 1 of 5 in the last hour" in shown
+    assert 'href="/gmps/axelar"' in body
+    assert "alpha → beta: 4 messages stalled" in shown
+    assert all(page(one) in body for one in sent)
+
+
+def test_pages_without_stores_say_what_to_start(world: World) -> None:
+    explorer = world.explorer(has_stores=False)
+    for path in ("/", "/messages", "/status"):
+        assert "waybill index run" in text_of(explorer.get(path).text), path
+    for path in ("/lanes", "/gmps", "/gmps/ccip", "/faults", "/dead-letters", "/actions", "/healthz"):
+        assert explorer.get(path).status_code == 200, path
+
+
+def test_list_filters_and_pages_through_messages(world: World) -> None:
+    sent = [sent_message(number, quorum=1) for number in range(1, 61)]
+    for number, one in enumerate(sent):
+        world.alpha.mine(routed(one), time=START + number)
+    world.beta.mine(received(sent[0], 1), executed(sent[0]), time=START + 90)
+    world.index()
+    explorer = world.explorer()
+    first = explorer.get("/messages").text
+    older = re.search(r'rel="next" href="([^"]+)"', first)
+    assert older is not None
+    second = explorer.get(unescape(older[1])).text
+    listed = [set(re.findall(r'href="/message/(0x\w+)"', body)) for body in (first, second)]
+    assert [len(one) for one in listed] == [50, 10]
+    assert len(listed[0] | listed[1]) == 60
+    done = explorer.get("/messages?status=executed").text
+    assert "1 message matches." in text_of(done)
+    assert page(sent[0]) in done
+    assert explorer.get("/messages?status=dead").headers["location"] == "/dead-letters?from=messages"
+    for query, known in (("status=FOO", "routed, received"), ("kind=letter", "plain"), ("retried=often", "yes or no")):
+        refused = explorer.get(f"/messages?{query}")
+        assert (refused.status_code, known in text_of(refused.text)) == (400, True)
+
+
+def test_export_holds_the_choice_and_names_the_next_part(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [sent_message(number, quorum=1) for number in range(1, 6)]
+    for number, one in enumerate(sent):
+        world.alpha.mine(routed(one), time=START + 3_600 * number)
+    world.index()
+    monkeypatch.setattr(message_pages, "_EXPORTED", 2)
+    monkeypatch.setattr(message_pages, "_EXPORT_PART", 2)
+    explorer = world.explorer()
+    found: list[str] = []
+    path: str | None = "/messages.csv?source=alpha"
+    while path is not None:
+        part = explorer.get(path)
+        found += [row["messageId"] for row in csv.DictReader(io.StringIO(part.text))]
+        link = re.match('<([^>]*)>; rel="next"', part.headers.get("link", ""))
+        path = link[1] if link else None
+    assert found == [f"0x{one.id.hex()}" for one in reversed(sent)]
+
+
+def test_message_shows_stages_gmps_reason_and_next_step(world: World) -> None:
+    sent = sent_message(1, quorum=2)
+    world.alpha.mine(routed(sent, gmps=0b11), time=START)
+    world.beta.mine(received(sent, 1, quorum=2), time=START + 20)
+    world.now = START + 410
+    world.alpha.mine(time=START + 400)
+    world.beta.mine(time=START + 400)
+    world.index()
+    body = world.explorer(patient(public_rpc=RPC)).get(page(sent)).text
+    shown = text_of(body)
+    assert 'data-state="STALLED"' in body
+    assert re.findall(r'<li class="(\w+)"><strong>(\w+)</strong>', body) == [
+        ("done", "Sent"),
+        ("now", "Attested"),
+        ("ahead", "Delivered"),
+        ("ahead", "Executed"),
+    ]
+    assert "1 of 2 GMPs have delivered. Axelar took it" in shown
+    assert "Next: retry it over other GMPs, as its sender" in shown
+    assert re.findall(r'<th scope="row"><span class="gmp (\w+)', body) == ["hyperlane", "axelar"]
+    assert f'data-copy="0x{sent.id.hex()}"' in body
+    assert "data-message=" in body
+    assert '<meta property="og:description" content="stalled: alpha → beta.' in body
+
+
+def test_message_page_names_a_refusal_without_solidity(world: World) -> None:
+    assert headline("the recipient refused it: Closed()") == "The recipient refused it: Closed."
+    assert headline("a; b: Low(needed = 2)") == "A. B: Low (needed = 2)."
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent, gmps=0b1))
+    world.beta.mine(received(sent, 1), failed(sent))
+    world.index()
+    shown = text_of(world.explorer().get(page(sent)).text)
+    assert "the recipient refused it" in shown
+    assert "waybill message execute" in shown
+
+
+def test_message_page_escapes_what_strangers_wrote(world: World) -> None:
+    hostile = "<img src=x onerror=alert(1)>\u202e"
+    sent = sent_message(1, quorum=1, payload=hostile.encode())
+    world.alpha.mine(routed(sent))
+    world.index()
+    body = world.explorer().get(page(sent)).text
+    assert "<img src=x" not in body
+    assert "\u202e" not in body
+
+
+def test_message_that_nobody_has_seen_says_what_to_do(world: World) -> None:
+    answer = world.explorer(network="main").get(f"/message/0x{'ab' * 32}")
+    assert (answer.status_code, 'data-state="UNSEEN"' in answer.text) == (404, True)
+    assert f"waybill message show 0x{'ab' * 32} --network main" in answer.text
+
+
+def test_message_page_shows_fees_as_the_chains_say(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent, gmps=0b1))
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+
+    def ask(wanted: Mapping[int, Sequence[bytes]]) -> Payments:
+        paid = Payment(payer=SENDER, gas=81_234, gas_paid=5 * 10**14, value=2 * 10**15)
+        return {ALPHA: dict.fromkeys(wanted[ALPHA], paid), BETA: None}
+
+    shown = text_of(world.explorer(payments=ask).get(page(sent)).text)
+    assert "sender 81,234 0.0005 ETH 0.002 ETH" in " ".join(shown.split())
+    assert "no answer" in shown
+
+
+def test_message_page_explains_a_retry(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent, gmps=0b10), time=START)
+    world.alpha.mine(retried(sent, 1), time=START + 60)
+    world.beta.mine(received(sent, 1), executed(sent), time=START + 90)
+    world.index()
+    shown = text_of(world.explorer().get(page(sent)).text)
+    assert "Retry 1 over Hyperlane" in shown
+    assert "Hyperlane delivered after it" in shown
+
+
+def test_read_only_explorer_offers_nothing(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent))
+    world.index()
+    body = world.explorer(patient(public_rpc=RPC, read_only=True)).get(page(sent)).text
+    assert "data-act" not in body
+
+
+def test_lane_and_gmp_have_a_row_and_a_page(world: World) -> None:
+    sent = [sent_message(number, quorum=1) for number in range(1, 4)]
+    world.alpha.mine(*(routed(one, gmps=0b11) for one in sent), time=START + 10)
+    world.beta.mine(*(event for one in sent for event in (received(one, 1), executed(one))), time=START + 25)
+    world.now = START + 60
+    world.index()
+    explorer = world.explorer()
+    lanes = explorer.get("/lanes").text
+    assert 'href="/lanes/alpha/beta"' in lanes
+    assert "alpha → beta 3 100 % 15 s 15 s" in " ".join(text_of(lanes).split())
+    assert "3, 100 %" in text_of(explorer.get("/lanes/alpha/beta").text)
+    gmps = " ".join(text_of(explorer.get("/gmps").text).split())
+    assert "Hyperlane 3 3 100 % 15 s" in gmps
+    assert "Axelar 3 0 0.0 %" in gmps
+    assert "alpha → beta 3 3 100 %" in " ".join(text_of(explorer.get("/gmps/hyperlane").text).split())
+    for path in ("/lanes/alpha/gamma", "/gmps/pigeon"):
+        assert explorer.get(path).status_code == 404
+
+
+def test_faults_show_severity_and_group_duplicates(world: World) -> None:
+    sent, forged = sent_message(1, quorum=1), sent_message(9, quorum=1)
+    again = ("DuplicateAbsorbed", {"message_id": sent.id, "source_chain": ALPHA, "gmp": 1})
+    world.alpha.mine(routed(sent, gmps=0b1), time=START)
+    world.beta.mine(received(sent, 1), executed(sent), time=START + 10)
+    for at in (20, 30, 5_000):
+        world.beta.mine(again, time=START + at)
+    world.beta.mine(executed(forged), time=START + 6_000)
+    world.alpha.mine(time=START + 9_000)
+    world.index()
+    body = world.explorer().get("/faults").text
+    shown = " ".join(text_of(body).split())
+    assert "critical" in shown
+    assert page(forged) in body
+    assert "Hyperlane beta 2 1 message" in shown
+    assert "Hyperlane beta 1 1 message" in shown
+    assert 'Faults <span class="state bad">' in body
+
+
+async def test_letter_is_for_operators(world: World) -> None:
+    """Others see that there is one; operators sign in, and see why it was given up and what they can decide."""
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent, gmps=0b1))
+    world.index()
+    log = open_dead_letters(f"sqlite:///{world.home / 'bridge.db'}")
+    service = DeadLetterService(store=world.relayer, dead_letters=log)
+    letter = await service.die(sent, error="no gas")
+    token = SecretStr("an operator's long token")
+    client = Client(create_app(world.sources(dead_letters=lambda: log), patient(open_letters=False, token=token)))
+    listed = (await client.ask("GET", "/dead-letters")).text
+    assert f'href="/dead-letters/{letter}"' in listed
+    assert "pending review" in text_of(listed)
+    closed = (await client.ask("GET", f"/dead-letters/{letter}")).text
+    assert "no gas" not in closed
+    asked = await client.ask("GET", f"/dead-letters/{letter}?sign-in")
+    assert (asked.status_code, asked.headers["www-authenticate"][:5]) == (401, "Basic")
+    bearer = {"authorization": f"Bearer {token.get_secret_value()}"}
+    opened = (await client.ask("GET", f"/dead-letters/{letter}", headers=bearer)).text
+    assert "no gas" in opened
+    assert f"waybill dlq requeue {letter}" in unescape(opened)
+    log.close()
+
+
+def test_address_shows_what_it_sent_and_what_it_is(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent))
+    world.index()
+    explorer = world.explorer()
+    to = explorer.get("/search", params={"q": SENDER}).headers["location"]
+    body = explorer.get(to).text
+    assert page(sent) in body
+    assert "Sent 1" in " ".join(text_of(body).split())
+    network = world.sources().deployment
+    assert "router on alpha" in text_of(explorer.get(f"/address/{network.chains[0].router}").text)
+    assert explorer.get("/address/0x12").status_code == 400
+
+
+def test_search_leads_to_message_transaction_or_reason(world: World) -> None:
+    one, two = sent_message(1, quorum=1), sent_message(2, quorum=1)
+    world.alpha.mine(routed(one), routed(two))
+    world.index()
+    explorer = world.explorer()
+    assert explorer.get("/search", params={"q": f"0x{one.id.hex()}"}).headers["location"] == page(one)
+    index = world.sources().index()
+    assert index is not None
+    record = index.message(one.id)
+    assert record is not None
+    assert record.source_transaction is not None
+    found = explorer.get("/search", params={"q": record.source_transaction.hex()})
+    assert found.status_code in (200, 303)
+    nothing = explorer.get("/search", params={"q": "hello"})
+    assert (nothing.status_code, "'hello'" in unescape(nothing.text)) == (404, True)
+
+
+def test_network_file_has_public_urls_only(world: World) -> None:
+    answer = world.explorer(patient(public_rpc={ALPHA: RPC[ALPHA]})).get("/network.json")
+    assert [chain["rpcUrls"] for chain in answer.json()["chains"]] == [[RPC[ALPHA]], ["https://no-public-rpc.invalid"]]
+    assert "secret" not in answer.text
+
+
+def test_errors_are_pages_that_name_no_host(world: World) -> None:
+    def away() -> None:
+        raise StoreError("PostgreSQL at db.example does not answer")
+
+    def broken() -> None:
+        raise RuntimeError("<b>a bug</b>")
+
+    sources = world.sources()
+    for store, status in ((away, 503), (broken, 500)):
+        app = create_app(type(sources)(deployment=sources.deployment, index=lambda: None, store=store), patient())
+        answer = Client(app).get("/dead-letters")
+        assert answer.status_code == status
+        assert "db.example" not in answer.text
+        assert "a bug" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (
+            Client(app).get("/dead-letters", headers={"accept": "*/*"}).headers["content-type"].startswith("text/plain")
+        )
+
+
+def test_actions_page_says_that_a_chain_is_silent(world: World) -> None:
+    def silent() -> None:
+        raise TransientError("https://key@rpc.example does not answer")
+
+    body = world.explorer(actions=silent).get("/actions").text
+    assert "A chain gives no usable answer." in body
+    assert "rpc.example" not in body
+
+
+def test_numbers_have_one_format() -> None:
+    assert (count(1_234_567), percent(999, 1_000), percent(2, 2), percent(0, 0)) == (
+        "1,234,567",
+        "99.9 %",
+        "100 %",
+        "–",
+    )
+    assert [duration(one) for one in (0.2, 12, 75, 7_300, 200_000)] == [
+        "0.2 s",
+        "12 s",
+        "1 m 15 s",
+        "2 h 1 m",
+        "2 d 7 h",
+    ]
+    assert [amount(one) for one in (7, 12 * 10**9, 5 * 10**14)] == ["7 wei", "12 gwei", "0.0005 ETH"]
