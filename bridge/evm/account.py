@@ -1,4 +1,4 @@
-"""One account on one chain: signs for its slots, sends the bytes, finds out why they were refused, and reconciles nonces."""
+"""One account on one chain: signs for its nonce slots, broadcasts, classifies refusals, and reconciles nonces."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ _log = structlog.get_logger(__name__)
 
 
 class NonceLostError(TransientError):
-    """The nonce that a call was given is used by something else; the call itself was not sent, and needs another one."""
+    """Another transaction used the call's nonce. The call was not sent and needs another nonce."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingSettings:
-    """How patiently an account sends. Times are in seconds."""
+    """Timing and limits of an account's transactions. Times are in seconds."""
 
-    poll_interval: float = 1.0  # between two looks at the chain
-    reservation: float = 10.0  # until a nonce that was reserved but not signed for is closed by a no-op
-    rebroadcast: float = 20.0  # until a transaction that no block includes is sent again
-    fee_bump_after: float = 60.0  # until the first transaction in line offers higher fees
+    poll_interval: float = 1.0  # between two polls of the chain
+    reservation: float = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
+    rebroadcast: float = 20.0  # until a transaction that is not included is broadcast again
+    fee_bump_after: float = 60.0  # until the first pending transaction's fees are raised
     refusals: int = 5  # after so many of every node, bytes that no pool holds are given up
-    foreign: float = 15.0  # until a nonce that is used but not by us counts as taken by another signer
-    inclusion_timeout: float = 180.0  # how long one send waits for a block
+    foreign: float = 15.0  # until a nonce used by an unknown transaction counts as taken by another signer
+    inclusion_timeout: float = 180.0  # how long a send waits for inclusion
     gas_margin: float = 1.2  # on top of an estimate
-    max_gas: int = MOST_GAS  # gas that no transaction exceeds
-    max_fee: int | None = None  # wei per gas that no transaction exceeds
+    max_gas: int = MOST_GAS  # gas limit of any transaction
+    max_fee: int | None = None  # wei per gas, upper bound of any transaction
     batch: int = 100  # calls signed and stored at once
-    bounds: SpendBounds = UNBOUNDED  # what transactions may cost, by message, sender, lane and chain
+    bounds: SpendBounds = UNBOUNDED  # spending bounds by message, sender, lane and chain
     max_calls_per_tx: int = (
-        1  # calls that share a transaction at most, where the chain has a contract for that; 1: none does
+        1  # maximum number of calls in a transaction, where the chain has a multicall contract; 1 disables sharing
     )
 
 
 class Account:
-    """What sending and looking after transactions have in common.
+    """The operations that sending and monitoring transactions share.
 
-    Bytes are stored before they are sent, always: whatever a node has seen can be sent again after a crash.
+    Signed bytes are always stored before they are broadcast, so that they can be broadcast again after a crash.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Account:
         self.unshared: set[str] = set()
         """Keys whose shared transaction was refused: each is sent alone from now on, which shows whose fault it is."""
 
-        self._being_sent: set[bytes] = set()  # hashes of what nodes have not answered for yet
-        self._needs: int | None = None  # wei that the last transaction needs, if the account could not pay for it
-        self._is_too_dear = False  # whether the chain wanted more than the limit when it was asked last
-        self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
+        self._being_sent: set[bytes] = set()  # hashes of broadcasts that nodes have not answered yet
+        self._needs: int | None = None  # wei that the last transaction needs, if the balance did not cover it
+        self._is_too_dear = False  # whether the chain's fees exceeded the limit at the last look
+        self.last_sent: dict[int, float] = {}  # by slot: time of the last broadcast, successful or not
 
     @property
     def address(self) -> str:
@@ -93,18 +93,18 @@ class Account:
     # --- waiting
 
     def settlement(self, slot: Slot) -> asyncio.Future[Receipt]:
-        """What resolves once the slot's nonce is used."""
+        """A future that resolves once the slot's nonce is used."""
         if slot.slot_id not in self._waiting:
             self._waiting[slot.slot_id] = asyncio.get_running_loop().create_future()
         return self._waiting[slot.slot_id]
 
     @property
     def awaited(self) -> set[int]:
-        """The slots that a caller waits for."""
+        """The slots that callers wait for."""
         return set(self._waiting)
 
     def settle(self, slot: Slot, outcome: Receipt | Exception) -> None:
-        """Gives the waiter for a slot its outcome."""
+        """Resolves a slot's waiter."""
         self._problems.pop(slot.slot_id, None)
         self.last_sent.pop(slot.slot_id, None)
         future = self._waiting.pop(slot.slot_id, None)
@@ -112,18 +112,18 @@ class Account:
             return
         if isinstance(outcome, Exception):
             future.set_exception(outcome)
-            future.exception()  # the waiter may have given up: then nobody else reads it
+            future.exception()  # the waiter may have given up, and nobody else reads the exception
         else:
             future.set_result(outcome)
 
     def problem(self, slot: Slot) -> str:
-        """What keeps a slot's transaction out of the chain, as far as known."""
+        """Why a slot's transaction is not included, as far as known."""
         return self._problems.get(slot.slot_id, "it is on its way")
 
     # --- signing
 
     async def signed(self, slot: Slot, fees: Fees, *, is_noop: bool = False) -> SignedVersion:
-        """A transaction for the slot's nonce: its call, or nothing at all."""
+        """A transaction for the slot's nonce: its call, or a no-op."""
         call = noop_of(self.address) if is_noop or slot.call is None else slot.call
         assert call.gas is not None
         unsigned = UnsignedTransaction(
@@ -145,10 +145,10 @@ class Account:
         )
 
     async def fees(self) -> Fees:
-        """What a transaction offers now.
+        """The fees that a transaction offers now.
 
         Raises:
-            FeesTooHighError: nothing within the limit would be included; `can_pay` tells when that is over.
+            FeesTooHighError: the limit is too low for inclusion; `can_pay` tells when that changes.
         """
         try:
             return await self.chain.fees(self.settings.max_fee)
@@ -159,7 +159,7 @@ class Account:
             raise
 
     async def replace(self, slot: Slot, *, is_noop: bool) -> bool:
-        """Stores and sends another transaction for the slot, at fees for which nodes give up the one before."""
+        """Stores and sends a replacement for the slot's transaction, at fees that nodes accept for a replacement."""
         try:
             fees = await self.fees()
         except FeesTooHighError as error:
@@ -184,16 +184,16 @@ class Account:
                 nonce=slot.nonce,
                 reason=str(error),
             )
-            return await self.replace(slot, is_noop=True)  # what it was for is asked for again, and waits
+            return await self.replace(slot, is_noop=True)  # its purpose is requested again and waits
         await self.broadcast([self.ledger.slot(slot.slot_id)])
         return True
 
     # --- sending
 
     async def broadcast(self, slots: Sequence[Slot]) -> None:
-        """Hands the latest version of each slot to the chain; what the chain does not take stays to be sent again.
+        """Broadcasts the latest version of each slot; what the chain refuses is broadcast again later.
 
-        Bytes that a node has not answered for yet are not handed over a second time meanwhile.
+        Bytes that a node has not answered yet are not broadcast a second time meanwhile.
         """
         now = self.clock.now()
         by_hash = {slot.latest.hash: slot for slot in slots if slot.latest is not None}
@@ -216,7 +216,7 @@ class Account:
         except InsufficientFundsError as error:
             self._problems[slot.slot_id] = str(error)
             with suppress(TransientError):
-                await self.lacks_funds(slot)  # if it does not by now, the same bytes are taken the next time
+                await self.lacks_funds(slot)  # if it does not by now, the next broadcast sends the same bytes
             return False
         except NotTakenError as error:
             self._problems[slot.slot_id] = str(error)
@@ -252,16 +252,16 @@ class Account:
             await self._refused(slot, error)
 
     async def _refused(self, slot: Slot, error: TerminalError | NotTakenError) -> None:
-        """A node calls these bytes malformed: is the nonce used, or is the call at fault?
+        """Handles a node's verdict that the bytes are malformed: either the nonce is used, or the call is at fault.
 
-        That is a node's word, and may be a lie: the call may be tried again, with another nonce.
+        The verdict may be a lie, so the call may be tried again with another nonce.
         """
         self._problems[slot.slot_id] = str(error)
         try:
             if await self.chain.transaction_count(self.address) > slot.nonce:
-                return  # included already, or taken by another signer: upkeep tells which
+                return  # already included, or taken by another signer; the monitor finds out
         except TransientError:
-            return  # nobody knows: it is sent again later
+            return  # unknown: broadcast again later
         if slot.latest is not None and slot.latest.is_noop:
             _log.error("no-op refused", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
             return
@@ -280,14 +280,14 @@ class Account:
         await self.close(slot)
 
     async def close(self, slot: Slot) -> None:
-        """Puts a no-op in the slot's place, so that the nonces behind it can go on."""
+        """Closes the slot with a no-op, so that later nonces can proceed."""
         if await self.replace(slot, is_noop=True):
             _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
 
     async def can_pay(self) -> bool:
-        """Whether fees are within the limit, and the balance covers the last transaction that could not be paid.
+        """Whether fees are within the limit and the balance covers the last transaction that could not be paid.
 
-        Nobody is asked unless one of them was in the way before.
+        Asks the chain only if one of them was insufficient before.
 
         Raises:
             TransientError: the chain does not answer.
@@ -308,7 +308,7 @@ class Account:
         return True
 
     async def lacks_funds(self, slot: Slot) -> bool:
-        """Whether the account can't pay for the slot's transaction: it waits until the account has money."""
+        """Whether the account can't pay for the slot's transaction, which then waits for funds."""
         assert slot.latest is not None
         call = noop_of(self.address) if slot.latest.is_noop or slot.call is None else slot.call
         needed = call.value + (call.gas or 0) * slot.latest.fees.max_fee
@@ -322,7 +322,7 @@ class Account:
 
 
 def higher_than(former: Fees, current: Fees) -> Fees:
-    """Fees for a replacement: nodes want at least an eighth more of both, and the chain may want more still."""
+    """Fees for a replacement: nodes require at least an eighth more of both, and the chain may require more."""
     return Fees(
         max_fee=max(current.max_fee, former.max_fee * 9 // 8 + 1),
         priority_fee=max(current.priority_fee, former.priority_fee * 9 // 8 + 1),
@@ -330,13 +330,13 @@ def higher_than(former: Fees, current: Fees) -> Fees:
 
 
 async def reconcile_nonces(chain: Chain, account: str, ledger: TransactionLedger, clock: Clock) -> int:
-    """Notes as taken every nonce that the chain knows and the ledger does not; returns how many there were.
+    """Records every nonce that the chain knows and the ledger does not as taken; returns their number.
 
-    Blocks include those, or nodes still hold them: the relayer signed them after the backup. None of them is given out
-    again; one that never gets into a block is closed by a no-op, as every gap is.
+    They are in blocks or pools: the relayer signed them after the backup was taken. None is given out again, and one
+    that is never included is closed by a no-op, like any gap.
 
     Raises:
-        TransientError: the chain did not answer; what was noted stays, and the rest is noted the next time.
+        TransientError: the chain did not answer; recorded nonces stay, and the rest is recorded the next time.
     """
     known = {slot.nonce for slot in ledger.slots(chain.chain_id, account)}
     first = max(known, default=-1) + 1 if known else await chain.transaction_count(account)

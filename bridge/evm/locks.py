@@ -1,4 +1,4 @@
-"""The lock under which a message acts, as its recipient has it (`contracts/interfaces/ILockedRecipient.sol`)."""
+"""The lock under which a message acts, read from its recipient (`contracts/interfaces/ILockedRecipient.sol`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MessageLock(IntEnum):
 
 
 async def message_lock(chain: Chain, recipient: str, payload: bytes) -> MessageLock:
-    """Asks a recipient; one that knows no locks refuses the call, or answers it with something else.
+    """Reads a message's lock from its recipient; NONE if the recipient has no such view.
 
     Raises:
         TransientError: the chain does not answer.
@@ -36,5 +36,5 @@ async def message_lock(chain: Chain, recipient: str, payload: bytes) -> MessageL
 
 
 def retake_lock_call(recipient: str, payload: bytes) -> Call:
-    """Takes the expired lock of a message with that payload again."""
+    """The call that takes a message's expired lock again."""
     return Call(to=recipient, data=LOCKED_RECIPIENT.encode("retakeLock", payload))

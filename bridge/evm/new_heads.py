@@ -1,4 +1,4 @@
-"""A chain's announcements of new blocks, over WebSocket. They only wake up a task: what counts is what polling then reads."""
+"""Subscribes to new blocks over WebSocket. A notification only wakes up polling, which reads the chain."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from bridge.rpc.policy import without_secrets
 _log = structlog.get_logger(__name__)
 
 _SUBSCRIBE: Final = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
-_PING: Final = 20.0  # seconds; a connection that answers none is dead
+_PING: Final = 20.0  # seconds between pings; a connection that answers none is dead
 _FIRST_PAUSE: Final = 1.0  # seconds until the next connection; doubles
 _LONGEST_PAUSE: Final = 60.0
 
 
 class _UnusableError(Exception):
-    """The connection is of no use (any more)."""
+    """The connection is unusable."""
 
 
 class NewHeads:
-    """One endpoint's subscription. It is optional: polling works without it."""
+    """One endpoint's subscription. Polling works without it."""
 
     def __init__(self, url: str, announced: Callable[[], None]) -> None:
         """Calls `announced` for each new block."""
@@ -35,7 +35,7 @@ class NewHeads:
         self._announced = announced
 
     async def run(self) -> None:
-        """Listens until it is cancelled, over a new connection whenever one is lost."""
+        """Listens until cancelled, reconnecting whenever the connection is lost."""
         pause, was_told = _FIRST_PAUSE, False
         while True:
             try:
@@ -46,21 +46,21 @@ class NewHeads:
                     await connection.send_json(_SUBSCRIBE)
                     async for _ in _announcements(connection):
                         if was_told:
-                            _log.info("new blocks are announced again", endpoint=self._name)
+                            _log.info("new-block subscription restored", endpoint=self._name)
                         pause, was_told = _FIRST_PAUSE, False
                         self._announced()
                 problem = "the connection was closed"
             except (ClientError, OSError, TimeoutError, ValueError, _UnusableError) as error:
                 problem = str(error) or type(error).__name__
             if not was_told:
-                _log.warning("new blocks are not announced; polling goes on", endpoint=self._name, error=problem)
+                _log.warning("new-block subscription lost, polling continues", endpoint=self._name, error=problem)
                 was_told = True
             await asyncio.sleep(pause)
             pause = backoff(pause, 1, cap=_LONGEST_PAUSE)
 
 
 async def _announcements(connection: ClientWebSocketResponse) -> AsyncIterator[None]:
-    """One for each new block.
+    """Yields once per new block.
 
     Raises:
         _UnusableError: the endpoint does not subscribe.
@@ -70,6 +70,6 @@ async def _announcements(connection: ClientWebSocketResponse) -> AsyncIterator[N
             continue
         answer = orjson.loads(message.data)
         if not isinstance(answer, dict) or "error" in answer:
-            raise _UnusableError(f"it does not subscribe: {answer!r}"[:200])
+            raise _UnusableError(f"the endpoint refused the subscription: {answer!r}"[:200])
         if answer.get("method") == "eth_subscription":
             yield

@@ -1,4 +1,4 @@
-"""What the bridge asks of routers: the truth about a message, on both of its chains."""
+"""Reads routers: the authoritative state of a message on both of its chains."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _GUARD_VIEWS = {
     IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH: "currentStateHash",
     IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE: "lastSequence",
 }
-"""What `StateHashGuard` and `OrderedGuard` answer about any subject."""
+"""The views by which `StateHashGuard` and `OrderedGuard` are recognised."""
 
 _WORD = 32  # bytes
 _NO_GMP = 0
@@ -56,43 +56,43 @@ _ZERO_ADDRESS = "0x" + "00" * 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a message is on its destination."""
+    """A message's progress on its destination."""
 
     receipts: frozenset[Gmp]
     executed: bool
-    ended: bool  # executed, expired or cancelled: nothing will change any more
+    ended: bool  # executed, expired or cancelled
     outcome: Status | None = None  # EXECUTED, EXPIRED or CANCELLED once it has ended
 
 
 class TrialResult(StrEnum):
-    """What a call of `execute` would come to."""
+    """The result of a simulated `execute`."""
 
     READY = "READY"  # it would succeed
     WAITING = "WAITING"  # the router does not allow it yet
-    REFUSED = "REFUSED"  # the recipient does not take it
-    REJECTED = "REJECTED"  # one of its guards refuses it by an error code that ends all tries
+    REFUSED = "REFUSED"  # the recipient refuses it
+    REJECTED = "REJECTED"  # a guard refuses it with a code whose disposition is REJECT
     SETTLED = "SETTLED"  # the message is executed, expired or cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """`execute`, called without a transaction."""
+    """A simulated `execute`."""
 
     result: TrialResult
     why: str = ""  # the router's words where it would revert
-    missing: int | None = None  # receipts that it still needs; None if it does not say
+    missing: int | None = None  # missing receipts; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """What the source remembers of a retriable message."""
+    """The source's record of a retriable message."""
 
     sender: str
     attempts: int  # retries so far
 
 
 def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
-    """Whether a transaction made that router record the delivery of a dispatch: then nobody need be asked for it."""
+    """Whether a receipt shows that the router recorded a dispatch's delivery, so that no view has to be called."""
     event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
     return receipt.succeeded and any(
         log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
@@ -100,21 +100,21 @@ def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
 
 
 def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
-    """Whether a transaction had that router execute the message."""
+    """Whether a receipt shows that the router executed the message."""
     return receipt.succeeded and any(
         log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
     )
 
 
 def refused_in(receipt: Receipt, router: str) -> frozenset[bytes]:
-    """Ids of the messages that a transaction had that router execute, and whose recipients refused."""
+    """Ids of the messages in a receipt whose recipients refused."""
     return frozenset(
         log.topics[1] for log in receipt.logs if log.topics[:1] == (_REFUSAL,) and log.address.lower() == router.lower()
     )
 
 
 def _missing(name: str, arguments: Mapping[str, Any]) -> int | None:
-    """How many receipts an error of `execute` says are missing; None if it is about something else."""
+    """The missing receipts that an error of `execute` states, or None for other errors."""
     if name == "QuorumNotReached":
         return int(arguments["quorum"]) - int(arguments["receipts"])
     return 0 if name in _BEYOND_QUORUM else None
@@ -125,25 +125,25 @@ def _word(number: int) -> bytes:
 
 
 class Demand(NamedTuple):
-    """What a recipient asks for before it is called, whatever quorum a message names."""
+    """A recipient's demand, independent of a message's own quorum."""
 
     quorum: int
-    gmps: frozenset[Gmp] | None  # whose receipts count; None: all
+    gmps: frozenset[Gmp] | None  # GMPs whose receipts count; None: all
 
 
 class RouterReader:
-    """Reads one router. Each method raises `UnansweredError` if the chain, or what is at the address, gives no answer."""
+    """Reads one router. Methods raise `UnansweredError` if the chain, or the contract at the address, gives no answer."""
 
     def __init__(self, chain: Chain, router: str) -> None:
         self._chain = chain
         self.address = router
 
     async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
-        """Whether that GMP's receipt is there."""
+        """Whether the router has that GMP's receipt."""
         return bool(await self._ask("hasReceived", message_id, int(gmp)))
 
     async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
-        """The valid receipts, and whether the message was executed; at the head or at the end of a block."""
+        """The message's progress, at the head or at the end of a block."""
         bits, execution = await self._ask("receiptsOf", message_id, block=block)
         outcome = _OUTCOMES.get(execution)
         return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0, outcome=outcome)
@@ -153,22 +153,22 @@ class RouterReader:
         return bool(await self._ask("isExpired", other_chain, message.sent_at, message.ttl))
 
     async def paused_until(self, thing: PausedThing, number: int) -> int:
-        """When the newest pause of a GMP, or of the lane with a chain, ends or ended, in Unix seconds."""
+        """The end of the newest pause of a GMP, or of the lane with a chain, in Unix seconds."""
         view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
         return int(await self._ask(view, number))
 
     async def demand(self, recipient: str, source_chain: int) -> Demand:
-        """What a recipient demands of messages from a chain: its policy, or else the lane's floor."""
+        """A recipient's demand for messages from a chain: its policy, else the lane's floor."""
         quorum, gmps = await self._ask("policyOf", recipient, source_chain)
         return (
             Demand(quorum, gmps_from_bits(gmps)) if quorum else Demand(await self._ask("floorOf", source_chain), None)
         )
 
     async def missing_receipts(self, message: Message) -> int:
-        """How many more GMPs must deliver before the router executes; it knows the recipient's policy too.
+        """The number of receipts missing for an execution, including the recipient's policy.
 
         Raises:
-            CallRevertedError: the router executes nothing now, whatever has been delivered.
+            CallRevertedError: the router would not execute it now with any number of receipts.
         """
         try:
             await self._chain.call(self.execute_call(message))
@@ -181,7 +181,7 @@ class RouterReader:
         return 0
 
     async def try_execution(self, message: Message, *, block: int | None = None) -> Trial:
-        """What its execution would come to, at the head or at the end of a block."""
+        """Simulates the message's execution, at the head or at the end of a block."""
         try:
             await self._chain.call(self.execute_call(message), block=block)
         except CallRevertedError as error:
@@ -200,7 +200,7 @@ class RouterReader:
         return Trial(TrialResult.READY, missing=0)
 
     async def _refusal(self, error: CallRevertedError, message: Message) -> str:
-        """Why an execution would revert; of a recipient that gives no reason, whether it can have one."""
+        """Why an execution would revert. If the recipient gives no reason, checks whether it has code."""
         name, arguments = ROUTER.error(error.data) or ("", {})
         if name != "ExecutionReverted" or arguments["reason"]:
             return explain_revert(error.data)
@@ -213,7 +213,7 @@ class RouterReader:
         return f"{name}: {explain_refusal(b'')}"
 
     async def guards(self, message: Message) -> frozenset[IdempotencyStrategy]:
-        """The guards that the recipient shows by their views, beyond the message's id, which this router checks for everybody."""
+        """The recipient's guards, recognised by their views."""
         try:
             recipient = from_bytes32(message.recipient)
         except AddressError:
@@ -223,17 +223,17 @@ class RouterReader:
     async def _has_view(self, recipient: str, strategy: IdempotencyStrategy) -> bool:
         call = Call(to=recipient, data=_GUARDS.encode(_GUARD_VIEWS[strategy], bytes(32)))
         try:
-            return len(await self._chain.call(call)) == _WORD  # a fallback answers nothing
+            return len(await self._chain.call(call)) == _WORD  # a fallback function returns nothing
         except CallRevertedError:
             return False
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
-        """Who may retry a message and how often it was, or None if this router did not create it as retriable."""
+        """A message's sender and number of retries, or None if this router did not create it as retriable."""
         sender, attempts = await self._ask("sentMessage", message_id)
         return None if sender == _ZERO_ADDRESS else SentMessage(sender.lower(), attempts)
 
     async def retrier_of(self, sender: str) -> str | None:
-        """The account that may retry for a sender, or None."""
+        """The retrier that a sender has appointed, or None."""
         retrier = await self._ask("retrierOf", sender)
         return None if retrier == _ZERO_ADDRESS else str(retrier).lower()
 
@@ -242,29 +242,29 @@ class RouterReader:
         return gmps_from_bits(await self._ask("enabledGmps"))
 
     async def adapter_of(self, gmp: Gmp) -> str:
-        """The contract that speaks for a GMP here."""
+        """The GMP's adapter."""
         return str(await self._ask("adapterOf", int(gmp)))
 
     async def quote(self, message: Message, gmp: Gmp) -> int:
-        """What that GMP asks for carrying the message from here now, in wei.
+        """The GMP's current fee for the message, in wei.
 
         Raises:
-            CallRevertedError: it can't carry it.
+            CallRevertedError: the GMP can't carry it.
         """
         adapter = await self.adapter_of(gmp)
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
         return int(await read_view(self._chain, ADAPTER, adapter, "quote", *arguments))
 
     def retry_call(self, message: Message, fees: Sequence[tuple[int, int]], refund_to: str) -> Call:
-        """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
+        """The call that retries the message, with a fee in wei for each GMP."""
         named = [(int(gmp), fee) for gmp, fee in fees]
         data = ROUTER.encode("retryRoute", (message.id, message_tuple(message), 1, named, refund_to))
         return Call(to=self.address, data=data, value=sum(fee for _, fee in fees))
 
     async def retry_refusal(self, message: Message) -> str | None:
-        """The name of the error with which this router refuses its sender a retry now; None if it gives no known reason.
+        """The name of the error with which the router would refuse the sender's retry now, or None.
 
-        The retry that is tried names a GMP that is none, so it never succeeds. The router looks at that last.
+        Simulates a retry over a GMP that does not exist, which the router checks last, so the simulation never succeeds.
         """
         try:
             sender = from_bytes32(message.sender)
@@ -278,7 +278,7 @@ class RouterReader:
         return None
 
     def execute_call(self, message: Message) -> Call:
-        """The transaction that executes a message whose quorum is reached."""
+        """The call that executes a message whose quorum is reached."""
         return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
 
     async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
@@ -288,14 +288,14 @@ class RouterReader:
 async def created_messages(
     chain: Chain, deployed: ChainDeployment, block: int | None = None
 ) -> AsyncGenerator[tuple[Creation, Message]]:
-    """Each message that a chain's router created, the oldest first, with the event that carries it.
+    """Yields each message that a chain's router created, oldest first, with its event.
 
-    A message that was created without its fee comes again once it is funded. An event whose envelope is not of its message is
-    left out: only a node that lies can have made it.
+    A message that was created unfunded is yielded again once it is funded. Events whose envelope does not match their id are
+    skipped; only a lying node produces them.
 
     Args:
         chain: the source.
-        deployed: what is on that chain.
+        deployed: the contracts on that chain.
         block: the only block to read; None reads all since the router was deployed.
     """
     first, head = (deployed.start_block, (await chain.head()).number) if block is None else (block, block)
@@ -313,7 +313,7 @@ async def created_messages(
 
 
 async def is_contract(chain: Chain, address: str) -> bool:
-    """Whether something answers a call there: an account without code answers anything with nothing."""
+    """Whether the address has code; a call to an account without code returns nothing."""
     try:
         return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
     except CallRevertedError:
@@ -321,7 +321,7 @@ async def is_contract(chain: Chain, address: str) -> bool:
 
 
 def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
-    """Reads the routers of those chains of a deployment that are there; by chain."""
+    """Router readers by chain, for the given chains of a deployment."""
     return {
         deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
         for deployed in deployment.chains

@@ -1,4 +1,4 @@
-"""Sends calls as transactions of one account, many at once."""
+"""Sends calls as transactions of one account, many concurrently."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from bridge.store.transactions import TransactionLedger
 
 _CALLS_MADE: Final = keccak(text="CallsMade(uint256)")
 
-# What the multicall itself needs, in gas: for the transaction and its event, for each call, and for each byte of a call's
-# data, which is paid for as calldata and copied. Each call keeps back a 64th besides.
+# The multicall's own gas: for the transaction and its event, per call, and per byte of a call's data, which is paid as
+# calldata and copied. Each call also keeps back a 64th.
 _BASE_GAS: Final = 40_000
 _CALL_GAS: Final = 15_000
 _BYTE_GAS: Final = 17
 _CALL_HEAD: Final = 160  # bytes that a call takes in calldata beside its data
 
-# Nodes take no transaction above 128 KiB (geth's txMaxSize), and copies cost more than their length beyond.
+# Nodes refuse transactions above 128 KiB (geth's txMaxSize), and copying costs more than linearly beyond.
 _MOST_BYTES: Final = 96 * 1024
 
 _BLOCK_SHARE: Final = 2
@@ -47,8 +47,8 @@ class _Wanted:
 class Sender:
     """One account on one chain.
 
-    Calls that are asked for at the same time are reserved, signed and stored together, in two transactions of the store.
-    `tick` must be called again and again, or `send` never returns: it looks after what is under way.
+    Concurrent calls are reserved, signed and stored together, in two store transactions.
+    `tick` must run periodically, since it monitors pending transactions; without it `send` never returns.
     """
 
     def __init__(
@@ -63,23 +63,23 @@ class Sender:
         multicall: str | None = None,
         router: str | None = None,
     ) -> None:
-        """Takes what is under way from an earlier run up again.
+        """Resumes pending transactions of an earlier run.
 
         Args:
-            chain: where to send.
+            chain: the chain to send to.
             signer: the account.
-            ledger: what keeps its nonces.
+            ledger: keeps its nonces.
             clock: time.
-            finality: says up to which block the chain is final.
-            settings: how patiently.
-            multicall: the contract through which calls share a transaction; None if the chain has none.
-            router: the chain's; its events tell which recipients refused what was delivered.
+            finality: the chain's finality rule.
+            settings: timing and limits.
+            multicall: the contract through which calls share a transaction, or None.
+            router: the chain's router, whose events tell which recipients refused a message.
         """
         self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
         chosen = self._account.settings
         self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
         self._monitor = TransactionMonitor(self._account, finality, router)
-        self.wakeup = Wakeup()  # for the ticking loop: a transaction was handed over, and may be in a block already
+        self.wakeup = Wakeup()  # wakes the ticking loop: a transaction was broadcast and may already be in a block
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -97,26 +97,26 @@ class Sender:
         may_share: bool = False,
         spent_for: SpentFor | None = None,
     ) -> Receipt:
-        """Sends a call, and waits until a block includes it; one whose key is under way already is not sent twice.
+        """Sends a call and waits for its inclusion. A call whose key is already pending is not sent again.
 
         Args:
-            transaction_key: what the call is for.
+            transaction_key: identifies the call's purpose.
             call: without its own gas limit, it is estimated.
-            claim: with one, nothing is sent unless it is still good; and what was sent waits while the account can't pay.
-            may_share: whether the call may be made by a contract, in one transaction with others that are sent at this moment.
-            spent_for: the message that it is paid for; without one it counts for the bound of its chain alone.
+            claim: if given, nothing is sent unless it is still held, and a sent transaction waits while the account lacks funds.
+            may_share: whether a contract may make the call, in one transaction with other concurrent calls.
+            spent_for: the message that the cost is charged to; without one it counts for the chain's bound alone.
 
         Returns:
-            The receipt of the key's transaction: of this call, or of the one that was under way. It may have reverted;
-            of one that is shared, `succeeded` is about this key's call, and the logs are those of all.
+            The receipt of the key's transaction, whether sent now or already pending. It may have reverted. If calls share
+            the transaction, `succeeded` is this key's result, and the logs are those of all calls.
 
         Raises:
             CallRevertedError: the call would revert.
-            StaleClaimError: the claim is lost.
-            NonceLostError: its nonce was used by something else, and the call was not sent.
-            FeesTooHighError: the chain wants more than the limit; the call was not sent.
+            StaleClaimError: the claim was lost.
+            NonceLostError: another transaction used its nonce, and the call was not sent.
+            FeesTooHighError: the chain's fees exceed the limit; the call was not sent.
             SpendBlockedError: a bound has no room for it; the call was not sent.
-            TransientError: no block included it in time, or a node calls it malformed.
+            TransientError: it was not included in time, or a node calls it malformed.
         """
         # An estimate could fail while the key is under way, so that is looked up first. A call with its own gas needs no estimate:
         # reserving finds what is under way.
@@ -131,42 +131,42 @@ class Sender:
         return receipt_of(transaction_key, slot, await self._included(slot, parks=claim is not None))
 
     async def outcome(self, transaction_key: str) -> Receipt | None:
-        """Waits for what an earlier worker has under way with this key.
+        """Waits for a pending transaction of this key that an earlier worker sent.
 
-        A worker that takes over a key asks this first, and then the chain for what is left to do. In the other order
-        the chain's answer would be out of date once the transaction is in a block, and it would be sent again.
+        A worker that takes over a key calls this before it asks the chain what is left to do. In the other order the
+        chain's answer would be stale once the transaction is included, and the call would be sent again.
 
         Returns:
-            The receipt of the key's transaction, see `send`; None if none is under way.
+            The receipt of the key's transaction, see `send`, or None if none is pending.
 
         Raises:
-            NonceLostError: its nonce was used by something else, and the call was not sent.
+            NonceLostError: another transaction used its nonce, and the call was not sent.
             TransientError: no block included it in time; or a node calls it malformed, or estimates too much gas.
         """
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
         return None if slot is None else receipt_of(transaction_key, slot, await self._included(slot, parks=True))
 
     def is_sending(self, transaction_key: str) -> bool:
-        """Whether a call with this key is under way."""
+        """Whether a call with this key is pending."""
         waits = any(wanted.request.transaction_key == transaction_key for wanted in self._wanted)
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
     @property
     def under_way(self) -> int:
-        """How many calls are."""
+        """The number of pending calls."""
         return len(self._wanted) + len(self._account.awaited)
 
     async def can_pay(self) -> bool:
-        """See `Account.can_pay`; nothing is sent before."""
+        """See `Account.can_pay`; nothing is sent until it is true."""
         return await self._account.can_pay()
 
     async def tick(self) -> bool:
-        """Looks once after all that is under way, see `TransactionMonitor.tick`; there is never more to do at once."""
+        """Monitors all pending transactions once, see `TransactionMonitor.tick`."""
         await self._monitor.tick()
         return False
 
     async def close(self) -> None:
-        """Stops working; what is under way is in the ledger, and goes on with the next run."""
+        """Stops. Pending transactions are in the ledger and are resumed by the next run."""
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -181,7 +181,7 @@ class Sender:
                     return await asyncio.shield(settlement)
             except TimeoutError:
                 if parks and (is_empty or not await self._account.can_pay()):
-                    continue  # it is no failure of the delivery, and goes on once the account has money
+                    continue  # not a failure of the delivery; it proceeds once the account has funds
             text = (
                 f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
                 f" {self._account.problem(slot)}"
@@ -204,7 +204,7 @@ class Sender:
         if needed > settings.max_gas:
             why = f"its transaction needs {needed} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
             raise SpendBlockedError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
-        # The margin takes what room there is: without it, what just fits would wait for ever.
+        # The margin shrinks to the room there is; otherwise a call that just fits would wait for ever.
         return replace(call, gas=call.gas or min(int(needed * settings.gas_margin), settings.max_gas))
 
     def _start_worker(self) -> None:
@@ -212,7 +212,7 @@ class Sender:
             self._worker = asyncio.get_running_loop().create_task(self._work_off())
 
     async def _work_off(self) -> None:
-        await asyncio.sleep(0)  # lets all that ask at the same moment get into the same batch
+        await asyncio.sleep(0)  # lets concurrent callers join the same batch
         while self._wanted:
             batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.batch))]
             try:
@@ -225,9 +225,7 @@ class Sender:
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         account = self._account
         first_nonce, block_gas = await self._monitor.first_nonce(), await self._monitor.block_gas()
-        fees = (
-            await account.fees()
-        )  # before anything is reserved: a nonce that nobody may sign for would block all behind it
+        fees = await account.fees()  # before reserving: a nonce that can't be signed for would block all later ones
         requests = [wanted.request for wanted in batch]
         now = account.clock.now()
         check = SpendCheck(fees.max_fee, account.settings.bounds)
@@ -240,7 +238,7 @@ class Sender:
             check=check,
         )
         given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
-        # One that was reserved before is another worker's to sign for, or upkeep's to close.
+        # A slot reserved earlier is signed by its worker or closed by the monitor.
         unsigned = {slot.slot_id: slot for slot in given if slot.reserved_at == now}
         versions = [(slot.slot_id, await account.signed(slot, fees)) for slot in unsigned.values()]
         stored = account.ledger.sign_all(versions)
@@ -248,7 +246,7 @@ class Sender:
         fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
         for wanted, slot in zip(batch, slots, strict=True):
             if wanted.slot.done():
-                continue  # its caller has given up meanwhile, which does not concern the others
+                continue  # its caller has given up, which does not affect the others
             if slot is not None:
                 account.settlement(slot)
                 wanted.slot.set_result(slot)
@@ -262,7 +260,7 @@ class Sender:
 
 
 class Sending(Protocol):
-    """What sends: one account, or several."""
+    """A sender: one account, or several."""
 
     async def send(
         self,
@@ -283,13 +281,13 @@ class Sending(Protocol):
 
 
 class SenderPool:
-    """Several accounts that send as one: a stuck nonce holds up only its own account.
+    """Several accounts that send as one, so that a stuck nonce holds up only its own account.
 
-    The ledger says which account sent for a transaction key; that account stays with it until it ends.
+    The ledger records which account sent for a key; that account keeps the key until it ends.
     """
 
     def __init__(self, senders: Sequence[Sender]) -> None:
-        """`senders` are of one chain, at least one."""
+        """`senders` are at least one, all of one chain."""
         self._senders = tuple(senders)
 
     async def send(
@@ -301,7 +299,7 @@ class SenderPool:
         may_share: bool = False,
         spent_for: SpentFor | None = None,
     ) -> Receipt:
-        """See `Sender.send`: by the account that is at it already, else by the one with the least to do that can pay."""
+        """See `Sender.send`. Uses the account that already has the key, else the least busy one with funds."""
         if len(self._senders) == 1:
             return await self._senders[0].send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
         for sender in self._senders:
@@ -312,30 +310,30 @@ class SenderPool:
         return await chosen.send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
 
     async def outcome(self, transaction_key: str) -> Receipt | None:
-        """See `Sender.outcome`: of the account that is at it."""
+        """See `Sender.outcome`, for the account that has the key."""
         for sender in self._senders:
             if sender.is_sending(transaction_key):
                 return await sender.outcome(transaction_key)
         return None
 
     async def can_pay(self) -> bool:
-        """Whether any of them can."""
+        """Whether any of the accounts can pay."""
         return any([await sender.can_pay() for sender in self._senders])
 
 
 class CallBatching:
-    """Packs calls into transactions of one chain: which share one, and what it costs them.
+    """Packs calls into transactions of one chain and divides their cost.
 
-    The contract `contracts/relaying/BoundedMulticall.sol` gives each call its own gas, and lets none undo another.
+    The contract `contracts/relaying/BoundedMulticall.sol` gives each call its own gas and isolates reverts.
     """
 
     def __init__(self, multicall: str | None, *, most: int, max_gas: int) -> None:
-        """Without a multicall, or with at most one call in a transaction, each has its own.
+        """Without a multicall, or with `most` 1, each call has its own transaction.
 
         Args:
-            multicall: the contract that makes several calls, or None if the chain has none.
-            most: calls in one transaction.
-            max_gas: gas that no transaction exceeds; a call that does alone is refused before it gets here.
+            multicall: the contract that makes several calls, or None.
+            most: maximum number of calls in a transaction.
+            max_gas: gas limit of a transaction; a single call above it is refused earlier.
         """
         self._multicall = multicall
         self._most = most if multicall is not None else 1
@@ -381,7 +379,7 @@ class CallBatching:
 
 
 def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
-    """A transaction_key's own receipt: it succeeded if its call did, whatever became of those that share its transaction."""
+    """The receipt of one key in a shared transaction: it succeeded if that key's call did."""
     if not slot.parts or slot.call is None:
         return receipt
     made = _calls_made(receipt, slot.call.to)
@@ -391,7 +389,7 @@ def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
 
 
 def _calls_made(receipt: Receipt, multicall: str) -> int:
-    """One bit for each call that succeeded. A callee may call the contract again: its own event comes before ours."""
+    """A bit for each successful call. A callee may re-enter the contract, whose event then precedes ours."""
     for log in reversed(receipt.logs):
         if log.address.lower() == multicall.lower() and log.topics == (_CALLS_MADE,):
             return int.from_bytes(log.data, "big")

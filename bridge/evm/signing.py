@@ -25,11 +25,11 @@ from bridge.domain.transactions import NOOP_GAS
 
 _EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
 
-_SECONDS: Final = 10.0  # that one signature may take
+_SECONDS: Final = 10.0  # seconds for one signature
 
 
 class InvalidKeyError(ValueError):
-    """Not a valid private key. The text itself is never shown."""
+    """The text is not a valid private key. It is never shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class UnsignedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """What a node takes, and the name it has from then on."""
+    """Signed bytes, and the transaction's hash."""
 
     hash: bytes
     raw: bytes = field(repr=False)
@@ -73,9 +73,7 @@ class LocalSigner:
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account
-        self._key = PrivateKey(
-            bytes(account.key)
-        )  # opened once: eth_account does it for each signature, which costs more
+        self._key = PrivateKey(bytes(account.key))  # parsed once; eth_account parses the key for each signature
 
     @classmethod
     def from_key(cls, key: str) -> LocalSigner:
@@ -93,7 +91,7 @@ class LocalSigner:
 
     @property
     def account(self) -> LocalAccount:
-        """The key, for callers that sign something else than transactions."""
+        """The key, for signing other things than transactions."""
         return self._account
 
     @property
@@ -111,7 +109,7 @@ class LocalSigner:
 
 
 def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]]:
-    """What EIP-1559 has signed, in its order."""
+    """The fields that EIP-1559 signs, in order."""
     return [
         transaction.chain_id,
         transaction.nonce,
@@ -126,7 +124,7 @@ def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]
 
 
 def noop_of(address: str) -> Call:
-    """The call that uses up a nonce and does nothing."""
+    """A no-op that uses up a nonce."""
     return Call(to=address, data=b"", gas=NOOP_GAS)
 
 
@@ -134,7 +132,7 @@ def environment_signer(variable: str) -> LocalSigner:
     """The key in an environment variable.
 
     Raises:
-        InvalidKeyError: the variable is not set, or holds no key.
+        InvalidKeyError: the variable is not set, or is not a key.
     """
     key = os.environ.get(variable)
     if not key:
@@ -149,7 +147,7 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
     """The key in a version 3 keystore file, as geth, Foundry and eth-account write it. Opening it takes about a second.
 
     Raises:
-        InvalidKeyError: a file can't be read, the keystore is none, or the password is not its own.
+        InvalidKeyError: a file can't be read, the keystore is invalid, or the password is wrong.
     """
     try:
         document = json.loads(keystore.read_text(encoding="utf-8"))
@@ -167,7 +165,7 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
 class RemoteSigner:
     """A `Signer` whose key stays in a service: JSON-RPC's `eth_signTransaction`, as Web3signer and geth offer it.
 
-    Its answer is checked: it must be the transaction that was asked for, signed by the right account.
+    The answer is checked: it must be the requested transaction, signed by the right account.
     """
 
     def __init__(
@@ -178,11 +176,11 @@ class RemoteSigner:
         Args:
             url: of the service's JSON-RPC; a user and password in it are sent as basic authentication.
             address: the account.
-            certificate: a PEM file with the certificate and key that the service asks its clients for.
-            authority: a PEM file with the authority of the service's certificate; by default those that Python trusts.
+            certificate: a PEM file with the client certificate and key that the service requires.
+            authority: a PEM file with the CA of the service's certificate; by default the CAs that Python trusts.
 
         Raises:
-            InvalidKeyError: a file can't be read, or holds no certificate.
+            InvalidKeyError: a file can't be read, or has no certificate.
         """
         self._url = url
         self._address = to_checksum_address(address)
@@ -235,7 +233,7 @@ class RemoteSigner:
 
 
 def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLContext | bool:
-    """How a client shows who it is, and checks who answers; True is httpx's default, without a client certificate."""
+    """The TLS context for the service; True is httpx's default, without a client certificate."""
     if certificate is None and authority is None:
         return True
     try:
@@ -249,19 +247,19 @@ def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLCont
 
 
 def _raw(result: Any) -> bytes:
-    """The signed bytes: Web3signer answers with them, geth with an object that holds them."""
+    """The signed bytes: Web3signer returns them, geth wraps them in an object."""
     text: Any = result.get("raw") if isinstance(result, dict) else result
     try:
         return bytes(HexBytes(text))
     except (TypeError, ValueError) as error:
-        raise TransientError(f"the remote signer's answer is no transaction: {error}") from error
+        raise TransientError(f"the remote signer's answer is not a transaction: {error}") from error
 
 
 def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
     try:
         signed = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
         by = Account.recover_transaction(raw)
-    except Exception:  # noqa: BLE001  # whatever can't be read is not what was asked for
+    except Exception:  # noqa: BLE001  # anything that can't be decoded is not the requested transaction
         return False
     found = (
         *(signed[name] for name in ("chainId", "nonce", "value", "gas", "maxFeePerGas", "maxPriorityFeePerGas")),
@@ -277,6 +275,6 @@ def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, httpx.HTTPStatusError):  # whose text has the URL, and so a password that is in it
+    if isinstance(error, httpx.HTTPStatusError):  # the text would contain the URL with its password
         return f"HTTP {error.response.status_code}"
     return str(error) or type(error).__name__

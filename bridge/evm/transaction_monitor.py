@@ -1,4 +1,4 @@
-"""Looks after transactions that are under way, until each nonce is used for good."""
+"""Monitors pending transactions until each nonce is used in a final block."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bridge.store.finality import Finality
 
 _log = structlog.get_logger(__name__)
 
-_BLOCKS_AT_ONCE: Final = 50  # they travel together, and what is found in them is written together
+_BLOCKS_AT_ONCE: Final = 50  # blocks per batch of requests and per store transaction
 _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALLY)
 
 
 class TransactionMonitor:
-    """What happens to slots between signing and finality. Every step may be repeated: it reads ledger and chain again."""
+    """Moves slots from signing to finality. Every step is idempotent: it reads ledger and chain again."""
 
     def __init__(self, account: Account, finality: Finality, router: str | None) -> None:
         self._account = account
@@ -30,17 +30,17 @@ class TransactionMonitor:
         self._ledger = account.ledger
         self._chain = account.chain
         self._finality = finality
-        self._count: int | None = None  # transactions of ours in blocks, as last read
-        self._seen: tuple[bytes, int] | None = None  # the head that was looked at last, and what was final then
-        self._looked_at = 0.0  # when that was
-        self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used, but by none of its versions
+        self._count: int | None = None  # our included transactions, as last read
+        self._seen: tuple[bytes, int] | None = None  # the last head, and the final height at that time
+        self._looked_at = 0.0  # the time of that look
+        self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used by none of its versions
         self._gap_since: float | None = None
         self._block_gas: int | None = None
 
     async def first_nonce(self) -> int:
-        """The lowest nonce that the chain would take.
+        """The lowest nonce that the chain accepts.
 
-        While transactions are under way it is known; an idle account may have been used elsewhere, so it is asked for.
+        It is known while transactions are pending. An idle account may have been used elsewhere, so the chain is asked.
         """
         if self._count is None or not self._account.awaited:
             self._count = await self._chain.transaction_count(self._account.address)
@@ -57,10 +57,10 @@ class TransactionMonitor:
         return self._block_gas
 
     async def tick(self) -> None:
-        """Notes what blocks include, sends again what got lost, closes what will never be used.
+        """Records inclusions, rebroadcasts lost transactions, and closes nonces that will never be used.
 
         Raises:
-            TransientError: the chain did not answer; what was done so far is kept.
+            TransientError: the chain did not answer; completed steps are kept.
         """
         key = self._account.key
         if not self._account.awaited and not self._ledger.included_slots(*key) and not self._ledger.open_slots(*key):
@@ -76,7 +76,7 @@ class TransactionMonitor:
         if slots:
             assert self._count is not None
             await self._settle_used([slot for slot in slots if slot.nonce < self._count])
-            # Read again: a node may have taken them while receipts were waited for, and need not be given them twice.
+            # Read again: a node may have accepted them while we waited for receipts.
             waiting = [slot for slot in self._ledger.open_slots(*key) if slot.nonce >= self._count]
             await self._push(waiting, seen[0])
             await self._fill_gap(waiting)
@@ -84,7 +84,7 @@ class TransactionMonitor:
         self._seen, self._looked_at = seen, looked_at
 
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
-        """Their nonces are used: by which version, or by whom?"""
+        """Finds out which version, or which other transaction, used each nonce."""
         receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
         found = {slot.slot_id: one for slot, one in zip(slots, receipts, strict=True) if one is not None}
         if found:
@@ -105,7 +105,7 @@ class TransactionMonitor:
         return None
 
     def _suspect_foreign(self, slot: Slot) -> None:
-        """Nodes lag behind each other: only after a while is a nonce without a receipt really used by another signer."""
+        """Reports a nonce without a receipt as taken only after a while, since nodes lag behind each other."""
         now = self._account.clock.now()
         since = self._foreign_since.setdefault(slot.slot_id, now)
         if now - since < self._account.settings.foreign:
@@ -125,7 +125,7 @@ class TransactionMonitor:
             self._account.settle(slot, receipt)
 
     async def _push(self, slots: Sequence[Slot], head: bytes) -> None:
-        """Their nonces are not used yet: see that their transactions are on their way. Those to send again go together."""
+        """Rebroadcasts, together, the transactions of unused nonces that need it."""
         settings, now = self._account.settings, self._account.clock.now()
         stuck: Slot | None = None
         again = []
@@ -152,7 +152,7 @@ class TransactionMonitor:
         return await self._account.replace(slot, is_noop=slot.latest is not None and slot.latest.is_noop)
 
     def _is_to_be_sent_again(self, slot: Slot, head: bytes) -> bool:
-        """The same bytes: at once after a restart, soon if no node took them or seems to have dropped them, else now and then."""
+        """Whether to rebroadcast the same bytes: at once after a restart, soon if nodes refused or dropped them, else periodically."""
         settings = self._account.settings
         last = self._account.last_sent.get(slot.slot_id)
         is_missing = slot.state is SlotState.SIGNED or self._was_passed_over(slot, head)
@@ -160,13 +160,13 @@ class TransactionMonitor:
         return last is None or self._account.clock.now() - last >= patience
 
     def _was_passed_over(self, slot: Slot, head: bytes) -> bool:
-        """Whether a block has come without the first in line since a node took it; all others wait for it."""
+        """Whether a block has left out the first pending transaction since a node accepted it; all others wait for that one."""
         if slot.nonce != self._count or slot.broadcast_at is None or self._seen is None:
             return False
         return slot.broadcast_at <= self._looked_at and head != self._seen[0]
 
     async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
-        """Closes nonces below the first open one that nothing of ours will use: a transaction of another signer used them, and a reorg took it away."""
+        """Closes gaps below the first open nonce: another signer's transaction used them and was reorged away."""
         now = self._account.clock.now()
         if not waiting or self._count is None or waiting[0].nonce == self._count:
             self._gap_since = None
@@ -180,7 +180,7 @@ class TransactionMonitor:
                 await self._account.close(slot)
 
     async def _check_included(self) -> None:
-        """Blocks fall: what they included is looked for elsewhere, or sent again. Blocks deep enough are final."""
+        """Reopens slots of blocks that were reorged away, and marks slots in final blocks."""
         by_block = self._ledger.included_slots(*self._account.key)
         references = list(by_block)
         for start in range(0, len(references), _BLOCKS_AT_ONCE):
@@ -191,7 +191,7 @@ class TransactionMonitor:
     async def _finalise(
         self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[int]]
     ) -> list[BlockRef]:
-        """Notes as final what is in those blocks that are deep enough; returns those that fell."""
+        """Marks slots in final blocks; returns those whose blocks were reorged away."""
         final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
         found = zip(references, blocks, strict=True)
@@ -204,7 +204,7 @@ class TransactionMonitor:
 
     async def _reopen(self, slot: Slot) -> None:
         if slot.state is not SlotState.INCLUDED:
-            return  # another worker did it meanwhile
+            return  # another worker did it
         receipt = await self._receipt(slot)
         if receipt is not None:
             self._ledger.include([(slot.slot_id, self._inclusion(receipt))])
@@ -219,7 +219,7 @@ class TransactionMonitor:
         await self._account.broadcast([self._ledger.slot(slot.slot_id)])
 
     async def _settle_elsewhere(self, ended: set[int]) -> None:
-        """Another process on the same store may have noted the end of a transaction that a caller here waits for."""
+        """Resolves waiters of transactions whose end another process on the same store recorded."""
         for slot_id in ended & self._account.awaited:
             slot = self._ledger.slot(slot_id)
             if slot.state not in _SETTLED:

@@ -84,7 +84,7 @@ async def test_a_useless_websocket_is_said_once_and_tried_again(how: str, monkey
             assert not task.done()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-    assert [line["event"] for line in logged] == ["new blocks are not announced; polling goes on"]
+    assert [line["event"] for line in logged] == ["new-block subscription lost, polling continues"]
     assert logged[0]["error"]
 
 

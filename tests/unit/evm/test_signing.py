@@ -142,7 +142,7 @@ async def test_another_account_s_signature_is_not_taken(server: RpcServer) -> No
 
 ANSWERS: dict[str, tuple[Answer, str]] = {
     "refusal": (error(-32000, "policy"), "refuses.*policy"),
-    "nothing": ({"result": None}, "no transaction"),
+    "nothing": ({"result": None}, "not a transaction"),
     "nonsense": ({"result": "0x1234"}, "another transaction"),
     "500": (web.Response(status=500), "does not answer"),
     "text": (web.Response(text="busy"), "does not answer"),
