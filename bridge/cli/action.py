@@ -46,7 +46,7 @@ def list_actions(
 ) -> None:
     """List the newest actions of the coordinators that the settings name, with each participant's state.
 
-    Ends with 1 if a coordinator's chain does not answer. The actions of the others are listed all the same.
+    Exits with status 1 if a coordinator's chain does not answer. The actions of the others are listed all the same.
 
     Example: waybill action list
     """
@@ -81,7 +81,7 @@ def show(action: ActionId, *, network: options.Network = DEVNET, as_json: option
 
     Also shows which action made the last change of its subject, and the others on it.
 
-    Reads the chains alone. Ends with 1 if a participant is not where the decision wants it.
+    Reads the chains alone. Exits with status 1 if a participant is not where the decision wants it.
 
     Example: waybill action show 0x…
     """

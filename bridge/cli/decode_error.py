@@ -38,7 +38,7 @@ def _bytes_of(text: str) -> bytes:
     try:
         data = bytes.fromhex(digits)
     except ValueError:
-        raise UsageError(f"{text[:80]!r} is no revert data: 0x and an even number of hex digits") from None
+        raise UsageError(f"{text[:80]!r} is not revert data: 0x and an even number of hex digits") from None
     if len(data) < 4:
         raise UsageError(
             f"{text!r} is no custom error: those have four bytes at least; a call that gave no reason has none"

@@ -247,7 +247,7 @@ def verify(
     config: options.Config = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check that no record was changed, removed or added by anybody but Waybill. Ends with 1 if one was.
+    """Check that no record was changed, removed or added by anybody but Waybill. Exits with status 1 if one was.
 
     Example: waybill dlq verify
     """

@@ -42,7 +42,7 @@ def pause(
 ) -> None:
     """Pause a GMP as guardian, tripwire or owner: nothing is sent or taken over it, and its receipts do not count.
 
-    The GMP speaks again when the pause ends. Ends with 1 if a chain refused. The hours count from now, also for a Safe.
+    The GMP speaks again when the pause ends. Exits with status 1 if a chain refused. The hours count from now, also for a Safe.
 
     Example: waybill gmp pause axelar --chains beta --for 6
     """
@@ -94,7 +94,7 @@ def revoke_adapter(
 ) -> None:
     """Revoke a GMP's adapter as revoker or owner, since the GMP can't be trusted: its receipts are void, and it takes no messages.
 
-    What it had delivered needs other GMPs. Ends with 1 if a chain refused.
+    What it had delivered needs other GMPs. Exits with status 1 if a chain refused.
 
     Example: waybill gmp revoke-adapter axelar --chains beta
     """
@@ -137,7 +137,7 @@ def floor(
 ) -> None:
     """Set a lane's floor, the least quorum for recipients without a policy: as revoker or owner raise it, as owner lower it.
 
-    It counts at once, also for messages on their way. Ends with 1 if the chain refused.
+    It counts at once, also for messages on their way. Exits with status 1 if the chain refused.
 
     Example: waybill gmp floor alpha beta 2
     """

@@ -65,7 +65,7 @@ def verify_proof(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check a proof of a message. Asks no chain and no index. Ends with 1 if it proves nothing.
+    """Check a proof of a message. Asks no chain and no index. Exits with status 1 if it proves nothing.
 
     Example: waybill message verify-proof proof.json --block 31337=0x… --block 31338=0x…
     """

@@ -59,7 +59,7 @@ def quote(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Name the cheapest GMPs and quorum whose history on a lane meets a goal. Ends with 1 if none is shown to.
+    """Name the cheapest GMPs and quorum whose history on a lane meets a goal. Exits with status 1 if none is shown to.
 
     Counts messages that the index has, and only those that were sent over all GMPs of a choice at once.
 

@@ -142,7 +142,7 @@ def set_role(
 ) -> None:
     """Name the account that has a role, as the owner: of the router, or for operator and oracle of the vault.
 
-    A retrier is named by the sender whose messages it may retry. Ends with 1 if a chain refused.
+    A retrier is named by the sender whose messages it may retry. Exits with status 1 if a chain refused.
 
     Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
     """

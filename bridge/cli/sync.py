@@ -91,7 +91,7 @@ def heartbeats(
 ) -> None:
     """Show lag and loss of each lane as its destination knows it: from the heartbeats that arrived there.
 
-    Needs neither the relayer nor its store, and asks no source chain. Ends with 1 if a destination can't be read. The lanes of
+    Needs neither the relayer nor its store, and asks no source chain. Exits with status 1 if a destination can't be read. The lanes of
     the others are shown all the same.
 
     Example: waybill sync heartbeats

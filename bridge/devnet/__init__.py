@@ -1,6 +1,6 @@
 """A network on this machine: anvil chains with the real GMPs' contracts on them.
 
-Who signs for those GMPs elsewhere (validators, signers, guardians) is played in here, with keys that everybody knows:
+Waybill signs here as the GMPs' validators, signers and guardians, with well-known test keys:
 nothing of this is for a network that is worth anything.
 """
 

@@ -34,7 +34,7 @@ class GiveUpReason(StrEnum):
 
 
 class PolicyError(ValueError):
-    """A policy table that can't be meant; the text lists everything that is wrong with it."""
+    """The policy table is inconsistent; the message lists every problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -400,7 +400,7 @@ def _to_simulated(answer: Any) -> list[Simulated]:
 
 
 def _reached(numbers: Sequence[int], needed: int) -> int:
-    """The highest number that so many are not below."""
+    """The highest number that at least `needed` endpoints have reached."""
     return sorted(numbers, reverse=True)[needed - 1]
 
 

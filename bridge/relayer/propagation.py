@@ -145,7 +145,7 @@ class Propagation:
             group.create_task(run_forever("archive records", self.archive, every=_ARCHIVE_EVERY))
 
     async def collect(self) -> bool:
-        """Has what became final followed."""
+        """Enqueues newly final messages for propagation."""
         self._collected = self._records.collect(FOLLOWED, self._collected)
         self._worker.wakeup.set()
         return False
