@@ -50,26 +50,15 @@ abstract contract LanePolicy is RouterState {
         return uint256(router) >> 160 == 0 && _knownPeers[chain][router.toAddress()];
     }
 
-    /// @dev Whether the time of a message from or for this chain has run out.
-    function _hasExpired(Message memory message) internal view returns (bool expired) {
-        uint256 deadline;
+    /// @dev Whether the time of a message has run out. A message without a time to live costs the same at any time, so that an
+    ///      estimate of gas holds in a later block.
+    function _hasExpired(Message memory message) internal view returns (bool) {
+        uint32 ttl = message.ttl;
+        if (ttl == 0) return false;
         // Of 65 bits at most.
         unchecked {
-            deadline = uint256(message.sentAt) + message.ttl;
+            return block.timestamp > uint256(message.sentAt) + ttl;
         }
-        // The other function decides. Not to call it saves 100 gas of a retry or receipt in time.
-        if (block.timestamp > deadline) {
-            uint64 chain = message.sourceChain == block.chainid ? message.destinationChain : message.sourceChain;
-            expired = _hasExpired(chain, message.sentAt, message.ttl);
-        }
-    }
-
-    /// @dev Whether the time of a message over the lane to or from `chain` has run out. Pauses stop the clock.
-    function _hasExpired(uint64 chain, uint64 sentAt, uint32 ttl) internal view returns (bool) {
-        uint256 deadline = uint256(sentAt) + ttl;
-        if (ttl == 0 || block.timestamp <= deadline) return false;
-        // Only what seems to have expired pays for looking at the pauses.
-        return block.timestamp > deadline + _lanePauses[chain].pausedBetween(_gmpPauses, sentAt, block.timestamp);
     }
 
     function _isPaused(Gmp gmp, GmpSet paused) private view returns (bool) {

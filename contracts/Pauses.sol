@@ -28,7 +28,6 @@ abstract contract Pauses is IPauses, LanePolicy {
         bool byGuardian = _isOnlyTripwire(msg.sender)
             ? _spendTripwire(gmp, slot, until)
             : _authorizePause(slot.pausedUntil, slot.pausedByGuardian, until);
-        // The pause of a GMP that carries nothing would stop every clock without a visible reason.
         if (slot.adapter == address(0)) revert IGmpRegistry.GmpHasNoAdapter(gmp);
         _setGmpPause(gmp, until, byGuardian);
     }
@@ -62,11 +61,6 @@ abstract contract Pauses is IPauses, LanePolicy {
         uint256 restedAt = _tripwireRestedAt[_tripwire][gmp];
         uint256 rest = restedAt > block.timestamp ? restedAt - block.timestamp : 0;
         return TRIPWIRE_ALLOWANCE - (rest + TRIPWIRE_REST - 1) / TRIPWIRE_REST;
-    }
-
-    /// @inheritdoc IPauses
-    function isExpired(uint64 chain, uint64 sentAt, uint32 ttl) external view returns (bool) {
-        return _hasExpired(chain, sentAt, ttl);
     }
 
     /// @dev Refuses a pause that the caller may not set, and counts it against the guardian's time ({_useGuardianPeriod}).
@@ -124,11 +118,10 @@ abstract contract Pauses is IPauses, LanePolicy {
         LaneState storage lane = _lanes[chain];
         (lane.pausedUntil, lane.pausedByGuardian) = (until, byGuardian);
         _setTable(_gmps.withLanesClosed(_dayOf(until)));
-        _lanePauses[chain].setExcluding(_gmpPauses, until);
         emit LanePauseSet(chain, until);
     }
 
-    /// @dev Pauses of several GMPs may overlap; the clock stands still until the last of them ends.
+    /// @dev Pauses of several GMPs may overlap; the table notes the day on which the last of them ends.
     function _setGmpPause(Gmp gmp, uint48 until, bool byGuardian) private {
         (_adapterSlots[gmp].pausedUntil, _adapterSlots[gmp].pausedByGuardian) = (until, byGuardian);
         GmpSet paused;
@@ -139,7 +132,6 @@ abstract contract Pauses is IPauses, LanePolicy {
             if (end > last) last = end;
         }
         _setTable(_gmps.withPaused(paused, _dayOf(last)));
-        _gmpPauses.set(last);
         emit GmpPauseSet(gmp, until);
     }
 

@@ -6,7 +6,6 @@ import {Create3} from "@openzeppelin/contracts/utils/Create3.sol";
 
 import {Gmp, GmpSet, GmpTable, HIGHEST_GMP} from "./types/Gmp.sol";
 import {Execution, LaneTotal, LaneWord, Receipts, SentMessage} from "./types/MessageRecords.sol";
-import {PauseLog} from "./types/Pauses.sol";
 
 /// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that is too large for one.
 ///      Both inherit this first and declare no state of their own, so that both lay out their storage alike.
@@ -20,7 +19,7 @@ abstract contract RouterState is Ownable2Step {
     }
 
     /// @dev What sending to and receiving from a chain need to know of it: one slot for every message, one for each execution, and
-    ///      one for pauses.
+    ///      one for its pause.
     struct LaneState {
         LaneWord word;
         LaneTotal executed;
@@ -48,8 +47,6 @@ abstract contract RouterState is Ownable2Step {
     mapping(uint64 chain => LaneState) internal _lanes;
     mapping(uint64 chain => mapping(address router => bool known)) internal _knownPeers;
     mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
-    mapping(uint64 chain => PauseLog) internal _lanePauses;
-    PauseLog internal _gmpPauses;
     address internal _tripwire;
     /// @dev When the whole allowance for pausing a GMP is back, Unix seconds, for each account that ever was the tripwire.
     mapping(address tripwire => mapping(Gmp gmp => uint48)) internal _tripwireRestedAt;

@@ -256,7 +256,7 @@ async def _ask(router: RouterReader, chain: EvmChain, message: Message) -> _Aske
         needed=needed,
         refusal=trial.why if trial.result in (TrialResult.REFUSED, TrialResult.REJECTED) else None,
         has_recipient=bool(await chain.code(from_bytes32(message.recipient))),
-        is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
+        is_expired=not progress.ended and await router.is_expired(message),
         paused_until=await router.paused_until(PausedThing.LANE, message.source_chain),
         guards=await router.guards(message),
     )
@@ -271,7 +271,7 @@ async def _on_source(source: RouterReader, created: Created, known: Circumstance
         "retriable": retriable,
         "is_cancelling": known.is_cancelling
         or (retriable is not False and await source.retry_refusal(message) == "AlreadyCancelled"),
-        "source_expired": await source.is_expired(message.destination_chain, message),
+        "source_expired": await source.is_expired(message),
         "source_paused_until": _if_later(paused, head),
     }
 

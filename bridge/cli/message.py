@@ -22,6 +22,7 @@ from bridge.domain.guarantee import DeliveryGuarantee
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord
+from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
 from bridge.protocol.times import utc
@@ -209,7 +210,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                     "sender": from_bytes32(message.sender),
                     "recipient": from_bytes32(message.recipient),
                     "sent": f"{utc(message.sent_at)} UTC",
-                    "expires": _expires(found),
+                    "expires": _expires(message),
                     "kind": message.kind.name,
                     **({"replaces": f"0x{message.replaces.hex()}"} if any(message.replaces) else {}),
                     "payload": _payload(message.payload),
@@ -229,13 +230,9 @@ def _evidence(found: Sequence[DivergenceRecord]) -> dict[str, str]:
     return {"contradicts": "\n".join(told)} if told else {}
 
 
-def _expires(found: Found) -> str:
-    """When its time is over, with the pauses that put that off."""
-    expiry = found.explanation.standing.circumstances.expiry
-    if expiry is None:
-        return "never"
-    later = f", {expiry.blocked} s later than its TTL says: pauses stopped its clock" if expiry.blocked else ""
-    return f"{utc(expiry.at)} UTC{later}"
+def _expires(message: Message) -> str:
+    """The time at which a message expires, in UTC."""
+    return "never" if message.expires_at is None else f"{utc(message.expires_at)} UTC"
 
 
 def _promised(guarantee: DeliveryGuarantee) -> str:

@@ -211,7 +211,7 @@ def _hopeless(message: Message, situation: Situation, replacement: str | None, n
     if situation.known:
         return None
     if message.expires_at is not None and message.expires_at < now:
-        return "not known: its time to live has run out, unless pauses stopped its clock, and the destination does not answer"
+        return "not known: its time to live has run out, and the destination does not answer"
     return "not known: the destination does not answer now"
 
 

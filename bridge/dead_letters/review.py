@@ -449,7 +449,7 @@ class DeadLetterReview:
             destination = self._deployment.chain(message.destination_chain)
             router = RouterReader(self._chains[destination.chain_id], destination.router)
             progress = await router.progress(message.id)
-            expired = bool(message.ttl) and await router.is_expired(message.source_chain, message)
+            expired = await router.is_expired(message)
             paused_until = None if pause is None else await router.paused_until(pause.thing, pause.number)
         except TransientError:
             return Situation(known=False)

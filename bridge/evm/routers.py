@@ -148,9 +148,9 @@ class RouterReader:
         outcome = _OUTCOMES.get(execution)
         return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0, outcome=outcome)
 
-    async def is_expired(self, other_chain: int, message: Message) -> bool:
-        """Whether this router considers the time of a message over the lane with that chain run out, pauses left out."""
-        return bool(await self._ask("isExpired", other_chain, message.sent_at, message.ttl))
+    async def is_expired(self, message: Message) -> bool:
+        """Whether a message's time has run out by the head of the router's chain."""
+        return message.expires_at is not None and (await self._chain.head()).timestamp > message.expires_at
 
     async def paused_until(self, thing: PausedThing, number: int) -> int:
         """The end of the newest pause of a GMP, or of the lane with a chain, in Unix seconds."""

@@ -110,15 +110,14 @@ class PausedThing(StrEnum):
 
     LANE = "lane"
     GMP = "gmp"
-    CLOCK = "clock"  # the time of messages, which stands still while their lane or any GMP is paused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRecord:
-    """A pause, from a router's events. For a GMP only the newest; pauses of one lane's clock never overlap."""
+    """A pause, from a router's events. For a GMP only the newest."""
 
     thing: PausedThing
-    number: int  # the lane's other chain, or the GMP; of a clock 0 for all lanes
+    number: int  # the lane's other chain, or the GMP
     begins: int
     ends: int
 

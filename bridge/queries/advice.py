@@ -59,7 +59,6 @@ class Circumstances:
         is_decided: whether an operator has decided about each of them.
         replaced_by: of an ORPHANED message, the one that came back instead.
         is_unpaid: whether the relayer waits for a payment.
-        expiry: when its time to live ends on its destination; None if it lives for ever, or nobody has computed that.
     """
 
     retriable: bool | None = None
@@ -73,7 +72,6 @@ class Circumstances:
     is_decided: bool = False
     replaced_by: bytes | None = None
     is_unpaid: bool = False
-    expiry: Expiry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,19 +127,17 @@ def circumstances_of(
         is_decided: whether an operator has decided about each of them.
     """
     there, here = message.destination_chain, message.source_chain
-    on_source = expiry_of(message, source)
     return Circumstances(
         retriable=record.retriable if record and record.source_block is not None else None,
         is_ended=record.is_ended if record else False,
         is_cancelling=record is not None and record.cancellation_id is not None,
         cancellation=record.cancellation_id if record else None,
-        source_expired=on_source is not None and times.get(here, 0) > on_source.at,
+        source_expired=message.expires_at is not None and times.get(here, 0) > message.expires_at,
         source_paused_until=lane_pause(source, there, times.get(here, 0)),
         destination_paused_until=lane_pause(destination, here, times.get(there, 0)),
         has_letter=has_letter,
         is_decided=is_decided,
         replaced_by=record.replaced_by if record else None,
-        expiry=expiry_of(message, destination),
     )
 
 
@@ -316,40 +312,6 @@ _WHEN_NOTHING_ELSE: Final = {
     Status.ORPHANED: "wait: its transaction may come back; otherwise send it again as a new message",
     Status.UNKNOWN: "let the index catch up: `waybill status` shows how far each chain is",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """The end of a message's time to live.
-
-    Attributes:
-        at: Unix seconds: the last second in which the message may be executed.
-        blocked: seconds by which pauses have put it off, those of a pause under way up to its announced end.
-    """
-
-    at: int
-    blocked: int
-
-
-def expiry_of(message: Message, pauses: Iterable[PauseRecord]) -> Expiry | None:
-    """The expiry that a router applies to a message, or None if the message never expires.
-
-    Args:
-        message: which one.
-        pauses: the pauses that the router's chain told of. The destination's router decides about executions, the source's
-            about retries; each goes by its own pauses.
-    """
-    if message.ttl == 0:
-        return None
-    ends = (message.source_chain, message.destination_chain)
-    clocks = sorted(
-        (one.begins, one.ends) for one in pauses if one.thing is PausedThing.CLOCK and one.number in (0, *ends)
-    )
-    at = message.sent_at + message.ttl
-    for begins, stops in clocks:
-        if begins <= at:
-            at += max(0, stops - max(begins, message.sent_at))
-    return Expiry(at=at, blocked=at - message.sent_at - message.ttl)
 
 
 def lane_pause(pauses: Iterable[PauseRecord], other_chain: int, now: float) -> int | None:

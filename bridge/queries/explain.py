@@ -29,7 +29,7 @@ from bridge.protocol.indexed import (
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
-from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action, offers
+from bridge.queries import Act, Circumstances, Offer, Standing, circumstances_of, next_action, offers
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import chain_name, gmp_name
 from bridge.relayer.retry_planning import retry_transaction_key
@@ -360,7 +360,6 @@ def explain(
             ]
         ),
         *_prospects(said, now),
-        *_delays(status, circumstances.expiry, now),
         *unknown,
     ]
     return Explanation(
@@ -678,13 +677,6 @@ def _refusal(said: _Said) -> str:
     reason = (index.failure_reason if index else None) or b""
     is_known = bool(reason) or (index is not None and index.status is Status.EXECUTION_FAILED)
     return f": {explain_refusal(reason)}" if is_known else ""
-
-
-def _delays(status: Status, expiry: Expiry | None, now: float) -> list[str]:
-    """That pauses have put off its expiry, where the nominal one may mislead."""
-    if expiry is None or not expiry.blocked or status not in _OPEN or now <= expiry.at - expiry.blocked:
-        return []
-    return [f"its time to live seems over, but pauses stopped its clock for {expiry.blocked} s"]
 
 
 def _prospects(said: _Said, now: float) -> list[str]:

@@ -187,7 +187,7 @@ def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: 
             found.append(Concern(is_bad=False, text=text, path="/status"))
     for deployed in deployment.chains:
         for pause in index.pauses(deployed.chain_id):
-            if not pause.begins <= now < pause.ends or pause.thing is PausedThing.CLOCK:
+            if not pause.begins <= now < pause.ends:
                 continue
             if pause.thing is PausedThing.GMP:
                 text = f"{gmp_title(pause.number)} is paused on {deployed.name}"

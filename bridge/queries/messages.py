@@ -69,7 +69,7 @@ def explanation_value(
         guarantee: what a relayer with the workspace's settings promises for it.
         below: the class of assets whose minimum TTL it was routed below.
     """
-    expiry = found.standing.circumstances.expiry
+    expires_at = found.message.expires_at if found.message else None
     return {
         "messageId": found.message_id,
         "status": found.status.value,
@@ -81,8 +81,7 @@ def explanation_value(
         ],
         "divergences": [divergence_value(one) for one in found.divergences],
         "message": _message_value(found.message) if found.message else None,
-        "expiresAt": iso(expiry.at) if expiry else None,
-        "pausedFor": expiry.blocked if expiry else None,
+        "expiresAt": iso(expires_at) if expires_at is not None else None,
         "guarantee": guarantee.value() if guarantee else None,
         "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
         "gmps": [_progress_value(progress) for progress in found.gmps],

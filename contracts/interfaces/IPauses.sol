@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
 
-/// @notice Pauses of lanes and GMPs. Each ends at its time without a call, and no message's time runs out during one.
+/// @notice Pauses of lanes and GMPs. Each ends at its time without a call. Messages expire at `sentAt + ttl` all the same.
 /// @dev A paused lane or GMP refuses deliveries by reverting, so that they can be made again afterwards ({ILanePolicy}).
 interface IPauses {
     /// @notice Nothing is sent to or taken from `chain` before `until`, Unix seconds; in the past: the pause is over.
@@ -29,8 +29,8 @@ interface IPauses {
     /// @notice The same for the tripwire's pauses.
     function MAX_TRIPWIRE_PAUSE() external view returns (uint48);
 
-    /// @notice Pauses a lane in both directions until `until`, or makes a pause under way end then. On this chain alone: pause it on
-    ///         the other chain as well, or a message's time runs out there (docs/decisions/0010).
+    /// @notice Pauses a lane in both directions until `until`, or makes a pause under way end then. On this chain alone: messages
+    ///         that are underway still arrive on the other chain until the lane is paused there as well.
     function pauseLane(uint64 chain, uint48 until) external;
 
     /// @notice Pauses a GMP that has an adapter, in both directions, until `until`. The tripwire's pause is short, and never ends
@@ -50,11 +50,6 @@ interface IPauses {
     function gmpPausedUntil(Gmp gmp) external view returns (uint48);
 
     /// @notice For how many seconds altogether the tripwire may pause the GMP if it begins now. Four of its longest pauses are a
-    ///         whole allowance. What is spent comes back 32 times slower, so that pausing all sixteen GMPs in turn can't stop
-    ///         the clock of expiry for more than half of the time.
+    ///         whole allowance. What is spent comes back 32 times slower, so that a leaked key pauses a GMP for an hour in 32.
     function tripwireAllowance(Gmp gmp) external view returns (uint256);
-
-    /// @notice Whether the time of a message over the lane to or from `chain` has run out, pauses not counted. Pauses of GMPs
-    ///         count for every lane.
-    function isExpired(uint64 chain, uint64 sentAt, uint32 ttl) external view returns (bool);
 }

@@ -4,7 +4,7 @@ import type { Hex } from "viem";
 
 import { type Fact, type FactOf, isCreation, type StorageLocation } from "./facts.ts";
 import { type Gmp, GMPS } from "./gmps.ts";
-import { expiresAt, type Message } from "./message.ts";
+import type { Message } from "./message.ts";
 
 /** The state of a message; the same words as everywhere in Waybill. */
 export const STATES = [
@@ -77,7 +77,7 @@ export interface Observation {
   readonly validCount: number;
   /** The router's own word: 0 none, 1 executed, 2 expired, 3 cancelled. */
   readonly execution: number;
-  /** The router's word on its time to live, which pauses put off. */
+  /** Whether its time to live has run out, by the time of the destination's head. */
   readonly expired: boolean;
   readonly destination: { readonly name: string; readonly head: bigint; readonly time: bigint; readonly confirmations: number };
   readonly sourceName: string;
@@ -177,15 +177,7 @@ function verdictOn(seen: Observation, measures: Measures): Verdict {
     const reason = `its time to live of ${seen.message.ttl} s has run out, and ${name} has not marked it yet`;
     return { state: "EXPIRED", reason, action: "expire" };
   }
-  const verdict = seen.validCount >= measures.quorum ? unexecuted(seen) : underway(seen, measures);
-  return { ...verdict, reason: `${verdict.reason}${delay(seen)}` };
-}
-
-/** Why a message lives on though its time to live seems over. */
-function delay({ message, destination }: Observation): string {
-  const expiry = expiresAt(message);
-  if (expiry === null || destination.time <= expiry) return "";
-  return `; its time to live of ${message.ttl} s seems over, but pauses stopped its clock`;
+  return seen.validCount >= measures.quorum ? unexecuted(seen) : underway(seen, measures);
 }
 
 function executed(seen: Observation): Verdict {

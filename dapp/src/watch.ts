@@ -144,16 +144,9 @@ class Observer {
   async #lookAtDestination(): Promise<void> {
     const { head } = await this.#destinationHistory.read();
     const [bits, execution] = await this.#destination.read("receiptsOf", [this.#id], head.number);
-    const expired = await this.#hasExpired(head);
-    this.#view = { head, valid: gmpsFromBits(bits), validCount: bitCount(bits), execution, expired };
-  }
-
-  /** Asks the router, which knows the pauses; but only once the time to live seems over, since pauses never shorten it. */
-  async #hasExpired(head: Block): Promise<boolean> {
-    const { sourceChain, sentAt, ttl } = this.#message;
     const expiry = expiresAt(this.#message);
-    if (expiry === null || head.timestamp <= expiry) return false;
-    return this.#destination.read("isExpired", [sourceChain, sentAt, ttl], head.number);
+    const expired = expiry !== null && head.timestamp > expiry;
+    this.#view = { head, valid: gmpsFromBits(bits), validCount: bitCount(bits), execution, expired };
   }
 
   /** The id that the same transaction creates now: after a reorg its block's time, and with it the id, may differ. */

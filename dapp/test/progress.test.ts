@@ -87,13 +87,6 @@ for (const [what, seen, state, final, reason] of CASES) {
   });
 }
 
-test("a message whose clock a pause stopped has not expired, and says why", () => {
-  const progress = judge(observe({ destination: at(1501n) }), 60_000);
-  assert.equal(progress.state, "ROUTED");
-  assert.match(progress.reason, /its time to live of 500 s seems over, but pauses stopped its clock$/);
-  assert.equal(progress.action, "wait");
-});
-
 test("a stalled message is to be retried only if it was sent as retriable", () => {
   const fixed = { ...routed, retriable: false } as Fact;
   const actions = [routed, fixed].map((creation) => judge(observe({ facts: [creation], destination: at(1061n) }), 60));

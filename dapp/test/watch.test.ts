@@ -198,18 +198,6 @@ test("an execution that is reorged away is taken back", async () => {
   assert.deepEqual(steps.map(({ state }) => state), ["EXECUTED", "ROUTED"]);
 });
 
-test("a pause puts the expiry off, as the router does, and the reason says so", async () => {
-  const sent = await send({ quorum: 1, ttl: 60 });
-  await network.pause(3_600n);
-  await network.pass(90);
-  const [late] = await follow(sent, {}, { until: "ROUTED" });
-  assert.notEqual(late!.state, "EXPIRED");
-  assert.match(late!.reason, /its time to live of 60 s seems over, but pauses stopped its clock$/);
-  await network.pass(3_600);
-  const [over] = await follow(sent, {}, { until: "EXPIRED" });
-  assert.equal(over!.action, "expire");
-});
-
 test("a message whose time runs out is expired, is marked by anyone, and a delivery after its end changes nothing", async () => {
   const sent = await send({ quorum: 1, ttl: 60 });
   await network.pass(90); // the time sent at is alpha's, the end is judged by beta's clock, which may be some seconds behind

@@ -221,8 +221,6 @@ def _divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
         chains="chains",
         limits="stall_limits",
         lane_paused=paused("lane", "m.attempted_time"),
-        executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
-        expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
         text="varchar",
         received_count="bit_count(m.received)",
     )

@@ -48,7 +48,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "RECEIPTS_MISCOUNTED": Meaning(Severity.CRITICAL, _STOP),
     "CANCELLED_WITHOUT_REQUEST": Meaning(Severity.CRITICAL, _STOP),
     "EXPIRED_TOO_EARLY": Meaning(
-        Severity.CRITICAL, "refund nothing; check the destination's pauses: `isExpired` at the block of the event"
+        Severity.CRITICAL, "refund nothing; compare the block's time with the message's `sentAt` and `ttl`"
     ),
     "REPORTED_TWICE": Meaning(
         Severity.CRITICAL, "refund nothing; compare each report with the destination's own events"
@@ -58,7 +58,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "`waybill index verify`; if nothing is missing, look at the adapter: it absorbs what never arrived",
     ),
     "EXECUTED_AFTER_EXPIRY": Meaning(
-        Severity.HIGH, "check the destination's pauses: `isExpired` at the block of the execution"
+        Severity.HIGH, "compare the time of the execution's block with the message's `sentAt` and `ttl`"
     ),
     "RECEIPT_WITHOUT_CREATION": Meaning(Severity.CRITICAL, _REVOKE),
     "RECEIPT_OVER_UNUSED_GMP": Meaning(Severity.CRITICAL, _REVOKE),

@@ -265,8 +265,8 @@ COSTS: Final = _schema(
 
 PAUSES: Final = _schema(
     chain_id=pa.int64(),  # of the router that is paused
-    other_chain=pa.int64(),  # the lane's other chain; 0: all lanes (`indexer.transforms.pauses`)
-    kind=pa.string(),  # lane: nothing arrives; clock: no message's time runs
+    other_chain=pa.int64(),  # the lane's other chain
+    kind=pa.string(),  # always `lane`: nothing arrives
     begins=pa.int64(),  # Unix seconds
     ends=pa.int64(),
 )

@@ -27,8 +27,6 @@ def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
       select p.messages from pruned_lanes p
       where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain
     ), 0)""",
-        executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
-        expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
         text="varchar",
     )
 

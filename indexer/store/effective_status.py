@@ -43,7 +43,6 @@ def effective_status(messages: str = "messages") -> str:
         chains="chains",
         limits="stall_limits",
         lane_paused=paused("lane", "m.attempted_time"),
-        clock_paused=paused("clock", "m.sent_at"),
         counted=_of_counts("counted"),
         needed=_of_counts("needed"),
     )

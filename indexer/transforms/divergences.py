@@ -88,16 +88,7 @@ RULES_OF_ONE: Final = (
         "EXECUTED_AFTER_EXPIRY",
         "m.ttl > 0 and m.executions > 0 and m.executed_time > m.sent_at + m.ttl",
         """'executed at ' || cast(m.executed_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
-        || cast(m.ttl as $text) || ' s, paused for ' || cast($executed_paused as $text) || ' s'""",
-        when="m.executed_time > m.sent_at + m.ttl + $executed_paused",
-    ),
-    # Without pauses its time would have been over; that it expired before even then is among the conflicts.
-    Rule(
-        "EXPIRED_TOO_EARLY",
-        "m.expired_time is not null and m.ttl > 0 and m.expired_time > m.sent_at + m.ttl",
-        """'expired at ' || cast(m.expired_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
-        || cast(m.ttl as $text) || ' s, paused for ' || cast($expired_paused as $text) || ' s'""",
-        when="m.expired_time <= m.sent_at + m.ttl + $expired_paused",
+        || cast(m.ttl as $text) || ' s'""",
     ),
     Rule(
         "CANCELLED_WITHOUT_REQUEST",
@@ -189,7 +180,7 @@ def divergences(**values: str) -> str:
     Args:
         values: what stands for `messages`, `receipts`, `chains`, `limits`, `periods`, `registrations`; for `fan_outs`, the
             messages among which fan-outs are looked for, `with_ends`; for `duplicates`, rows of `schemas.DUPLICATES`; for `reports`, messages
-            that report the end of another; for `lane_paused`, `executed_paused` and `expired_paused`, seconds of
+            that report the end of another; for `lane_paused`, seconds of
             the message `m`; for `pruned`, messages of the lane `m` that are not there any more; and `text`, the engine's word
             for a string.
     """

@@ -136,7 +136,7 @@ def _pauses(events: DataFrame) -> DataFrame:
 def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
     """The same as `indexer.transforms.queries.paused`, of a message that has its chain's `pauses`."""
     return f"""coalesce(aggregate(
-      filter(m.pauses, p -> p.kind = '{kind}' and p.other_chain in (0, m.source_chain) and p.ends > {since} and p.begins < {until}),
+      filter(m.pauses, p -> p.kind = '{kind}' and p.other_chain = m.source_chain and p.ends > {since} and p.begins < {until}),
       cast(0 as bigint), (total, p) -> total + least(p.ends, {until}) - greatest(p.begins, {since})
     ), 0)"""
 
@@ -207,8 +207,6 @@ def divergences(
         chains="{chains}",
         limits="{limits}",
         lane_paused=_paused("lane", "m.attempted_time"),
-        executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
-        expired_paused=_paused("clock", "m.sent_at", "m.expired_time"),
         text="string",
         received_count="bit_count(m.received)",
     )

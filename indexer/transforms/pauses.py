@@ -1,82 +1,38 @@
-"""When lanes and GMPs were paused, from the routers' own events: a message's time does not run meanwhile."""
+"""When lanes were paused, from the routers' own events: a pause puts off the deadline after which a message is stalled."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain as chained
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from indexer.model import schemas
 
-PAUSE_EVENTS: Final = ("LanePauseSet", "GmpPauseSet")
-
-ANY_CHAIN: Final = 0
-"""Stands for every lane of a router: pauses of GMPs count for all of them."""
-
-Interval = tuple[int, int]
-"""From the first second on and before the second one, Unix seconds."""
-
-
-class _PauseLog:
-    """The pauses of one thing, as the router keeps them (`contracts/types/Pauses.sol`)."""
-
-    def __init__(self) -> None:
-        self.intervals: list[Interval] = []
-
-    def set(self, now: int, end: int) -> None:
-        if self.intervals and self.intervals[-1][1] >= now:
-            self.intervals[-1] = (self.intervals[-1][0], end)
-        else:
-            self.intervals.append((now, end))
+PAUSE_EVENTS: Final = ("LanePauseSet",)
 
 
 def pauses(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The pauses that events tell of.
+    """Derives the pauses of lanes.
 
     Args:
-        events: `LanePauseSet` and `GmpPauseSet` of any chains, each chain's in its own order; others are passed over.
+        events: `LanePauseSet` of any chains, each chain's in its own order; others are ignored.
 
     Returns:
-        Rows of `schemas.PAUSES`. Of one chain, rows of the kind ``clock`` with `ANY_CHAIN` and with a lane's other chain
-        never overlap: together they are when the time of that lane's messages stood still.
+        Rows of `schemas.PAUSES`; those of one lane never overlap.
     """
-    by_chain: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    lanes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for event in events:
-        if event["event"] in PAUSE_EVENTS and event["error"] is None:
-            by_chain[event["chain_id"]].append(event)
-    return list(chained.from_iterable(_of_chain(chain, found) for chain, found in sorted(by_chain.items())))
-
-
-def _of_chain(chain: int, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    lanes: dict[int, _PauseLog] = defaultdict(_PauseLog)
-    gmps, ends = _PauseLog(), dict[int, int]()
-    for event in events:
-        if event["event"] == "LanePauseSet":
-            lanes[event["chain"]].set(event["block_time"], event["until"])
+        if event["event"] not in PAUSE_EVENTS or event["error"] is not None:
+            continue
+        intervals = lanes[event["chain_id"], event["chain"]]
+        if intervals and intervals[-1][1] >= event["block_time"]:
+            # A pause that is under way now ends at another time.
+            intervals[-1] = (intervals[-1][0], event["until"])
         else:
-            ends[event["gmp"]] = event["until"]
-            gmps.set(event["block_time"], max(ends.values()))
-    rows = [_row(chain, ANY_CHAIN, "clock", interval) for interval in gmps.intervals]
-    for other, lane in sorted(lanes.items()):
-        rows += [_row(chain, other, "lane", interval) for interval in lane.intervals]
-        rows += [_row(chain, other, "clock", interval) for interval in _without(lane.intervals, gmps.intervals)]
-    return [row for row in rows if row["begins"] < row["ends"]]
-
-
-def _without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """What of `intervals` lies in none of `others`; both are in order and do not overlap themselves."""
-    left: list[Interval] = []
-    for begin, end in intervals:
-        start = begin
-        for other_begin, other_end in others:
-            if other_end > start and other_begin < end:
-                left.append((start, other_begin))
-                start = other_end
-        left.append((start, end))
-    return [(begin, end) for begin, end in left if begin < end]
-
-
-def _row(chain: int, other: int, kind: str, interval: Interval) -> dict[str, Any]:
-    values = (chain, other, kind, *interval)
-    return dict(zip(schemas.PAUSES.names, values, strict=True))
+            intervals.append((event["block_time"], event["until"]))
+    return [
+        dict(zip(schemas.PAUSES.names, (chain, other, "lane", begins, ends), strict=True))
+        for (chain, other), intervals in sorted(lanes.items())
+        for begins, ends in intervals
+        if begins < ends
+    ]

@@ -156,6 +156,6 @@ def paused(kind: str, since: str, until: str = "d.block_time") -> str:
     begin = f"case when p.begins > {since} then p.begins else {since} end"
     return f"""coalesce((
       select cast(sum({end} - {begin}) as bigint) from pauses p
-      where p.chain_id = m.destination_chain and p.other_chain in (0, m.source_chain) and p.kind = '{kind}'
+      where p.chain_id = m.destination_chain and p.other_chain = m.source_chain and p.kind = '{kind}'
         and p.ends > {since} and p.begins < {until}
     ), 0)"""  # noqa: S608  our own texts

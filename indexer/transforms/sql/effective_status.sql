@@ -1,6 +1,6 @@
 -- Messages with what time adds to their status. A message is STALLED only if its destination was read to beyond the
--- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. The clock stands still
--- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane. Receipts count
+-- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. Pauses of
+-- the lane put the deadline off, and never the expiry. Receipts count
 -- by the rules of the destination's router as they are now (`counts.sql`), for ended messages as they were then; a message with fewer
 -- receipts than any rule asks for is not looked up. A receipt or an end without a creation on a source that was read past it is
 -- DIVERGED, but for an end that honest routers let anybody make. So is an outcome reported to the source that a destination
@@ -18,7 +18,7 @@ select
     when m.outcome is not null then case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else 'DIVERGED' end
     when m.status = 'UNFUNDED' and s.block_time is not null then m.status
     when d.block_time is null or s.block_time is null then 'UNKNOWN'
-    when m.ttl > 0 and d.block_time > m.sent_at + m.ttl and d.block_time > m.sent_at + m.ttl + $clock_paused then 'EXPIRED'
+    when m.ttl > 0 and d.block_time > m.sent_at + m.ttl then 'EXPIRED'
     when m.status in ('EXECUTION_FAILED', 'EXECUTION_DEFERRED') and (
       d.block_time < m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused
       or $received_count >= case when m.asked_quorum < m.quorum then m.asked_quorum else m.quorum end

@@ -91,9 +91,6 @@ abstract contract Ghost is World {
     /// @dev The router that new messages go to, plus one.
     mapping(uint8 router => uint8) public peer;
     mapping(uint8 router => mapping(uint8 other => bool)) public isPeer;
-    /// @dev Seconds since the start in which the router's clock stood still, now and at earlier times.
-    mapping(uint8 router => uint256) internal frozen;
-    mapping(uint8 router => mapping(uint256 time => uint256)) internal frozenAt;
 
     constructor() {
         for (uint8 r; r < ROUTERS; ++r) {
@@ -192,25 +189,9 @@ abstract contract Ghost is World {
         if (receipts >= quorum) return progress(r, messageId);
     }
 
-    /// @dev The clock of a router stands still during each of its pauses.
-    function isExpired(uint8 r, bytes32 messageId) public view returns (bool) {
+    function isExpired(bytes32 messageId) public view returns (bool) {
         Message storage message = records[messageId].message;
-        if (message.ttl == 0) return false;
-        uint256 stood = frozen[r] - frozenAt[r][message.sentAt];
-        return time > uint256(message.sentAt) + message.ttl + stood;
-    }
-
-    function pass(uint256 duration) internal {
-        for (uint8 r; r < ROUTERS; ++r) {
-            uint256 until = lanePausedUntil[r];
-            for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
-                if (gmpPausedUntil[r][gmp] > until) until = gmpPausedUntil[r][gmp];
-            }
-            if (until > time + duration) until = time + duration;
-            if (until > time) frozen[r] += until - time;
-            frozenAt[r][time + duration] = frozen[r];
-        }
-        time += duration;
+        return message.ttl != 0 && time > uint256(message.sentAt) + message.ttl;
     }
 
     function isLaneOpen(uint8 r) internal view returns (bool) {

@@ -199,7 +199,7 @@ abstract contract ReceivingActions is SendingActions {
         }
         if (indexOf(entry.message.destinationRouter) != r || !isPeer[r][source] || !isLaneOpen(r)) return false;
         FickleRecipient recipient = FickleRecipient(address(uint160(uint256(entry.message.recipient))));
-        if (isExpired(r, messageId) || recipient.mood() != FickleRecipient.Mood.ACCEPTS) return false;
+        if (isExpired(messageId) || recipient.mood() != FickleRecipient.Mood.ACCEPTS) return false;
         (uint8 receipts, uint8 quorum) = progress(r, messageId);
         return receipts >= quorum;
     }

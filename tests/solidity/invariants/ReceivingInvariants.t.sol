@@ -128,17 +128,6 @@ contract ReceivingInvariants is Campaign {
         }
     }
 
-    function invariant_TheClockStandsStillExactlyDuringPauses() public {
-        for (uint8 r; r < ROUTERS; ++r) {
-            handler.visit(r);
-            for (uint256 index; index < handler.idsLength(); ++index) {
-                Message memory message = handler.record(handler.ids(index)).message;
-                bool expected = handler.isExpired(r, handler.ids(index));
-                assertEq(router(r).isExpired(handler.chainBeyond(r), message.sentAt, message.ttl), expected);
-            }
-        }
-    }
-
     // ---- outcomes
 
     function invariant_OutcomesAreTrueUnlessGmpsLied() public view {

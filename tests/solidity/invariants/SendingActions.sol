@@ -66,7 +66,7 @@ abstract contract SendingActions is Witness {
             expect(mayRetry, Rule.RETRIED_BY_ANOTHER);
             bool isOpen = isLaneOpen(r) && isPeer[r][indexOf(entry.message.destinationRouter)];
             bool isAlive = entry.created && entry.retriable && !entry.unfunded && !entry.cancelled;
-            expect(isAlive && isOpen && !isExpired(r, messageId), Rule.RETRIED_WHAT_MAY_NOT_BE);
+            expect(isAlive && isOpen && !isExpired(messageId), Rule.RETRIED_WHAT_MAY_NOT_BE);
         } catch {
             forget();
         }
@@ -85,7 +85,7 @@ abstract contract SendingActions is Witness {
         onRouter(r);
         vm.prank(payer);
         try routers[r].fund{value: feesOf(gmpsOf(ALL))}(entry.message, payer) {
-            bool waited = entry.created && entry.unfunded && !entry.cancelled && !isExpired(r, messageId);
+            bool waited = entry.created && entry.unfunded && !entry.cancelled && !isExpired(messageId);
             expect(waited && isLaneOpen(r), Rule.DISPATCHED_WHAT_WAS_NOT_WAITING);
         } catch {
             forget();

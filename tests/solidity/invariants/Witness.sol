@@ -150,7 +150,7 @@ abstract contract Witness is Ghost {
         Message memory message = records[messageId].message;
         (uint8 receipts, uint8 quorum) = progress(r, messageId);
         expect(receipts >= quorum && quorum != 0, Rule.EXECUTED_BELOW_THE_QUORUM);
-        expect(!isExpired(r, messageId), Rule.EXECUTED_AFTER_ITS_TIME);
+        expect(!isExpired(messageId), Rule.EXECUTED_AFTER_ITS_TIME);
         bool isPlace = indexOf(message.destinationRouter) == r && message.destinationChain == chainOf(r);
         uint8 source = indexOf(message.sourceRouter);
         expect(isPlace && source != ROUTERS && isPeer[r][source] && isLaneOpen(r), Rule.EXECUTED_ELSEWHERE);
@@ -162,7 +162,7 @@ abstract contract Witness is Ghost {
     }
 
     function heardExpired(uint8 r, bytes32 messageId) private {
-        expect(isExpired(r, messageId), Rule.EXPIRED_EARLY);
+        expect(isExpired(messageId), Rule.EXPIRED_EARLY);
         heardEnd(r, messageId, Execution.EXPIRED);
     }
 

@@ -11,8 +11,6 @@ import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/MessageRecords.sol";
-import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
-import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 
@@ -125,48 +123,6 @@ contract PausesTest is RouterFixture {
             if (success) ++taken;
         }
         assertGe(taken, uint256(365) * 4 * 49 / 100);
-    }
-
-    /// @dev Pausing the numbers of GMPs that there are not stopped every clock, and nothing showed it.
-    function test_NoGuardianKeepsAMessageAliveForMoreThanAPauseLasts() public {
-        onDestination();
-        uint256 until;
-        uint64 time;
-        while (!destination.isExpired(HERE, uint64(START), 1 hours) && time < 60 days) {
-            vm.warp(START + time);
-            until = pauseInTurn(until);
-            time += 10 minutes;
-        }
-        assertLe(block.timestamp, START + WEEK + 1 hours + 10 minutes);
-    }
-
-    /// @dev Each router counts its own pauses. One guardian of both, which takes turns, leaves no moment in which both ends are
-    ///      open (docs/decisions/0010). What is sent still arrives: as soon as the other end opens, within the length of a pause.
-    function test_AGuardianOfBothEndsDelaysAMessageByOnePauseAndStopsNone() public {
-        onDestination();
-        for (uint256 week; week < 10; ++week) {
-            vm.warp(START + week * WEEK);
-            vm.prank(guardian);
-            if (week % 2 == 0) source.pauseLane(THERE, inFuture(WEEK));
-            else destination.pauseLane(HERE, inFuture(WEEK));
-            Message memory message = arriving(uint8(week + 1));
-            (message.sentAt, message.ttl) = (uint64(block.timestamp), 1 hours);
-            bytes memory delivery = abi.encodeCall(RecordingAdapter.deliver, (destination, HERE, envelopeOf(message)));
-            for (uint256 day; day < 7; ++day) {
-                vm.warp(START + week * WEEK + day * 1 days);
-                bool canSend = source.lanePausedUntil(THERE) <= block.timestamp;
-                bool canReceive = destination.lanePausedUntil(HERE) <= block.timestamp;
-                assertTrue(canSend != canReceive, "one end is open, and the other is not");
-                if (!canSend) continue;
-                (bool early,) = address(inbound[HYPERLANE]).call(delivery);
-                assertFalse(early);
-            }
-            if (week % 2 == 0) continue;
-            vm.warp(START + (week + 1) * WEEK);
-            (bool success,) = address(inbound[HYPERLANE]).call(delivery);
-            assertTrue(success, "what was sent in the week before arrives");
-            assertFalse(destination.isExpired(HERE, message.sentAt, message.ttl));
-        }
     }
 
     function testFuzz_Revert_When_AGmpWithoutAdapterIsPaused(uint8 number, bool byOwner) public {
@@ -362,76 +318,6 @@ contract PausesTest is RouterFixture {
         source.route(usualRoute(1, 1));
     }
 
-    // ---- the clock
-
-    function testFuzz_NoPauseLetsAMessagesTimeRunOut(uint32 begin, uint32 length, uint32 ttl) public {
-        ttl = uint32(bound(ttl, 1, 30 days));
-        onDestination();
-        Message memory message = arriving(1);
-        message.ttl = ttl;
-        begin = uint32(bound(begin, 0, ttl));
-        length = uint32(bound(length, 1, WEEK));
-        vm.warp(START + begin);
-        vm.prank(guardian);
-        destination.pauseLane(HERE, inFuture(length));
-        assertFalse(destination.isExpired(HERE, uint64(START), ttl));
-        vm.warp(START + uint256(ttl) + length);
-        assertFalse(destination.isExpired(HERE, uint64(START), ttl));
-        vm.warp(START + uint256(ttl) + length + 1);
-        assertTrue(destination.isExpired(HERE, uint64(START), ttl));
-        assertTrue(destination.isExpired(HERE + 1, uint64(START), ttl));
-    }
-
-    /// @dev Overlapping pauses of GMPs stop one clock once: what counts is the time in which any of them was paused.
-    function testFuzz_OverlappingPausesOfGmpsCountOnce(uint32 first, uint32 gap, uint32 second) public {
-        first = uint32(bound(first, 1, WEEK));
-        gap = uint32(bound(gap, 0, WEEK));
-        second = uint32(bound(second, 1, WEEK));
-        vm.startPrank(owner);
-        source.pauseGmp(HYPERLANE, inFuture(first));
-        vm.warp(START + gap);
-        source.pauseGmp(AXELAR, inFuture(second));
-        uint256 end = gap + second > first ? gap + second : first;
-        uint256 paused = gap > first ? uint256(first) + second : end;
-        uint32 ttl = 60 days;
-        vm.warp(START + ttl + paused);
-        assertFalse(source.isExpired(THERE, uint64(START), ttl));
-        vm.warp(START + ttl + paused + 1);
-        assertTrue(source.isExpired(THERE, uint64(START), ttl));
-    }
-
-    /// @dev The clock that the router keeps is the number of seconds in which neither lane nor GMP was paused, however the
-    ///      pauses lie: here counted second by second.
-    function testFuzz_TheClockRunsExactlyInTheSecondsWithoutAnyPause(uint8[6] calldata steps, uint8[6] calldata lengths)
-        public
-    {
-        bool[500] memory paused;
-        uint256 time = 1;
-        vm.startPrank(owner);
-        for (uint256 index; index < 6; ++index) {
-            vm.warp(START + time);
-            uint256 end = time + 1 + lengths[index] % 64;
-            if (index % 2 == 0) source.pauseLane(THERE, uint48(START + end));
-            else source.pauseGmp(AXELAR, uint48(START + end));
-            // A pause that is set anew while it is under way ends when the new one says.
-            for (uint256 second = time; second < 500; ++second) {
-                bool otherPaused =
-                    START + second < (index % 2 == 0 ? source.gmpPausedUntil(AXELAR) : source.lanePausedUntil(THERE));
-                paused[second] = second < end || otherPaused;
-            }
-            time += steps[index] % 64;
-        }
-        vm.warp(START + 499);
-        uint32 running;
-        for (uint256 second = 499; second > 0; --second) {
-            if (!paused[second - 1]) ++running;
-            uint64 sentAt = uint64(START + second - 1);
-            // A ttl of 0 never ends.
-            if (running > 1) assertTrue(source.isExpired(THERE, sentAt, running - 1));
-            assertFalse(source.isExpired(THERE, sentAt, running));
-        }
-    }
-
     // ---- what past pauses cost
 
     /// @dev Each pause that was made every delivery dearer, until it was ended by hand: sixteen of them by 37,600 gas.
@@ -461,84 +347,34 @@ contract PausesTest is RouterFixture {
         return vm.lastCallGas().gasTotalUsed;
     }
 
-    /// @dev From 64 pauses on, what an adapter asks its GMP for did not suffice for a message whose time seems to be over.
-    /// forge-config: default.isolate = true
-    function test_TheDeliverysGasSufficesAfterAThousandPauses() public {
-        onDestination();
-        Message memory message = arriving(1);
-        vm.startPrank(owner);
-        for (uint256 index; index < 500; ++index) {
-            vm.warp(START + 4 * index);
-            destination.pauseLane(HERE, inFuture(1));
-            vm.warp(START + 4 * index + 2);
-            destination.pauseGmp(WORMHOLE, inFuture(1));
-        }
-        vm.stopPrank();
-        vm.warp(START + 2_000);
-        // Sent in the middle, so that both sums are looked up there.
-        (message.sentAt, message.ttl) = (uint64(START + 999), 501);
-        bytes memory envelope = envelopeOf(message);
-        uint256 asked = new InMemoryAdapter(destination, new InMemoryGmp()).deliveryGas(envelope.length, GAS_LIMIT);
-        // What each call of a transaction of its own costs before it begins.
-        inbound[HYPERLANE].deliver{gas: asked + 21_000 + 16 * envelope.length}(destination, HERE, envelope);
-        assertEq(recipient.received(), 1);
-    }
+    // ---- expiry
 
-    function testFuzz_APauseThatIsEndedEarlyStopsTheClockOnlySoLong(uint32 length, uint32 ended) public {
-        length = uint32(bound(length, 2, WEEK));
-        ended = uint32(bound(ended, 1, length - 1));
-        vm.startPrank(owner);
-        source.pauseLane(THERE, inFuture(length));
-        vm.warp(START + ended);
-        source.endLanePause(THERE);
-        uint32 ttl = 30 days;
-        vm.warp(START + ttl + ended);
-        assertFalse(source.isExpired(THERE, uint64(START), ttl));
-        vm.warp(START + ttl + ended + 1);
-        assertTrue(source.isExpired(THERE, uint64(START), ttl));
-    }
-
-    function testFuzz_APauseNeverRevivesWhatHadExpired(uint32 ttl, uint32 later, uint32 length) public {
-        ttl = uint32(bound(ttl, 1, 30 days));
-        vm.warp(START + ttl + bound(later, 1, 30 days));
-        assertTrue(source.isExpired(THERE, uint64(START), ttl));
-        vm.startPrank(owner);
-        source.pauseLane(THERE, inFuture(bound(length, 1, WEEK)));
-        source.pauseGmp(AXELAR, inFuture(bound(length, 1, WEEK)));
-        vm.warp(block.timestamp + length / 2);
-        assertTrue(source.isExpired(THERE, uint64(START), ttl));
-    }
-
-    function testFuzz_PausesBeforeTheMessageDoNotCount(uint8 pauses) public {
-        pauses = uint8(bound(pauses, 1, 12));
-        vm.startPrank(owner);
-        for (uint256 index; index < pauses; ++index) {
-            source.pauseLane(THERE, inFuture(1 hours));
-            vm.warp(block.timestamp + 3 hours);
-        }
-        uint64 sentAt = uint64(block.timestamp);
-        source.pauseLane(THERE, inFuture(1 hours));
-        vm.warp(sentAt + 1 days + 1 hours);
-        assertFalse(source.isExpired(THERE, sentAt, 1 days));
-        vm.warp(sentAt + 1 days + 1 hours + 1);
-        assertTrue(source.isExpired(THERE, sentAt, 1 days));
+    /// @dev What pauses do not change: a message lives until `sentAt + ttl`, and not a second longer.
+    function testFuzz_TimeRunsOnDuringAPause(uint32 begin, uint32 length, uint32 ttl, bool ofTheLane) public {
+        ttl = uint32(bound(ttl, 2, WEEK));
+        begin = uint32(bound(begin, 0, ttl - 1));
+        length = uint32(bound(length, 1, ttl - begin));
+        Message memory inTime = arriving(1);
+        inTime.ttl = ttl;
+        Message memory late = arriving(1);
+        (late.ttl, late.nonce) = (ttl, 2);
+        vm.warp(START + begin);
+        vm.prank(guardian);
+        if (ofTheLane) destination.pauseLane(HERE, inFuture(length));
+        else destination.pauseGmp(HYPERLANE, inFuture(length));
+        vm.warp(START + ttl);
+        deliver(HYPERLANE, inTime);
+        assertReceipts(inTime, 1, Execution.EXECUTED);
+        vm.warp(START + ttl + 1);
+        deliver(HYPERLANE, late);
+        assertReceipts(late, 1, Execution.EXPIRED);
     }
 
     function test_AMessageThatMayLiveForEverNeverExpires() public {
-        vm.warp(START + 100 * 365 days);
-        assertFalse(source.isExpired(THERE, uint64(START), 0));
-    }
-
-    function test_AMessageOutlivesAPauseAcrossItsDeadlineAndExecutes() public {
         Message memory message = arriving(1);
-        message.ttl = 1 hours;
-        vm.warp(START + 30 minutes);
-        vm.prank(guardian);
-        destination.pauseLane(HERE, inFuture(2 hours));
-        vm.warp(START + 2 hours + 45 minutes);
+        message.ttl = 0;
+        vm.warp(START + 100 * 365 days);
         deliver(HYPERLANE, message);
-        assertEq(recipient.received(), 1);
-        (, Execution execution) = destination.receiptsOf(MessageEncoding.id(message));
-        assertEq(uint8(execution), uint8(Execution.EXECUTED));
+        assertReceipts(message, 1, Execution.EXECUTED);
     }
 }

@@ -7,7 +7,6 @@ import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {RouterFixture} from "./RouterFixture.sol";
-import {RecordingAdapter} from "./doubles/Adapters.sol";
 
 contract TripwireTest is RouterFixture {
     uint48 internal constant LONGEST = 6 hours;
@@ -232,25 +231,5 @@ contract TripwireTest is RouterFixture {
         }
         assertLe(paused, 24 + uint256(365) * 24 / 32 + 6);
         assertGe(paused, 24, "it can do some harm, or this test shows nothing");
-    }
-
-    /// @dev A pause of any GMP stops the clock for all. In turn means that no two pauses overlap, which wastes the least.
-    function test_ALeakedKeyStopsTheClockForNoMoreThanHalfOfTheTime() public {
-        vm.startPrank(owner);
-        for (uint8 number = 4; number <= 16; ++number) {
-            source.addAdapter(Gmp.wrap(number), address(new RecordingAdapter()));
-        }
-        vm.stopPrank();
-        uint256 until;
-        uint256 stopped;
-        for (uint256 time; time < 365 days; time += 1 hours) {
-            vm.warp(START + time);
-            for (uint8 number = 1; number <= 16 && until <= block.timestamp; ++number) {
-                until = block.timestamp + tripForWholeHours(Gmp.wrap(number));
-            }
-            if (until > block.timestamp) stopped += 1 hours;
-        }
-        assertLe(stopped, uint256(365 days) / 2 + 16 * 24 hours);
-        assertGe(stopped, uint256(365 days) / 4, "it can do some harm, or this test shows nothing");
     }
 }

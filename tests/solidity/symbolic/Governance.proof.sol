@@ -79,14 +79,6 @@ contract GovernanceProofs is RouterWorld {
         _assertStays(state, action, time);
     }
 
-    function check_WhatHasExpiredStaysExpired(uint48 pausedAt, uint48 until, uint48 early, uint48 late) public {
-        _assertMonotone(_isExpired, pausedAt, until, early, late);
-    }
-
-    function control_WhatHasExpiredStaysExpired(uint48 pausedAt, uint48 until, uint48 early, uint48 late) public {
-        _assertMonotone(_isExpiredCountingPausesWhenTheyAreOver, pausedAt, until, early, late);
-    }
-
     /// @dev Of the lane by the selector given, and of a GMP.
     function _assertPausesBounded(bytes4 pauseLane, address caller, uint48 until) private {
         vm.startPrank(caller);
@@ -159,32 +151,5 @@ contract GovernanceProofs is RouterWorld {
     function _try(bytes memory data) private {
         (bool ignored,) = address(router).call(data);
         ignored;
-    }
-
-    /// @dev A lane that the owner pauses once; the message was sent before, during or after that.
-    function _assertMonotone(
-        function(uint48, uint48) internal view returns (bool) isExpired,
-        uint48 pausedAt,
-        uint48 until,
-        uint48 early,
-        uint48 late
-    ) private {
-        vm.assume(pausedAt >= START && pausedAt <= early && early <= late);
-        vm.warp(pausedAt);
-        vm.prank(OWNER);
-        router.pauseLane(THERE, until);
-        vm.warp(early);
-        bool before = isExpired(pausedAt, until);
-        vm.warp(late);
-        if (before) assert(isExpired(pausedAt, until));
-    }
-
-    function _isExpired(uint48, uint48) private view returns (bool) {
-        return router.isExpired(THERE, uint64(START), 1 days);
-    }
-
-    function _isExpiredCountingPausesWhenTheyAreOver(uint48 pausedAt, uint48 until) private view returns (bool) {
-        uint256 paused = until <= block.timestamp ? until - pausedAt : 0;
-        return block.timestamp > START + 1 days + paused;
     }
 }

@@ -302,7 +302,6 @@ _VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[A
     "retrierOf": lambda state, a: (["address"], [state.retriers.get(a[0].lower(), _NOBODY)]),
     "enabledGmps": lambda _state, _a: (["uint16"], [bits_from_gmps(GMPS)]),
     "adapterOf": _adapter_of,
-    "isExpired": lambda state, a: (["bool"], [a[2] != 0 and state.timestamp > a[1] + a[2]]),
     "gmpPausedUntil": lambda state, a: (["uint48"], [state.pauses.get(a[0], 0)]),
     "tripwireAllowance": lambda _state, _a: (["uint256"], [ALLOWANCE]),
     "sentTo": lambda state, a: (["uint64", "uint32"], [state.lanes.get(a[0], 0), 0]),

@@ -46,12 +46,12 @@ class RoutingChain:
         self.gmps: list[list[int]] = []  # over which each was sent
         self.contracts: set[str] = set()
         self.execution = 0  # of every message: 0 none, 1 executed
-        self.is_expired = False  # every message
+        self.time = 0  # of its head, Unix seconds
         self.owner = OPERATOR.address  # and guardian
         self._asked: tuple[Call, str] | None = None
 
     async def head(self) -> Block:
-        return Block(1, word("head"), word("before"), 0)
+        return Block(1, word("head"), word("before"), self.time)
 
     async def block(self, number: int) -> Block | None:
         return await self.head()
@@ -64,8 +64,6 @@ class RoutingChain:
                 return encode(["uint256"], [7])
             case data if data == ROUTER.selector("receiptsOf"):
                 return encode(["uint16", "uint8"], [0, self.execution])
-            case data if data == ROUTER.selector("isExpired"):
-                return encode(["bool"], [self.is_expired])
             case _ if len(call.data) == 4:  # owner, guardian
                 return encode(["address"], [self.owner])
             case _:
@@ -413,7 +411,7 @@ async def test_an_opened_letter_is_judged_among_those_around_it_and_by_what_its_
     for nonce in (11, 12, 13):
         await dead_letter_queue.dead_letter_service.die(message(nonce))
     assert (await review.open(event_id)).analysis.systemic.startswith("systemic: ")
-    beta.is_expired = True
+    beta.time = dead_letter_queue.original.sent_at + 601
     assert (await review.open(event_id)).analysis.would_succeed.startswith("no: the message has expired")
     beta.execution = 1
     assert (await review.open(event_id)).analysis.would_succeed.startswith("not needed: the message was executed")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from bridge.protocol.message import Kind
 from bridge.relayer.settings import RelaySettings
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
-from tests.support.simulation.contracts import _VIEWS, State, gmp_address
+from tests.support.simulation.contracts import gmp_address
 from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import crash, in_virtual_time, running, until
@@ -281,28 +279,6 @@ async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_wo
         assert world.chains[BETA].state.timestamp < sent.message.sent_at + 600
         world.down.clear()
         await until(lambda: world.executions(sent.message) == 1)
-    await world.stop()
-
-
-@in_virtual_time
-async def test_a_delivery_is_not_given_up_while_pauses_have_put_its_expiry_off() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    stood_still = 300  # seconds of pauses, as the router counts them
-
-    def is_expired(state: State, asked: Sequence[Any]) -> tuple[list[str], list[Any]]:
-        return ["bool"], [state.timestamp - stood_still > asked[1] + asked[2]]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(_VIEWS, "isExpired", is_expired)
-        async with running(SimulatedRelayer(world, store)):
-            sent = world.send(ALPHA, BETA, ttl=60)
-            await until(lambda: sent.created != [] and store.outbox.entries(sent.message.id) != [])
-            await asyncio.sleep(150)
-            assert only_entry(store, sent).state is not OutboxState.DEAD
-            world.down.clear()
-            await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED, seconds=200)
     await world.stop()
 
 
