@@ -60,7 +60,7 @@ def test_an_error_that_was_cut_off_is_known_by_its_name(waybill: Command) -> Non
     ("data", "code", "said"),
     [
         ("0xdeadbeef", ExitCode.UNKNOWN_ID, "0xdeadbeef is no error of Waybill or of a GMP"),
-        ("0xzz", ExitCode.USAGE, "'0xzz' is no revert data"),
+        ("0xzz", ExitCode.USAGE, "'0xzz' is not revert data"),
         ("0x", ExitCode.USAGE, "four bytes at least"),
     ],
 )
