@@ -45,22 +45,22 @@ from bridge.rpc.policy import EndpointPolicy, EndpointState, KnownBlock
 
 # A base fee grows by at most an eighth per block: twice the present one lasts for six full blocks.
 _BASE_FEE_MARGIN = 2
-_LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or forget transactions that offer nothing
+_LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or drop transactions without a tip
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a call would do."""
+    """The result of a simulated call."""
 
-    gas: int  # gas that it uses
+    gas: int  # gas used
     succeeded: bool
-    returned: bytes  # also what it reverts with
+    returned: bytes  # return data, or revert data
 
 
 class EvmChain:
-    """One chain behind its endpoints, asked in order. Close it, or use it in an ``async with``."""
+    """One chain behind its endpoints, in order of preference. Close it, or use it in an ``async with``."""
 
     def __init__(self, chain_id: int, endpoints: Endpoints) -> None:
         self._chain_id = chain_id
@@ -79,10 +79,10 @@ class EvmChain:
         """Connects to a chain.
 
         Args:
-            chain_id: the EIP-155 id that must be behind every URL.
+            chain_id: the EIP-155 id that every endpoint must have.
             rpc_urls: endpoints, the preferred first.
             policy: how they are asked.
-            may_be_down: whether to go on if no endpoint answers.
+            may_be_down: whether to continue if no endpoint answers.
             changes: to the policy, by the names of its fields.
 
         Raises:
@@ -114,17 +114,17 @@ class EvmChain:
 
     @property
     def _name(self) -> str:
-        """As errors name it."""
+        """The chain's name in errors."""
         return self._endpoints.pool.chain
 
     @property
     def answering_url(self) -> str:
-        """The endpoint that requests go to first at present: for programs that take only one."""
+        """The currently preferred endpoint, for programs that take only one."""
         return self._endpoints.pool.in_order()[0].url
 
     @property
     def endpoint_states(self) -> list[EndpointState]:
-        """How each endpoint does."""
+        """The state of each endpoint."""
         return self._endpoints.pool.states
 
     async def head(self) -> Block:
@@ -134,7 +134,7 @@ class EvmChain:
         same = [block for block in blocks if block.number == number]
         if all(one == same[0] for one in same) and len(same) >= self._endpoints.agreement:
             return same[0]
-        found = await self.block(number)  # some are further, and another one may have made it up
+        found = await self.block(number)  # endpoints lag, and a liar may have made up its head
         if found is None:
             raise UnansweredError(f"the endpoints of {self._name} do not agree on the newest block")
         return found
@@ -143,7 +143,7 @@ class EvmChain:
         """See `Chain.height_of`.
 
         Raises:
-            UnansweredError: a node does not know the tag, too.
+            UnansweredError: also if a node does not know the tag.
         """
         request, what = Request("eth_getBlockByNumber", (tag, False)), f"the {tag} block"
         try:
@@ -169,7 +169,7 @@ class EvmChain:
         return found
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """See `Chain.logs`. A range that the node finds too large is asked for in halves."""
+        """See `Chain.logs`. A range that the node refuses as too large is split in halves."""
         if first > last or not addresses or not topics:
             return []
         what, span = f"blocks {first} to {last}", {"fromBlock": hex(first), "toBlock": hex(last)}
@@ -183,7 +183,7 @@ class EvmChain:
             return lower + await self.logs(middle + 1, last, addresses, topics)
 
     async def logs_of(self, block_hash: bytes, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """As `logs`, of one block. An endpoint that does not have the block says so, where of a range it would say nothing.
+        """As `logs`, for one block by hash. An endpoint that lacks the block says so, where it would return no logs for a range.
 
         Raises:
             TransientError: the endpoints do not answer, do not agree, or do not have the block.
@@ -232,15 +232,15 @@ class EvmChain:
         return await self._amount("a gas estimate", to_int, "eth_estimateGas", _to_json(call, sender))
 
     async def simulate(self, calls: Sequence[Call], sender: str) -> list[Simulated]:
-        """What calls would do, each in a block of its own on what those before it left. Nothing is sent.
+        """Simulates calls in sequence, each in a block of its own on top of the previous one's state.
 
         Raises:
-            UnansweredError: no endpoint answers, or it knows no eth_simulateV1.
+            UnansweredError: no endpoint answers or supports eth_simulateV1.
         """
         blocks = [{"calls": [_to_json(call, sender)]} for call in calls]
         request = Request("eth_simulateV1", ({"blockStateCalls": blocks, "validation": False}, "latest"))
         try:
-            # Endpoints whose newest blocks differ simulate different ones: what the calls do must be the same.
+            # Endpoints may simulate on different heads, so only the calls' results must agree.
             answer = await self._endpoints.agreed(
                 _sum_of_simulation, request, decoder_of("a simulation", _to_simulated)
             )
@@ -310,7 +310,7 @@ class EvmChain:
         return await self._amount("a balance", to_int, "eth_getBalance", address, "latest")
 
     async def code(self, address: str) -> bytes:
-        """The contract at an address, or nothing if there is none."""
+        """The code at an address, empty if there is none."""
         code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
         return code
 
@@ -351,18 +351,18 @@ class EvmChain:
     async def _look_up(
         self, what: str, decoder: Callable[[Any], Any], essence: Callable[[Any], Hashable], method: str, *params: Any
     ) -> Any:
-        """What enough endpoints answer, decoded. `decoder` may raise whatever a wrong form makes it raise."""
+        """The decoded answer that enough endpoints agree on. `decoder` may raise any error for malformed answers."""
         try:
             return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
             raise as_port_error(error) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
-        """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
+        """The value of a growing number, such as the head, that enough endpoints have reached."""
         return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
-        """What endpoints say, without what has an unusable form: so many that have to agree, at least."""
+        """The well-formed answers of at least as many endpoints as have to agree."""
         try:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
@@ -377,7 +377,7 @@ class EvmChain:
         return decoder
 
     def _to_remembered(self, answer: Any) -> Block:
-        """A block's header, which another endpoint must have too if one endpoint decides."""
+        """A block's header, checked against a second endpoint if one endpoint would decide."""
         block = to_block(answer)
         if self._endpoints.agreement == 1:
             self._endpoints.pool.remember(KnownBlock(block.number, block.hash))
@@ -408,7 +408,7 @@ _UNEXPLAINED: Final = (Meaning.UNKNOWN, Meaning.LIMITED)
 
 
 def as_port_error(error: RpcError) -> Exception:
-    """What an endpoint's error is to those who use a `Chain`."""
+    """Translates an endpoint's error into an error of the `Chain` port."""
     meaning = error.meaning
     if meaning is Meaning.REVERTED:
         return CallRevertedError(revert_data(error))
@@ -417,7 +417,7 @@ def as_port_error(error: RpcError) -> Exception:
     if isinstance(error, RangeTooLargeError) or (
         isinstance(error, RefusedError) and meaning is not Meaning.NOT_UNDERSTOOD
     ):
-        # What has used a nonce may be gone in a moment: only blocks tell what became of it, and a message is not to blame.
+        # The transaction that used a nonce may be reorged away, so only blocks decide, and the message is not to blame.
         return TransientError(str(error))
     return UnansweredError(str(error))
 
@@ -438,14 +438,14 @@ def _hex(data: bytes) -> str:
 
 
 def _sum_of_block(answer: Any) -> Hashable:
-    """What of a block must be equal: all that is read of it, since any answer of those that agree is taken."""
+    """The compared part of a block: everything that is read, since any agreeing answer may be used."""
     if not isinstance(answer, dict):
         return None
     return tuple(str(answer.get(name)).lower() for name in ("number", "hash", "parentHash", "timestamp"))
 
 
 def _sum_of_logs(answer: Any) -> Hashable:
-    """The same of logs: their places and contents, whatever else a client writes beside them."""
+    """The compared part of logs: positions and contents."""
     if not isinstance(answer, list):
         return None
     names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
@@ -465,7 +465,7 @@ def _is_there(answer: Any) -> Hashable:
 
 
 def _is_taken(_answer: Any) -> Hashable:
-    """Every answer to a transaction but an error: it is the transaction's hash."""
+    """Treats every answer to a broadcast that is not an error as equal."""
     return True
 
 
@@ -484,7 +484,7 @@ def to_bytes(data: str) -> bytes:
 
 
 def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
-    """The data of a call's answer; refuses what does not decode as those ABI types. Without types it takes all data."""
+    """A call's return data, checked to decode as the given ABI types; without types any data is accepted."""
 
     def check(data: str) -> bytes:
         answer = to_bytes(data)
@@ -516,7 +516,7 @@ def to_base_fee(block: Mapping[str, Any]) -> int | None:
     return None if fee is None else to_int(fee)
 
 
-@functools.lru_cache(maxsize=4096)  # a hash each time, for the few contracts that emit nearly everything
+@functools.lru_cache(maxsize=4096)  # cached: a checksum costs a hash, and few contracts emit nearly all logs
 def _checksummed(address: str) -> str:
     return to_checksum_address(address)
 
@@ -535,7 +535,7 @@ def to_log(log: Mapping[str, Any]) -> Log:
 
 
 def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
-    """Events in the chain's order, each once; those that a node reports as removed are left out."""
+    """Logs in chain order without duplicates and without those marked as removed."""
     found = {}
     for item in logs:
         if not item.get("removed", False):
@@ -578,15 +578,15 @@ async def open_chains(
     eager: bool = True,
     may_be_down: bool = False,
 ) -> AsyncIterator[dict[int, EvmChain]]:
-    """Connects to the chains of a network, or to those given, and closes them afterwards.
+    """Connects to a network's chains, or to the given ones, and closes them afterwards.
 
     Args:
         deployment: the network.
-        chain_ids: which of its chains; None is all.
-        policies: how to ask endpoints, by the chain's id, where it is not the usual way.
-        rpc_urls: endpoints in place of the deployment's, by the chain's id.
-        eager: look behind every URL now; else with the first request to it, and nothing is raised here.
-        may_be_down: whether to go on with a chain that has no endpoint that answers now, where `eager`.
+        chain_ids: the chains to connect to; None is all.
+        policies: endpoint policies by chain id, where they differ from the default.
+        rpc_urls: endpoints by chain id that replace the deployment's.
+        eager: check every URL's chain id now; otherwise on first use, and nothing is raised here.
+        may_be_down: with `eager`, whether to continue if no endpoint of a chain answers.
 
     Raises:
         WrongChainError: an endpoint is of another chain.

@@ -1,4 +1,4 @@
-"""Chains as the settings have them: their endpoints instead of the deployments file's, and how these are asked."""
+"""Opens chains with the settings' endpoints and policies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.rpc.policy import require_endpoints
 from bridge.settings import Settings, SettingsError
 
 _PATIENCE: Final = 10.0
-"""Seconds that a chain may take to give its newest block, before a command goes on without it."""
+"""Seconds to wait for a chain's head before a command continues without it."""
 
 
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -38,7 +38,7 @@ async def connected(
 
 
 async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
-    """The newest block of each chain that answers within a few seconds. A chain that is down is left out."""
+    """The head of each chain that answers within a few seconds. Chains that are down are left out."""
 
     async def ask(chain: EvmChain) -> Block | None:
         try:
@@ -52,10 +52,10 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
 
 
 def check_endpoints(settings: Settings, deployment: Deployment) -> None:
-    """Makes sure that each chain has endpoints to ask, and as many as have to agree. Asks none.
+    """Checks that each chain has at least as many endpoints as have to agree. Makes no request.
 
     Raises:
-        SettingsError: a chain has not.
+        SettingsError: a chain has too few.
     """
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     problems = []
@@ -71,7 +71,7 @@ def check_endpoints(settings: Settings, deployment: Deployment) -> None:
 
 
 def independent(urls: Collection[str]) -> int:
-    """How many of these endpoints can't be one liar: those of one host are one, but each on this machine is one."""
+    """The number of independent endpoints: URLs of one host count once, except on this machine."""
     hosts = [urlsplit(url).hostname for url in urls]
     here = [host for host in hosts if host in _THIS_MACHINE]
     return len(here) + len(set(hosts) - _THIS_MACHINE)

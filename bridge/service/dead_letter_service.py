@@ -1,4 +1,4 @@
-"""Puts together what a relayer does about dead letters, from the settings: the dead_letter_queue, the alerts, the checks."""
+"""Composes a relayer's dead-letter queue, alerts and integrity checks from the settings."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 
-_MOST_LETTERS = 1_000_000  # dead deliveries that are compared with their letters
+_MOST_LETTERS = 1_000_000  # dead deliveries per comparison with their letters
 
 
 class DeadLetterService:
-    """Everything about dead letters in one relayer."""
+    """A relayer's dead-letter handling."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class DeadLetterService:
         messages: OwnMessages,
         sealer: KeySealer,
     ) -> None:
-        """Opens nothing yet: dead letters may be in a database that is away. Governance is told by `messages`."""
+        """Opens nothing yet, since the letters' database may be unreachable. `messages` notifies governance."""
         self._deployment = deployment
         self._chains = chains
         self._store = store
@@ -63,8 +63,8 @@ class DeadLetterService:
             self.dead_letters, store, self.sealer, clock, settings.dlq.dead_letter_queue()
         )
         self._verified = LogHead()  # the last record that was verified
-        self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # what was alerted on
-        self._untold: Verified | None = None  # what a channel did not take yet
+        self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # problems already alerted on
+        self._untold: Verified | None = None  # alerts that a channel has not accepted yet
         self._parameters = on_chain_parameters(deployment, chains, settings)
         told = channels(settings.dlq.alerts)
         governance = _governance(deployment, settings)
@@ -73,7 +73,7 @@ class DeadLetterService:
         self.alerts = Alerts(self.dead_letters, told, self._parameters, clock)
 
     async def run(self) -> None:
-        """Verifies the log, then looks after it until it is cancelled."""
+        """Verifies the log, then monitors it until cancelled."""
         poll_interval = self._settings.dlq.poll_interval
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_verified(poll_interval))
@@ -85,11 +85,11 @@ class DeadLetterService:
         await run_forever("verify new dead letters", self.verify_growth, every=every)
 
     async def verify_growth(self) -> bool:
-        """Verifies what the log has gained since it was last verified, and alerts on what does not fit; once for each change."""
+        """Verifies records added since the last check, and alerts once on each violation."""
         if self._untold is not None:
             await self._announce(self._untold)
         trusted, denied, seen_to = frozenset[str](), NOTHING_DENIED, self._verified.sequence
-        if self.dead_letters.records(after=seen_to, limit=1):  # else nobody's seal is looked at
+        if self.dead_letters.records(after=seen_to, limit=1):  # otherwise no seal would be checked
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains, after=seen_to)
         verified = verify_growth(self.dead_letters, self._verified, trusted=trusted, denied=denied)
@@ -101,7 +101,7 @@ class DeadLetterService:
         return False
 
     async def _announce(self, verified: Verified) -> None:
-        """Tells all channels; with the next look again if one of them did not take it."""
+        """Alerts all channels; those that fail are retried at the next check."""
         self._untold = None if await self.alerts.announce_tampering(verified) else verified
 
     async def _verify(self) -> None:
@@ -148,20 +148,20 @@ def verify_letters(
 
 
 def _is_promised(job: RetryJob, store: Store, settings: Settings) -> bool:
-    """Whether a message whose retry budget is spent would have a letter now."""
+    """Whether the current settings promise a letter to a message whose retry budget is spent."""
     observed = store.observations.message(job.message_id)
     return observed is not None and settings.guarantee(observed.message).dlq_enabled
 
 
 def _needs_dead_letter(entry: OutboxEntry, settings: Settings) -> bool:
-    """Whether a delivery that died would have a letter now."""
+    """Whether the current settings promise a letter to a dead delivery."""
     message = decode_envelope(entry.dispatch.envelope).message
     policy = settings.guarantee(message).policy
     return policy.dead_letter and entry.failed_tries >= (policy.max_tries or 0)
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
-    """Accounts whose seals count: this relayer's, those named in the settings, and operators that hold the role now."""
+    """Accounts whose seals are trusted: this relayer's, those in the settings, and current operators."""
     try:
         makers = {record.signer for record in log.records() if record.kind is RecordKind.DECIDED}
     except BrokenLogError:
@@ -173,7 +173,7 @@ async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, se
 async def verify_network(
     deployment: Deployment, settings: Settings, log: DeadLetterLog, store: Store, head: bytes | None
 ) -> Verified:
-    """Verifies from outside a relayer, with the chains' word on who is an operator."""
+    """Verifies without a relayer, reading operators from the chains."""
     async with connected(deployment, settings) as chains:
         trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
         denied = await denied_decisions(log, chains)
@@ -181,7 +181,7 @@ async def verify_network(
 
 
 def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:
-    """Where governance keeps thresholds and operators: as the settings say, else as the deployments file does."""
+    """The `Parameters` contract: the settings', else the deployments file's."""
     named = settings.dlq.parameters
     deployed = deployment.chain(named.chain) if named else deployment.chains[0]
     return OnChainParameters(
@@ -199,7 +199,7 @@ def open_review(
     clock: Clock,
     operator: LocalAccount | None = None,
 ) -> DeadLetterReview:
-    """The review that the settings describe; without an operator's key it only reads."""
+    """A review from the settings; read-only without an operator's key."""
     return DeadLetterReview(
         deployment=deployment,
         chains=chains,
@@ -213,7 +213,7 @@ def open_review(
 
 
 def _governance(deployment: Deployment, settings: Settings) -> Governance | None:
-    """Who gets escalations; on a network with the example dApps and nobody named, the last chain's inbox."""
+    """The recipient of escalations; by default the last chain's example inbox, if there is one."""
     named = settings.dlq.governance
     if named is not None:
         return Governance(named.chain, named.address, named.wei_per_day)
@@ -222,7 +222,7 @@ def _governance(deployment: Deployment, settings: Settings) -> Governance | None
 
 
 def channels(alerts: AlertSettings) -> list[Channel]:
-    """The channels that the settings name."""
+    """The configured alert channels."""
     found: list[Channel] = []
     if not alerts.enabled:
         return found

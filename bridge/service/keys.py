@@ -1,4 +1,4 @@
-"""Which keys do what, as the settings name them: who pays for deliveries on each chain, who pauses, and who seals dead letters."""
+"""Opens the keys of the settings: for paying deliveries, pausing GMPs and sealing dead letters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NOBODY_PAUSES = "no key for the tripwire: set `key` or `signer` in [tripwire]"
 
 
 def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
-    """Who pays for deliveries, by chain.
+    """The signers that pay for deliveries, by chain.
 
     Raises:
-        SettingsError: nobody does on some chain.
-        InvalidKeyError: a key is none, or can't be opened.
+        SettingsError: a chain has no paying signer.
+        InvalidKeyError: a key is invalid or can't be opened.
     """
     require_keys(settings, deployment)
     named: list[tuple[Signer, frozenset[str]]] = [(opened(source), source.chains) for source in settings.signers]
@@ -34,7 +34,7 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
 
 
 def paying_accounts(settings: Settings, deployment: Deployment) -> set[str]:
-    """The addresses of those who pay, on any chain.
+    """The addresses of all paying signers.
 
     Raises:
         SettingsError, InvalidKeyError: see `paying_signers`.
@@ -47,7 +47,7 @@ def tripwire_signer(settings: Settings) -> Signer:
 
     Raises:
         SettingsError: none is named.
-        InvalidKeyError: the key is none, or can't be opened.
+        InvalidKeyError: the key is invalid or can't be opened.
     """
     table = settings.tripwire
     if table.key is not None:
@@ -62,7 +62,7 @@ def open_sealer(settings: Settings) -> KeySealer:
 
     Raises:
         SettingsError: there is none.
-        InvalidKeyError: the key is none, or can't be opened.
+        InvalidKeyError: the key is invalid or can't be opened.
     """
     key = settings.dlq.key or settings.relayer_key
     if key is not None:
@@ -74,10 +74,10 @@ def open_sealer(settings: Settings) -> KeySealer:
 
 
 def require_keys(settings: Settings, deployment: Deployment) -> None:
-    """Makes sure that somebody pays on each chain and somebody seals dead letters. Opens no key.
+    """Checks that each chain has a paying signer and that dead letters have a sealer. Opens no key.
 
     Raises:
-        SettingsError: somebody is missing; the text lists all that is.
+        SettingsError: a signer is missing; the message lists all.
     """
     problems = [
         f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name a signer under [[signers]]"
@@ -99,7 +99,7 @@ def opened(source: SignerSource) -> Signer:
     """The signer of a source.
 
     Raises:
-        InvalidKeyError: its key is none, or can't be opened.
+        InvalidKeyError: its key is invalid or can't be opened.
     """
     if source.remote is not None and source.address is not None:
         return RemoteSigner(source.remote, source.address, certificate=source.certificate, authority=source.authority)
@@ -107,7 +107,7 @@ def opened(source: SignerSource) -> Signer:
 
 
 def local_account(source: SignerSource) -> LocalAccount:
-    """The account of a key that this process may hold."""
+    """The account of a local key."""
     if source.environment is not None:
         return environment_signer(source.environment).account
     assert source.keystore is not None

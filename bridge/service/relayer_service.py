@@ -1,4 +1,4 @@
-"""The composition root: the only place that knows which chains, GMPs and store stand behind the core."""
+"""The composition root: the only module that knows the implementations behind the relayer's ports."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SystemClock:
 
 
 class RelayerService:
-    """A relayer, put together."""
+    """A composed relayer."""
 
     def __init__(
         self,
@@ -94,10 +94,10 @@ class RelayerService:
         attesters: AttesterSource | None = None,
         index: IndexSource | None = None,
     ) -> None:
-        """Uses what is open: chains, a store, the lock of that store, and what asks services. `open_relayer` opens them.
+        """Composes open chains, a store, its lock and attesters; `open_relayer` opens them.
 
         Raises:
-            SettingsError: nobody knows where this network's attestations come from.
+            SettingsError: the network's attestation sources are unknown.
         """
         self.deployment = deployment
         self.chains = chains
@@ -163,7 +163,7 @@ class RelayerService:
         self._streams = self._open_streams(worker, index)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
-        """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
+        """A sender per account and chain: accounts that pay for deliveries, and accounts that retry as a message's sender."""
         retrying = [LocalSigner.from_key(key.get_secret_value()) for key in self._settings.retry_keys]
         return {
             (chain_id, address): Sender(
@@ -270,7 +270,7 @@ class RelayerService:
             await observer.next_look(self._settings.actions.poll_interval)
 
     async def _report_call(self, message: Message) -> Call:
-        """Has a message's destination report how it ended, over the GMPs that it came over."""
+        """Has a message's destination report its end over the GMPs that delivered it."""
         attempts = self.store.observations.attempts(message.id)
         took = {gmp for attempt in attempts for gmp in attempt.gmps} or self.deployment.gmps_between(
             message.destination_chain, message.source_chain
@@ -305,11 +305,11 @@ class RelayerService:
 
     @property
     def accounts(self) -> frozenset[str]:
-        """The addresses that transactions are sent from."""
+        """The addresses of all sending accounts."""
         return frozenset(sender.address for sender in self._senders.values())
 
     async def run(self) -> None:
-        """Relays and retries until it is cancelled.
+        """Relays and retries until cancelled.
 
         Raises:
             StoreMismatchError: the store is of other chains.
@@ -346,7 +346,7 @@ class RelayerService:
                 group.create_task(run_forever("send heartbeats", self.heartbeats.step, every=every))
 
     async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Does something while the transactions of all accounts are looked after. To be done once at a time."""
+        """Runs something while all accounts' transactions are monitored. Not reentrant."""
         monitors = [
             asyncio.create_task(
                 run_forever(
@@ -369,7 +369,7 @@ async def keep_lock(lock: WorkingLock) -> None:
     """Renews a process's hold on its store until it is cancelled."""
     while True:
         await asyncio.sleep(_LOCK_RENEWAL)
-        with suppress(StoreBusyError):  # whatever works with the store says so
+        with suppress(StoreBusyError):  # any access to the store reports the error
             await asyncio.to_thread(lock.renew)
 
 
@@ -380,7 +380,7 @@ async def open_relayer(
     attesters: AttesterSource | None = None,
     index: IndexSource | None = None,
 ) -> AsyncIterator[RelayerService]:
-    """Opens the store, connects to the chains, and puts a relayer together. A chain that is down is taken in when it answers.
+    """Opens the store, connects to the chains, and composes a relayer. A chain that is down joins once it answers.
 
     Args:
         deployment: the network.
@@ -417,16 +417,16 @@ async def open_relayer(
 
 
 def spare_what_is_set_up() -> None:
-    """Has the garbage collector leave alone for ever what exists by now. For a process that runs one bridge, before it does.
+    """Excludes all existing objects from garbage collection. Call it once before a process starts its relayer.
 
-    Some 150,000 objects of imported code stay anyway; to look through them holds up all that a bridge does for 0.15 s.
+    Imported code keeps some 150,000 objects alive; scanning them would stall the relayer for 0.15 s.
     """
     gc.collect()
     gc.freeze()
 
 
 async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs something until it ends or the process gets SIGINT or SIGTERM, which stop it cleanly."""
+    """Runs something until it ends or SIGINT or SIGTERM stops it cleanly."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
     stopped = False
 
@@ -449,7 +449,7 @@ async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What ended a group of tasks: the others only followed."""
+    """The error that ended a task group; the others followed from it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -457,7 +457,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _stop(streams: Streams, every: float) -> None:
-    """Has no more records kept for a sink that the settings do not name."""
+    """Stops recording for a sink that is not configured."""
 
     async def stop() -> None:
         await asyncio.to_thread(streams.stop)
@@ -470,5 +470,5 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
 
 
 def worker_name() -> str:
-    """Unique for each run, so that a restarted worker never takes its predecessor's claims for its own."""
+    """A worker name that is unique per run, so that a restarted worker never mistakes its predecessor's claims for its own."""
     return f"{socket.gethostname()}:{getpid()}:{uuid.uuid4().hex[:8]}"

@@ -28,8 +28,8 @@ class RelayerKeys:
     """The keys that a relayer works with.
 
     Attributes:
-        paying: who pays for deliveries, by chain.
-        sealer: who seals dead letters.
+        paying: paying signers, by chain.
+        sealer: the signer that seals dead letters.
     """
 
     paying: Mapping[int, list[Signer]]
@@ -37,15 +37,15 @@ class RelayerKeys:
 
 
 def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: bool) -> RelayerKeys:
-    """Makes sure that the settings have what a relayer needs, and opens its keys. Connects to nothing.
+    """Checks the settings of a relayer and opens its keys. Makes no connection.
 
     Args:
-        settings: how to run.
+        settings: the operator's settings.
         deployment: the network.
-        has_attesters: whether the network brings its attestations itself, as a devnet does.
+        has_attesters: whether the network provides its own attesters, as a devnet does.
 
     Raises:
-        SettingsError: something is missing or can't be used; the text lists all of it.
+        SettingsError: something is missing or unusable; the message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
@@ -70,7 +70,7 @@ def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bo
         Who pauses; None in a dry run.
 
     Raises:
-        SettingsError: something is missing or can't be used; the text lists all of it.
+        SettingsError: something is missing or unusable; the message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
@@ -86,7 +86,7 @@ def public_attesters(
     """Where the attestations of a public network come from.
 
     Raises:
-        SettingsError: nobody knows where those of a GMP do.
+        SettingsError: the attestation source of a GMP is unknown.
     """
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
@@ -96,13 +96,13 @@ def public_attesters(
 
 
 class _Problems:
-    """Collects what checks find."""
+    """Collects the problems that checks find."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
 
     def of(self, check: Callable[[], Any]) -> Any:
-        """What a check gives; None if it finds a problem."""
+        """A check's result, or None if it found a problem."""
         try:
             return check()
         except (SettingsError, InvalidKeyError) as error:
@@ -110,10 +110,10 @@ class _Problems:
             return None
 
     def refuse(self) -> None:
-        """Does nothing if no check found a problem.
+        """Raises if a check found a problem.
 
         Raises:
-            SettingsError: some did.
+            SettingsError: with every problem found.
         """
         if self._found:
             raise SettingsError("\n".join(dict.fromkeys(self._found)))
