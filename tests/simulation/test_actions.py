@@ -19,6 +19,7 @@ SEEDS = range(6)
 TWIN_SEEDS = range(40)
 
 
+@pytest.mark.long
 def test_every_action_comes_to_one_end_on_all_chains_whatever_befalls_it() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
@@ -30,6 +31,7 @@ def test_every_action_comes_to_one_end_on_all_chains_whatever_befalls_it() -> No
     assert all(reached[state.name] for state in wanted), reached
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("twin", "found"),
     [("quorum", "applied|released|lost a lock"), ("lock", "lost a lock"), ("release", "applied here and not there")],

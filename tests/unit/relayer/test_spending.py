@@ -82,6 +82,7 @@ def reason(store: Store, message: Message, now: float) -> str:
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_a_sender_at_its_bound_waits_until_midnight_says_why_and_no_other_waits() -> None:
     world, store = dear_world(), memory_store()
     bounds = SpendBounds(sender=2 * DELIVERY)
@@ -254,6 +255,7 @@ def failures(store: Store, sent: Sent | None = None) -> int:
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_more() -> None:
     world, store = dear_world(), memory_store()
     bounds = SpendBounds(message_failures=3, sender_failures=10)
@@ -299,6 +301,7 @@ async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -> None:
     world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store)):
@@ -372,6 +375,7 @@ async def storm(seed: int, *, messages: int = 40) -> None:
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_over_a_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive() -> None:
     await storm(seeds.dice("spending").randrange(1_000_000), messages=20)
 
