@@ -150,6 +150,7 @@ def test_suites(seed: int | None) -> list[Suite]:
             {"WAYBILL_TEST_SEED": str(seed)},
         ),
         Suite("kit", ["npm", "--prefix", "dapp", "--silent", "test"], node_counts, {}),
+        Suite("kit long", ["npm", "--prefix", "dapp", "--silent", "run", "test:long"], node_counts, {}),
     ]
 
 

@@ -74,7 +74,7 @@ async def test_relayer_is_scraped_steered_and_killed(
 
             await until(is_observed, "all are observed")
             numbers = await scraped(relayer)
-        assert numbers["lag_messages"] == 2
+        assert numbers["lag_messages"] == 1, "the silent one"
         assert numbers["account_balance_wei"] > 0
         await _is_ordered(web, silent)
         refused = await web.post(f"/v1/deliveries/{dead}/axelar/0/replay", json={"reason": "x"}, headers=AUTHORIZED)

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { problems } from "../browser.ts";
-import { assertUsable } from "../usable.ts";
+import { problems } from "../../browser.ts";
+import { assertUsable } from "../../usable.ts";
 import { letters } from "./decisions.ts";
 import { open, shot, shown, url } from "./stage.ts";
 
 for (const [what, width, colorScheme] of [
   ["phone-dark", 360, "dark"],
-  ["wide-light", 1280, "light"],
-  ["wide-dark", 1280, "dark"],
+  ["wide-light", 1366, "light"],
+  ["wide-dark", 1366, "dark"],
 ] as const) {
   test(`nothing runs off the side and nothing is hard to read on any page: ${what}`, async () => {
     const { page, context, observed } = await open("/", { viewport: { width, height: 800 }, colorScheme });
@@ -18,7 +18,10 @@ for (const [what, width, colorScheme] of [
       messages: "/messages",
       message: `/message/${shown.executed}`,
       lanes: "/lanes",
+      lane: "/lanes/alpha/beta",
       gmps: "/gmps",
+      gmp: "/gmps/axelar",
+      status: "/status",
       "dead-letters": "/dead-letters",
       "dead-letter": letters[1]!,
       faults: "/faults",

@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { createWalletClient, http } from "viem";
 
 import { type Gmp, GMP_NUMBERS, Kind, routerAbi } from "@waybill/dapp";
-import { assertUsable } from "../usable.ts";
+import { assertUsable } from "../../usable.ts";
 import { deployment, eventually, open, OWNER, PERSON, prologues, send, shot, state, url } from "./stage.ts";
 
 /** The GMP of which beta takes nothing while the tests before these run. */
@@ -40,7 +40,7 @@ async function decide(page: Page, act: string, button: string): Promise<void> {
   await assertUsable(page);
   await shot(page, "letter");
   await offered.getByRole("button", { name: button }).click();
-  await page.locator(".timeline").getByText(`because of ${act}`).waitFor();
+  await page.locator('section[aria-label="History"]').getByText(`because of ${act}`).waitFor();
 }
 
 test("an operator's wallet requeues a dead letter, and its message arrives", async () => {

@@ -7,13 +7,13 @@ import { fileURLToPath } from "node:url";
 import { createPublicClient, type Hex, http, stringToHex } from "viem";
 
 import { checkProof, Deployment, localWallet, type MessageProof, ProofError, Waybill } from "@waybill/dapp";
-import { serveExample } from "../example/server.ts";
-import { launchChromium, observe, TestWallet } from "./browser.ts";
-import { type Devnet, startDevnet } from "./devnet.ts";
-import { embeddingPage, serveForeign } from "./foreign.ts";
-import { testAccount } from "./network.ts";
+import { serveExample } from "../../example/server.ts";
+import { launchChromium, observe, TestWallet } from "../browser.ts";
+import { type Devnet, startDevnet } from "../devnet.ts";
+import { embeddingPage, serveForeign } from "../foreign.ts";
+import { testAccount } from "../network.ts";
 
-const SCREENS = fileURLToPath(new URL("../../build/screens/", import.meta.url));
+const SCREENS = fileURLToPath(new URL("../../../build/screens/", import.meta.url));
 const PATIENCE = 90_000;
 
 /** Neither the deployer, nor the relayer, nor the example dApp of the devnet. */
@@ -145,9 +145,9 @@ test("over real GMPs and the relayer, a stalled message in a foreign page is ret
 });
 
 test("tests that are interrupted take their devnet with them", async () => {
-  const script = 'const { startDevnet } = await import("./test/devnet.ts"); console.log(JSON.stringify((await startDevnet("axelar")).file));';
+  const script = 'const { startDevnet } = await import("../test/devnet.ts"); console.log(JSON.stringify((await startDevnet("axelar")).file));';
   const options = ["--conditions=source", "--import", "tsx", "--input-type=module", "--eval", script];
-  const child = spawn(process.execPath, options, { cwd: fileURLToPath(new URL("..", import.meta.url)), stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, options, { cwd: fileURLToPath(new URL("../..", import.meta.url)), stdio: ["ignore", "pipe", "inherit"] });
   let printed = "";
   for await (const part of child.stdout) {
     printed += part;

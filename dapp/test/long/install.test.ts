@@ -13,12 +13,12 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 import { routerAbi } from "@waybill/dapp";
-import { factsOf } from "../src/facts.ts";
-import { readmeBlocks } from "./foreign.ts";
-import { TestNetwork } from "./network.ts";
+import { factsOf } from "../../src/facts.ts";
+import { readmeBlocks } from "../foreign.ts";
+import { TestNetwork } from "../network.ts";
 
 const run = promisify(execFile);
-const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
+const PACKAGE = fileURLToPath(new URL("../..", import.meta.url));
 /** The oldest that the kit's peer range allows; the kit itself is developed with a newer one. */
 const OLDEST_VIEM = "2.21.0";
 /** The key of the account that the test network's user has, as anvil funds it. */

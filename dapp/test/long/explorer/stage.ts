@@ -7,11 +7,11 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { stringToHex } from "viem";
 
 import { Deployment, type Gmp, localWallet, type RouteRequest, type Sent, Waybill } from "@waybill/dapp";
-import { launchChromium, observe, type Observed, TestWallet } from "../browser.ts";
-import { type Devnet, startDevnet } from "../devnet.ts";
-import { testAccount } from "../network.ts";
+import { launchChromium, observe, type Observed, TestWallet } from "../../browser.ts";
+import { type Devnet, startDevnet } from "../../devnet.ts";
+import { testAccount } from "../../network.ts";
 
-export const SCREENS = fileURLToPath(new URL("../../../build/screenshots/", import.meta.url));
+export const SCREENS = fileURLToPath(new URL("../../../../build/screenshots/", import.meta.url));
 export const PATIENCE = 60_000;
 
 /** The GMP that the relayer knows nothing of. */
@@ -45,7 +45,7 @@ before(async () => {
   url = place!;
   browser = opened;
   await eventually("both chains read by the index", async () => {
-    const page = await (await fetch(`${url}/lanes`)).text();
+    const page = await (await fetch(`${url}/status`)).text();
     return page.split('<span class="state good">read').length - 1 === deployment.chains.length;
   });
   for (const prologue of prologues) await prologue();

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { test } from "node:test";
 
 const run = promisify(execFile);
-const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
+const PACKAGE = fileURLToPath(new URL("../..", import.meta.url));
 
 test("the built package is imported by plain Node, with types beside it", async () => {
   await run("npm", ["run", "--silent", "build"], { cwd: PACKAGE });
