@@ -150,9 +150,8 @@ def index(deployment: Path, folder: Path) -> None:
         stall=StallPolicy(stall_after=30, max_lag=100_000, requests_per_lane_minute=600),
         limits=SourceLimits(rollback_patience=0.5, poll_interval=0.1),
         lake_interval=5.0,
-        maintenance_interval=60.0,
+        refresh_interval=60.0,
         keep_ended=120,
-        keep_versions=0,
         verify_interval=60.0,
     )
     run_index(Deployment.from_json(deployment.read_text(), str(deployment)), settings, stop=stop)

@@ -1,4 +1,4 @@
-"""`make bench-index`: ingest, lifecycles, retry requests, cold start and waiting, into build/bench/index.json and a plot.
+"""`make bench-index`: ingest, refreshes, retry requests, cold start and waiting, into build/bench/index.json and a plot.
 
 Everything is measured in one run on the machine at hand, and what is compared takes turns; ratios say more than figures.
 Each part has a process of its own, so that none pays for memory that another has taken.
@@ -23,33 +23,30 @@ from pyspark.sql import SparkSession
 
 from bench.bar_chart import bar_chart
 from bench.index.endpoint import endpoint
-from bench.index.gold import gold
 from bench.index.idle import idle
 from bench.index.ingest import ingest
-from bench.index.lifecycles import lifecycle
+from bench.index.refresh import refresh_times
 from bench.index.requests import request_latency
 from bench.index.sold import from_sold_endpoint
 from bridge.cli.logs import configure_logging
-from indexer.spark.session import batch_session, spark_session
+from indexer.spark.session import spark_session
 
 RESULT: Final = Path("build/bench/index.json")
-_ENGINES: Final = {"Spark": "spark", "DuckDB": "duckdb"}
-PARTS: Final = ("cold", "ingest", "sold", "lifecycle", "gold", "requests", "idle")
+PARTS: Final = ("cold", "ingest", "sold", "refresh", "requests", "idle")
 
 
 def main() -> None:
     """Measures, prints and writes; parts not asked for keep the figures of the last run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=1_000_000, help="to read from an endpoint")
-    parser.add_argument("--messages", type=int, default=10_000_000, help="whose lifecycles to write")
-    parser.add_argument("--rounds", type=int, default=3, help="of lifecycles; the median counts")
+    parser.add_argument("--messages", type=int, default=10_000_000, help="whose tables to refresh")
     parser.add_argument("--events", type=int, default=60, help="that are to give rise to a retry request")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends with this process
     parts = chosen.only or list(PARTS)
     if len(parts) > 1:
-        sizes = [f"--{name}={getattr(chosen, name)}" for name in ("logs", "messages", "rounds", "events")]
+        sizes = [f"--{name}={getattr(chosen, name)}" for name in ("logs", "messages", "events")]
         for part in parts:
             _run_apart([sys.executable, "-m", "bench.index", f"--only={part}", *sizes])
         print(f"figures are in {RESULT}, the plot is {RESULT.with_suffix('.svg')}")
@@ -78,8 +75,7 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
             "cold": lambda: {"first_row_s": _cold_start()},
             "ingest": lambda: _in_session(lambda spark: ingest(spark, folder, sizes.logs)),
             "sold": lambda: _in_session(lambda spark: from_sold_endpoint(spark, folder, sizes.logs)),
-            "lifecycle": lambda: _lifecycle(folder, sizes.messages, sizes.rounds),
-            "gold": lambda: gold(folder, sizes.messages),
+            "refresh": lambda: refresh_times(folder, sizes.messages),
             "requests": lambda: _in_session(
                 lambda spark: {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}
             ),
@@ -92,11 +88,6 @@ def _in_session(work: Callable[[SparkSession], dict[str, Any]]) -> dict[str, Any
     with spark_session() as spark:
         spark.range(1).collect()
         return work(spark)
-
-
-def _lifecycle(folder: Path, messages: int, rounds: int) -> dict[str, Any]:
-    with batch_session(events=messages) as spark:
-        return lifecycle(spark, folder, messages, rounds)
 
 
 def _note(figures: Mapping[str, Any]) -> None:
@@ -124,9 +115,7 @@ def _groups(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     latency = found.get("retry_request_ms", {})
     return {
         "RPC to tables, logs per second": {name: rate for name, rate in rates.items() if rate},
-        f"all tables of {found.get('messages', 0):,} messages, seconds": {
-            name: found[f"{key}_tables_s"] for name, key in _ENGINES.items() if f"{key}_tables_s" in found
-        },
+        f"refresh of {found.get('messages', 0):,} messages, seconds": found.get("refresh_s", {}),
         "event to retry request, ms": {name: latency[name] for name in ("p50", "p95") if name in latency},
     }
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import duckdb
 import psutil
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from bench.index.endpoint import endpoint
@@ -127,7 +128,9 @@ def _expect_same(lake: Lake, plain: Path, logs: int, blocks: int) -> None:
         f"(select count(*) from (({ours}) except all ({theirs}))), (select count(*) from (({theirs}) except all ({ours})))"
     )
     with duckdb.connect() as connection:
-        found = connection.execute(text, {"files": lake.files(), "plain": f"{plain}/*.parquet"}).fetchone()
+        found = connection.execute(
+            text, {"files": DeltaTable(lake.folder.root).file_uris(), "plain": f"{plain}/*.parquet"}
+        ).fetchone()
     expected = (logs, blocks * LOGS_OF_A_BLOCK, 0, 0)
     if found != expected:
         raise AssertionError(f"logs, logs in {plain}, only in the lake, only there: {found}, not {expected}")

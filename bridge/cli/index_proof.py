@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import options, table_engine
+from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, progress, table
 from bridge.cli.workspace import DEVNET, Workspace
-from indexer.model.settings import TableEngineName
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from indexer.jobs.row_comparison import TableCheck
+    from indexer.jobs.repair import Violation
     from indexer.jobs.verify import LaneCheck
     from indexer.lake.lake import Lake
     from indexer.sources.chain import ChainReader
     from indexer.store.store import Store
-
-_NAMED = 20  # rows of a table that are shown
 
 
 def verify(
@@ -36,60 +33,64 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
     ] = False,
-    engine: table_engine.Engine = TableEngineName.SPARK,
-    master: options.SparkMaster = None,
-    explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the whole index with the routers' own totals, at one final block per chain, and its rows with one another.
+    """Compare the whole index with the routers' own totals, at one final block per chain.
 
     Each router counts the messages of a lane and adds up their ids. Equal means that the index has every one of them and no
-    other. Where they differ, the blocks are narrowed down and read again. Then every row of store and lake is compared: events,
-    messages, receipts, attempts, made again by the engine. Fails unless all lanes and all rows are equal. Ends with 5 if they are, and the index is behind.
+    other. Where they differ, the blocks are narrowed down and read again. A chain that took back final blocks is reported, too;
+    --repair goes back to the last block that it still has. Stop the index before a repair. Exits with status 1 unless all lanes
+    are equal, with 5 if they are and the index is behind.
 
     Example: waybill index verify
     """
+    from indexer.jobs import repair as repairs
     from indexer.jobs import verify as job
-    from indexer.jobs.row_comparison import compare_rows
-    from indexer.jobs.watch import compare_with_lake
     from indexer.lake.history import History
 
     workspace = Workspace.of(network)
-    with (
-        open_for_writing(workspace) as (store, lake),
-        readers(workspace, store.engine) as opened,
-        table_engine.opened(engine, master, workspace.lake, explain=explain) as by,
-    ):
+    with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
         history = History(store.engine, lake)
+        violations = [one for one in (repairs.find_violation(reader, history) for reader in opened) if one is not None]
+        by_chain = {reader.config.chain_id: reader for reader in opened}
+        for violation in violations if repair else ():
+            progress(f"chain {violation.chain_id}: going back to block {violation.fork}")
+            repairs.repair(store, lake, by_chain[violation.chain_id], violation, time.time())
         checks = job.verify(opened, history, progress=progress)
-        rows = compare_rows(store.engine, lake, progress, by)
         ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
-        if repair and (ranges or any(check.different for check in rows)):
-            compare_with_lake(store, lake, opened, time.time(), whole=True)
+        if repair and ranges:
             for found in ranges.values():
                 progress(f"chain {found.chain_id}: correcting blocks {found.first}…{found.last}")
                 job.correct(store, lake, found)
-            store.recompute()
             checks = job.verify(opened, history, progress=progress)
-            rows = compare_rows(store.engine, lake, progress, by)
         job.keep(store.engine, checks, time.time())
     with open_index(workspace) as index:
         fresh = freshness(workspace, index, max_behind)
-    value = _value(workspace, checks, rows)
+    value = _value(workspace, checks) | {"violations": [_violation(one, repaired=repair) for one in violations]}
     unequal = [check for check in checks if check.verdict is not job.Verdict.EQUAL]
-    different = sum(len(check.different) for check in rows)
-    wrong = [f"{len(unequal)} of {len(checks)} totals are not proved equal"] if unequal else []
-    wrong += [f"{different} rows differ"] if different else []
-    can_repair = different or any(check.wrong for check in unequal)
+    failures = [f"{len(unequal)} of {len(checks)} totals are not proved equal"] if unequal else []
+    failures += [f"chain {one.chain_id} took back final blocks above {one.fork}" for one in violations if not repair]
+    can_repair = not repair and bool(violations or any(check.wrong for check in unequal))
     fresh.answer(
         value,
         as_json=as_json,
         render=lambda console: _draw(console, value),
-        failures=wrong,
+        failures=failures,
         next_step="waybill index verify --repair" if can_repair else None,
     )
+
+
+def _violation(found: Violation, *, repaired: bool) -> dict[str, Any]:
+    return {
+        "chain": found.chain_id,
+        "fork": found.fork,
+        "final_block": found.final[0],
+        "events": len(found.events),
+        "messages": [message_id for message_id, _, _ in found.marks()],
+        "repaired": repaired,
+    }
 
 
 @contextmanager
@@ -105,30 +106,11 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     with open_index(workspace):
         pass  # opened for writing, a store is made where none is
     lake = Lake(workspace.lake)
-    store = Store(workspace.index_url, archive=lake.events_of)
+    store = Store(workspace.index_url)
     try:
         yield store, lake
     finally:
         store.close()
-
-
-@contextmanager
-def open_for_reading(workspace: Workspace) -> Iterator[tuple[Engine, Lake]]:
-    """The index's store and lake, for a role that may read them and no more.
-
-    Raises:
-        CliError: no index has run yet.
-    """
-    from indexer.lake.lake import Lake
-    from indexer.store.engine import reading_engine
-
-    with open_index(workspace):
-        pass  # says what to do where none is
-    engine = reading_engine(workspace.index_url)
-    try:
-        yield engine, Lake(workspace.lake)
-    finally:
-        engine.dispose()
 
 
 @contextmanager
@@ -145,11 +127,10 @@ def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]
         ]
 
 
-def _value(workspace: Workspace, checks: list[LaneCheck], rows: list[TableCheck]) -> dict[str, Any]:
+def _value(workspace: Workspace, checks: list[LaneCheck]) -> dict[str, Any]:
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     return {
         "verdicts": dict(Counter(check.verdict.value for check in checks)),
-        "rows": [{"table": check.table, "compared": check.rows, "different": list(check.different)} for check in rows],
         "lanes": [
             {
                 "router": names.get(check.chain_id, str(check.chain_id)),
@@ -187,14 +168,14 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     for lane in value["lanes"]:
         if lane["reason"]:
             console.print(escaped(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}"))
-    for check in value["rows"]:
+    for item in value["violations"]:
+        did = "taken back" if item["repaired"] else "would be taken back"
         console.print(
-            escaped(f"rows      {check['table']}: {check['compared']} compared, {len(check['different'])} differ")
+            f"chain {item['chain']}: {item['events']} events of {len(item['messages'])} messages above block "
+            f"{item['fork']} {did}; block {item['final_block']} had been final"
         )
-        for text in check["different"][:_NAMED]:
-            console.print(escaped(f"  {text}"))
-        if (more := len(check["different"]) - _NAMED) > 0:
-            console.print(f"  and {more} more: --json names all", markup=False)
+        for message_id in item["messages"]:
+            console.print(f"  0x{message_id.hex()}")
     console.print("verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items()))
 
 

@@ -41,9 +41,8 @@ def index_settings(workspace: Workspace) -> IndexSettings:
         limits=_limits(settings),
         endpoints=_endpoints(settings, deployment),
         lake_interval=told.lake_interval,
-        maintenance_interval=told.maintenance_interval,
+        refresh_interval=told.refresh_interval,
         keep_ended=told.keep_days * 86_400,
-        keep_versions=told.keep_hours,
         verify_interval=told.verify_interval,
         backfill_blocks=told.backfill_blocks,
     )

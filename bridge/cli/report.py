@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import options, table_engine
+from bridge.cli import options
+from bridge.cli.as_of import as_of_text, as_of_value
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index, open_relayer_store
@@ -25,7 +26,6 @@ from bridge.queries.actions import by_state, silent_chains
 from bridge.queries.lanes import chain_name, gmp_name, lane_name
 from bridge.queries.messages import divergence_value
 from bridge.service.connections import connected
-from indexer.model.settings import TableEngineName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,17 +46,14 @@ def report(
         bool,
         typer.Option("--economics", help="Only what senders paid the relayer and what it spent, per lane and GMP."),
     ] = False,
-    engine: table_engine.Engine = TableEngineName.SPARK,
-    master: options.SparkMaster = None,
-    explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
 
-    The engine computes latencies by stage and what each GMP contributed, from all events. What the store serves is counted
-    there. Ends with 5 if the index is behind.
+    Latencies and redundancy are those of the gold tables, as of the last refresh. What the store has is counted there, as it is
+    now. Exits with status 5 if the index is behind.
 
     Example: waybill report --costs
     """
@@ -65,19 +62,20 @@ def report(
         _report_economics(workspace, as_json=as_json)
         return
     from indexer.jobs.pruning import TABLES, pruned
-    from indexer.jobs.report import figures_of_index, make_report
+    from indexer.jobs.report import make_report
     from indexer.lake.files import damages
+    from indexer.lake.reading import as_of, rows_of
+    from indexer.model.errors import LakeDamagedError
     from indexer.sources.chain import costs_of
 
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
-    with open_index(workspace) as index, table_engine.opened(engine, master, workspace.lake, explain=explain) as by:
-        found = make_report(
-            index,
-            ask,
-            pruned(index, workspace.lake),
-            partial(attested_of, workspace),
-            figures_of_index(index.engine, workspace.lake, by),
-        )
+    with open_index(workspace) as index:
+        try:
+            tables = as_of(workspace.lake)
+            figures = [rows_of(workspace.lake, name) for name in ("gold.latencies", "gold.redundancy")]
+            found = make_report(index, ask, pruned(index, workspace.lake), *figures)
+        except LakeDamagedError:
+            tables, found = None, make_report(index, ask)
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     chain = partial(chain_name, workspace.deployment())
@@ -86,11 +84,16 @@ def report(
         **_value(found, requested),
         "actions": None if actions is None else actions.by_state,
         "actionsMissingOf": [] if actions is None else actions.silent,
+        "tables": as_of_value(tables),
     }
-    damaged = [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]
+    read = ("gold.latencies", "gold.redundancy", *TABLES.values())
+    damaged = [what for name in read for what in damages(workspace.lake.table(name))]
     failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
     fresh.answer(
-        value, as_json=as_json, render=lambda console: _draw(console, found, chain, actions), failures=failures
+        value,
+        as_json=as_json,
+        render=lambda console: _draw(console, found, chain, actions, as_of_text(tables)),
+        failures=failures,
     )
 
 
@@ -336,11 +339,13 @@ def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
     ]
 
 
-def _draw(console: Console, found: Report, chain: Callable[[int], str], actions: ActionCounts | None) -> None:
-    console.print(facts(report_facts(found, actions)))
+def _draw(
+    console: Console, found: Report, chain: Callable[[int], str], actions: ActionCounts | None, tables: str
+) -> None:
+    console.print(facts(report_facts(found, actions) | {"tables": tables}))
     if found.not_counted:
         console.print(
-            f"{found.not_counted} messages, pruned by the store, are in no figure: `waybill index tables` has the lake count them"
+            f"{found.not_counted} messages, pruned by the store, are in no figure: `waybill index refresh` has the tables count them"
         )
     for section in sections(found, chain):
         if section.rows:

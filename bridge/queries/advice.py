@@ -308,7 +308,7 @@ _WHEN_NOTHING_ELSE: Final = {
     Status.RECEIVED: "wait: more GMPs must deliver before the quorum is reached",
     Status.EXECUTED: "nothing: the recipient has it",
     Status.CANCELLED: "nothing: its sender cancelled it",
-    Status.DIVERGED: "look at the evidence before anything else: `waybill index divergence {id}`",
+    Status.DIVERGED: "look at the evidence before anything else: `waybill index divergences {id}`",
     Status.ORPHANED: "wait: its transaction may come back; otherwise send it again as a new message",
     Status.UNKNOWN: "let the index catch up: `waybill status` shows how far each chain is",
 }

@@ -329,7 +329,7 @@ class IndexTable(Section):
         default=10_000, gt=0, description="final blocks behind from which Spark reads them in parallel"
     )
     lake_interval: float = Field(default=30.0, gt=0, description="between two appends to the lake")
-    maintenance_interval: float = Field(default=3_600.0, gt=0, description="between two rounds of maintenance")
+    refresh_interval: float = Field(default=3_600.0, gt=0, description="between two refreshes of the tables")
     verify_interval: float = Field(default=300.0, gt=0, description="between two comparisons with what routers count")
     keep_days: int = Field(default=30, ge=0, description="days that the store keeps messages that have ended")
     keep_hours: int = Field(default=168, ge=0, description="hours for which the lake's earlier versions can be read")

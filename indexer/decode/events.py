@@ -1,7 +1,8 @@
 """Logs of Waybill's contracts to rows of the events table.
 
-Every log becomes exactly one row. One with an unknown event keeps its topics and data; one that carries Waybill's event but
-can't be right keeps them too, with the reason in `error`: nothing is dropped, and nothing stops the stream.
+Every log becomes exactly one row, with its topics and data. One that carries Waybill's event but can't be right is not
+decoded, and `error` has the reason: nothing is dropped, and nothing stops the stream. `events_of_logs` decodes the raw logs of the lake
+again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bridge.protocol.events import (
     SIGNATURES,
@@ -29,7 +31,7 @@ from indexer.decode import abi
 from indexer.decode.abi import Rows, fixed_column, gather, to_uint64
 from indexer.decode.hashes import keccak256
 from indexer.decode.hexadecimal import Bytes, Integers
-from indexer.decode.logs import RawLogs
+from indexer.decode.logs import MAX_TOPICS, RawLogs, logs_of_rows
 from indexer.model import schemas
 
 _HIGHEST_GMP: Final = 16
@@ -98,6 +100,24 @@ def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
     return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
 
 
+def events_of_logs(rows: pa.Table) -> pa.Table:
+    """The events of raw logs as the lake keeps them, in the order of each chain.
+
+    Args:
+        rows: `schemas.LOGS`, of any chains. Whatever its router has not emitted, one of its adapters has.
+
+    Returns:
+        A table of `schemas.EVENTS`, one row per log.
+    """
+    parts = [schemas.EVENTS.empty_table()]
+    for source in rows.select(["chain_id", "router"]).group_by(["chain_id", "router"]).aggregate([]).to_pylist():
+        chain_id, router = source["chain_id"], source["router"]
+        chosen = rows.filter(pc.and_(pc.equal(rows["chain_id"], chain_id), pc.equal(rows["router"], router)))
+        adapters = frozenset(pc.unique(chosen["address"]).to_pylist()) - {router}
+        parts.append(events_table(logs_of_rows(chosen), Emitters(chain_id, router, adapters)))
+    return pa.concat_tables(parts)
+
+
 def registered_adapters(logs: RawLogs, router: bytes) -> dict[bytes, int]:
     """The adapters, 20 bytes each, that the router says it has taken in these logs, with the block where it first did."""
     topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
@@ -128,7 +148,7 @@ def _by_topic(logs: RawLogs) -> Iterable[tuple[Integers, EventSignature | None]]
 def _rows_of_one_topic(logs: RawLogs, emitters: Emitters, rows: Integers, signature: EventSignature | None) -> pa.Table:
     columns = _place(logs, emitters, rows)
     if signature is None:
-        return _table(columns | _raw(logs, rows), len(rows))
+        return _table(columns, len(rows))
     work = abi.Rows(logs.data, logs.data_offsets[rows], np.diff(logs.data_offsets)[rows])
     columns["event"] = pa.array([signature.name] * len(rows), pa.string())
     decoded = columns | _decode(work, logs, emitters, rows, signature)
@@ -137,7 +157,7 @@ def _rows_of_one_topic(logs: RawLogs, emitters: Emitters, rows: Integers, signat
         return _table(decoded, len(rows))
     good = pa.array(work.errors == "")
     quarantined = {name: column.take(pa.array(bad)) for name, column in columns.items()}
-    quarantined |= _raw(logs, rows[bad]) | {"error": pa.array(work.errors[bad].tolist(), pa.string())}
+    quarantined |= {"error": pa.array(work.errors[bad].tolist(), pa.string())}
     return pa.concat_tables([_table(decoded, len(rows)).filter(good), _table(quarantined, len(bad))])
 
 
@@ -149,15 +169,10 @@ def _place(logs: RawLogs, emitters: Emitters, rows: Integers) -> dict[str, pa.Ar
         "block_hash": abi.fixed_column(logs.block_hash[rows]),
         "block_time": pa.array(logs.block_time[rows]),
         "transaction_hash": abi.fixed_column(logs.transaction_hash[rows]),
+        "router": abi.fixed_column(_repeated(emitters.router, len(rows))),
         "address": abi.fixed_column(logs.address[rows]),
-    }
-
-
-def _raw(logs: RawLogs, rows: Integers) -> dict[str, pa.Array]:
-    lengths = np.diff(logs.data_offsets)[rows]
-    return {
-        "topics": pa.array([logs.topics[row, : logs.topic_count[row]].tobytes() for row in rows.tolist()], pa.binary()),
-        "data": abi.binary_column(logs.data, logs.data_offsets[rows], lengths),
+        "topics": abi.binary_column(logs.topics.reshape(-1), rows * 32 * MAX_TOPICS, logs.topic_count[rows] * 32),
+        "data": abi.binary_column(logs.data, logs.data_offsets[rows], np.diff(logs.data_offsets)[rows]),
     }
 
 

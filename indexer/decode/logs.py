@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import orjson
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.decode.hexadecimal import (
@@ -93,6 +94,42 @@ class RawLogs:
 
 
 _PER_LOG: Final = tuple(field.name for field in fields(RawLogs) if not field.name.startswith("data"))
+
+
+def logs_of_rows(rows: pa.Table) -> RawLogs:
+    """Raw logs from the lake's rows.
+
+    Args:
+        rows: `schemas.LOGS`, of one chain.
+    """
+    topics, topic_offsets = _flat(rows["topics"])
+    data, data_offsets = _flat(rows["data"])
+    lengths = np.diff(topic_offsets)
+    padded = np.zeros((len(rows), MAX_TOPICS * 32), np.uint8)
+    padded[np.arange(MAX_TOPICS * 32) < lengths[:, None]] = topics
+    return RawLogs(
+        block_number=rows["block_number"].to_numpy(),
+        block_hash=_flat(rows["block_hash"])[0].reshape(-1, 32),
+        block_time=rows["block_time"].to_numpy(),
+        transaction_hash=_flat(rows["transaction_hash"])[0].reshape(-1, 32),
+        log_index=rows["log_index"].to_numpy(),
+        address=_flat(rows["address"])[0].reshape(-1, 20),
+        topics=padded.reshape(-1, MAX_TOPICS, 32),
+        topic_count=lengths // 32,
+        data=data,
+        data_offsets=data_offsets,
+    )
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[Bytes, Integers]:
+    """The bytes of all values of a binary column, one after another, and where each begins."""
+    whole = pa.concat_arrays(
+        [chunk.cast(pa.large_binary()) for chunk in column.chunks] or [pa.array([], pa.large_binary())]
+    )
+    _, offsets_buffer, data_buffer = whole.buffers()
+    offsets = np.frombuffer(offsets_buffer or bytes(8), np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    flat = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return flat, offsets - offsets[0]
 
 
 def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:

@@ -1,29 +1,31 @@
-"""Long final ranges: Spark reads them in parallel straight into the lake, and the store is filled from there."""
+"""Long final ranges: Spark reads them in parallel into `bronze.logs`, and the store is filled from there."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import spark_partition_id
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, spark_partition_id, substring
 
 from bridge.rpc.policy import EndpointPolicy
-from indexer.jobs.backfill_task import MANIFEST, RangeReader
-from indexer.jobs.maintain import let_go_of_ended
+from indexer.decode.events import REGISTRATIONS
 from indexer.jobs.repair import misfit_of_lake
 from indexer.lake.lake import FinalBlocks, Lake
+from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import IndexSettings, SourceLimits
+from indexer.model.spark_types import spark_schema
+from indexer.pipeline import bronze
+from indexer.sources.backfill_task import RangeReader
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.store.blocks import BlockRange
 from indexer.store.store import Store
-from indexer.transforms.arrow import map_in_arrow
 
 log = structlog.get_logger(__name__)
 
@@ -38,18 +40,30 @@ _MORE_THAN_CORES: Final = 100_000
 _ANSWER_SECONDS: Final = 0.3  # that a sold endpoint takes for an answer, at most
 
 
-def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: IndexSettings, lake: Lake) -> None:
+def backfill(
+    spark: SparkSession,
+    chains: Sequence[ChainConfig],
+    settings: IndexSettings,
+    lake: Lake,
+    lacking: Collection[int] = (),
+) -> None:
     """Brings the lake up to the last final block of each chain that is far behind it.
 
-    Executors fetch, decode and write Parquet; the driver makes one commit of what takes about a minute, which is what an
-    interruption costs. No event passes through the JVM: Spark distributes ranges of blocks and collects what the files are called.
+    Executors fetch logs and write them to Delta, in one commit of what takes about a minute, which is what an interruption costs.
+
+    Args:
+        spark: a session.
+        chains: the chains.
+        settings: how to read them.
+        lake: where to.
+        lacking: chains of which the lake has lost blocks that the store no longer has whole: read however few they are.
     """
     for chain in chains:
         with ChainReader(chain, settings.limits) as reader:
             final = reader.final()
             there = lake.last_block(chain.chain_id)
             first = chain.start_block if there is None else there + 1
-            if final is None or final.number - first < settings.backfill_blocks:
+            if final is None or (final.number - first < settings.backfill_blocks and chain.chain_id not in lacking):
                 continue
             if (misfit := misfit_of_lake(reader, lake)) is not None:
                 log.error("nothing is added to the lake", chain=chain.chain_id, reason=misfit)
@@ -110,32 +124,41 @@ def _read_into_lake(
     Looking for these first would ask for every range twice. Most deployments name all of them, and those that do not are read
     again: a task does not know what another one's blocks have registered.
     """
-    manifests = _read(spark, chain, limits, lake, blocks)
-    while new := {adapter for one in manifests for adapter in one["new_adapters"]} - chain.emitters.adapters:
+    while True:
+        logs = _read(spark, chain, limits, blocks).persist()
+        try:
+            new = _adapters_in(logs) - chain.emitters.adapters
+            if not new:
+                bronze.append(logs, lake, chain.chain_id, blocks)
+                return chain
+        finally:
+            logs.unpersist()
         log.info(
             "reading again with adapters that the deployment does not name", chain=chain.chain_id, adapters=len(new)
         )
         chain = chain.with_adapters(new)
-        manifests = _read(spark, chain, limits, lake, blocks)
-    lake.commit(manifests, {chain.chain_id: blocks})
-    return chain
 
 
-def _read(
-    spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
-) -> list[dict[str, Any]]:
-    """The manifests of files that hold the events of these blocks; no commit names them yet."""
+def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, blocks: FinalBlocks) -> DataFrame:
+    """The logs of these blocks, `schemas.LOGS`, as executors read them."""
     plan = TaskPlan.of(blocks.last - blocks.first + 1, _cores(spark), chain.endpoints)
     task = RangeReader(
         chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), try_seconds=_TRY_SECONDS)),
         limits=limits,
-        folder=lake.folder,
         final=(blocks.last, blocks.last_hash),
         step=plan.step,
         at_once=plan.at_once,
     )
     starts = spark.range(blocks.first, blocks.last + 1, plan.step, plan.tasks)
-    return [row.asDict() for row in map_in_arrow(starts, task, MANIFEST).collect()]
+    return starts.mapInArrow(task, spark_schema(schemas.LOGS))
+
+
+def _adapters_in(logs: DataFrame) -> set[bytes]:
+    """The adapters, 20 bytes each, that routers say they have taken: registrations are few."""
+    registers = col("address") == col("router")
+    registers &= substring("topics", 1, 32).isin(*[bytearray(topic) for topic in REGISTRATIONS])
+    found = logs.where(registers).select(substring("topics", 77, 20).alias("adapter")).distinct().collect()
+    return {bytes(row["adapter"]) for row in found}
 
 
 def _cores(spark: SparkSession) -> int:
@@ -143,16 +166,8 @@ def _cores(spark: SparkSession) -> int:
     return spark.range(_MORE_THAN_CORES).select(spark_partition_id()).distinct().count()
 
 
-def fill_store(
-    chains: Sequence[ChainConfig],
-    settings: IndexSettings,
-    store: Store,
-    lake: Lake,
-    ended_before: int,
-    *,
-    make_tables: Callable[[], object],
-) -> None:
-    """Brings the store up to where the lake is; messages that had ended long before stay in the lake alone.
+def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: Store, lake: Lake) -> None:
+    """Brings the store up to where the lake is.
 
     The store's blocks that were not final are replaced, too: while nobody looked, the chain may have taken them back. Before
     anything is joined, the last final blocks of both, lake and store, are compared with the chain's.
@@ -162,8 +177,6 @@ def fill_store(
         settings: how to read them.
         store: to be filled.
         lake: where from.
-        ended_before: Unix seconds of block time; see `let_go_of_ended`.
-        make_tables: makes the lake's tables, and returns once they are made.
 
     Raises:
         FinalityViolatedError: a chain does not have the lake's last block, though it has the store's last final one.
@@ -190,7 +203,6 @@ def fill_store(
                 parent = range_.block_hash[:HASH_PREFIX]
                 log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
             store.note_lake({chain.chain_id: last})
-        let_go_of_ended(store, lake, ended_before, make_tables)
 
 
 def _has_final(reader: ChainReader, position: ChainPosition) -> bool:

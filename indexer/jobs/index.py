@@ -15,17 +15,16 @@ from pyspark.sql import SparkSession
 
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
-from indexer.jobs.restore import restore
+from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.stream import Stream
-from indexer.jobs.table_builder import TablesAside
-from indexer.lake.files import mend_last_commit
 from indexer.lake.lake import Lake
-from indexer.lake.promotion import lost, promote
+from indexer.lake.promotion import kept_elsewhere, lost, promote
 from indexer.model.errors import IndexerError
 from indexer.model.settings import INDEX_POLICY, IndexSettings
 from indexer.sources.chain import ChainConfig, ChainReader, chain_config
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
 from indexer.spark.session import spark_session
+from indexer.store.retention import prune
 from indexer.store.retries import request_retries
 from indexer.store.store import Store, adapters_of
 
@@ -65,9 +64,8 @@ class Index:
         self._spark = spark
         self._clock = clock
         self._outage = outage or SparkOutage()
-        mend_last_commit(settings.folder.lake / "events")
         self._lake = Lake(settings.folder.lake)
-        self._store = Store(settings.folder.store_url, archive=self._lake.events_of)
+        self._store = Store(settings.folder.store_url)
         self._store.save_policy(settings.stall)
 
     def close(self) -> None:
@@ -112,23 +110,13 @@ class Index:
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
-        backfill(self._spark, self._chains, self._settings, self._lake)
-        self._restore()
-        ended_before = int(self._clock()) - self._settings.keep_ended
-        with closing(TablesAside(self._settings.folder, self._settings.table_engine)) as tables:
-            fill_store(self._chains, self._settings, self._store, self._lake, ended_before, make_tables=tables.make)
+        lacking = lost(self._store, self._lake, start_blocks(self._chains))
+        backfill(self._spark, self._chains, self._settings, self._lake, lacking)
+        fill_store(self._chains, self._settings, self._store, self._lake)
+        prune(
+            self._store.engine, int(self._clock()) - self._settings.keep_ended, kept_elsewhere(self._store, self._lake)
+        )
         self._follow_adapters()
-
-    def _restore(self) -> None:
-        """What the lake lost, as far as it was too little for Spark."""
-        if not lost(self._store, self._lake, start_blocks(self._chains)):
-            return
-        readers = [ChainReader(chain, self._settings.limits) for chain in self._chains]
-        try:
-            restore(readers, self._store, self._lake)
-        finally:
-            for reader in readers:
-                reader.close()
 
     def _follow_adapters(self) -> None:
         """Adapters that routers have taken since the deployment was written emit events of ours too."""
@@ -138,6 +126,8 @@ class Index:
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))
         request_retries(self._store.engine, self._settings.stall, self._clock())
+        with closing(RefreshProcess(self._settings.refresh_command)) as process:
+            process.run()
 
 
 class _Progress:
@@ -213,6 +203,29 @@ def run_index(
                 outage.failed(error)
                 stop.wait(outage.wait)
         log.info("stopped")
+
+
+def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str | None = None) -> None:
+    """Brings the lake up to the last final block of each chain, and stops.
+
+    Args:
+        deployment: the chains.
+        settings: how to read them.
+        master: of a Spark cluster; see `spark_session`.
+
+    Raises:
+        IndexerError: the index runs in the same folder, or a chain can't be read.
+    """
+    check_chains(deployment, settings)
+    with (
+        _alone_in(settings.folder.path),
+        spark_session(master, log_file=settings.folder.path / "spark.log") as spark,
+    ):
+        lake = Lake(settings.folder.lake)
+        chains = [
+            chain_config(chain, settings.endpoints.get(chain.chain_id, INDEX_POLICY)) for chain in deployment.chains
+        ]
+        backfill(spark, chains, settings, lake, lacking=[chain.chain_id for chain in chains])
 
 
 @contextmanager

@@ -10,19 +10,13 @@ import duckdb
 import pyarrow as pa
 
 from bridge.protocol.status import Status
-from indexer.lake.derived import files_of_table
-from indexer.lake.lake_tables import Part, opened
-from indexer.model import schemas
+from indexer.lake.reading import opened
 from indexer.model.storage_location import StorageLocation
 from indexer.store.analytics import Lane
 from indexer.store.reader import IndexReader, day_of
 
-TABLES: Final = {
-    "messages": schemas.MESSAGES,
-    "receipts": schemas.RECEIPTS,
-    "duplicates": schemas.DUPLICATES,
-}
-"""Of the lake, from which the figures come."""
+TABLES: Final = {"messages": "silver.messages", "receipts": "silver.receipts", "duplicates": "gold.duplicates"}
+"""Of the lake, from which the figures come, by the names that the queries use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +24,7 @@ class Pruned:
     """Figures of messages that the store no longer has; by default there are none. See `IndexReader` for what each counts.
 
     Attributes:
-        missing: messages that are in none of the figures, because the lake lacks its tables, or an earlier Waybill pruned
-            messages that they lack.
+        missing: messages that are in none of the figures, because the lake's tables were not refreshed since.
     """
 
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -59,11 +52,7 @@ def pruned(reader: IndexReader, lake: StorageLocation) -> Pruned:
     gone = reader.pruned()
     if not gone:
         return NOTHING
-    parts = {
-        name: Part(files=files_of_table(lake / name), folder=lake / name, schema=schema)
-        for name, schema in TABLES.items()
-    }
-    with opened(parts) as connection:
+    with opened(lake, TABLES) as connection:
         connection.register("kept", pa.table({"message_id": pa.array(reader.ids(), pa.binary())}))
         connection.execute(
             "create temp table gone as select * from messages m "

@@ -66,7 +66,7 @@ def misfit_of_lake(reader: ChainReader, lake: Lake) -> str | None:
     chain, (block, block_hash) = reader.config.chain_id, known
     return (
         f"chain {chain} has block {block} with hash 0x{reader.header(block).hash.hex()}, but the lake was filled when it "
-        f"was 0x{block_hash.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet "
+        f"was 0x{block_hash.hex()} and final: `waybill index verify --repair` goes back to where they agree. If this is a devnet "
         "that was started again from its first block, delete the index's folder"
     )
 

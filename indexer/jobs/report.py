@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Final
 
 import pyarrow as pa
-from sqlalchemy import Engine, select
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
 from indexer.jobs.pruning import NOTHING, Pruned
-from indexer.jobs.tables import noted_in
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
-from indexer.model.errors import AttestationsUnknownError, LakeDamagedError
-from indexer.model.storage_location import StorageLocation
-from indexer.model.tables import Bronze, Noted, TableEngine
-from indexer.store import tables
-from indexer.store.analytics import STAGES, GmpReceipt, GmpShare, Stage, alternatives, gmps_in_sets, percentile
+from indexer.store.analytics import STAGES, GmpShare, Stage, alternatives, gmps_in_sets, percentile
 from indexer.store.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
 from indexer.store.ranking import gmp_health
 from indexer.store.reader import IndexReader
@@ -32,6 +22,7 @@ from indexer.store.records import GmpCounts, Report, RetryCounts
 
 _MOST_DELIVERIES: Final = 50_000  # the newest, from which stages, shares and alternatives follow
 _MOST_ASKED_FOR: Final = 2_000  # the newest, whose transactions the chains are asked for
+_UNKNOWN: Final = "no relayer had its store here when the tables were last refreshed"
 _LOST: Final = (Status.STALLED, Status.UNKNOWN, Status.DEAD)
 
 
@@ -46,34 +37,8 @@ AskAttested = Callable[[Collection[bytes]], Attested]
 """Tells it of some messages, or raises `AttestationsUnknownError`; see `bridge.cli.report`."""
 
 
-Figures = Callable[[Attested | None], tuple[pa.Table, pa.Table]]
-"""Computes `schemas.LATENCIES` and `schemas.REDUNDANCY` of all messages, given when their attestations were there; see `figures_of`."""
-
-
-def _nobody_knows(_: Collection[bytes]) -> Attested:
-    raise AttestationsUnknownError("no relayer was asked")
-
-
-def figures_of(by: TableEngine, bronze: Bronze, noted: Noted) -> Figures:
-    """Latencies and redundancy of a history.
-
-    Args:
-        by: what computes them.
-        bronze: its events.
-        noted: what they do not say.
-    """
-
-    def compute(attested: Attested | None) -> tuple[pa.Table, pa.Table]:
-        with by.tables(bronze, replace(noted, attested=attested_rows(attested))) as made:
-            return made.rows("latencies"), made.rows("redundancy")
-
-    return compute
-
-
-def attested_rows(attested: Attested | None) -> pa.Table | None:
-    """What a relayer knows as `schemas.ATTESTED`; None if none was asked."""
-    if attested is None:
-        return None
+def attested_rows(attested: Attested) -> pa.Table:
+    """What a relayer knows, as `schemas.ATTESTED`."""
     rows = [
         {"message_id": message_id, "gmp": gmp, "attested_at": math.floor(at)}
         for (message_id, gmp), at in attested.items()
@@ -81,57 +46,29 @@ def attested_rows(attested: Attested | None) -> pa.Table | None:
     return pa.Table.from_pylist(rows, schema=schemas.ATTESTED)
 
 
-def figures_of_index(engine: Engine, place: StorageLocation, by: TableEngine) -> Figures:
-    """Latencies and redundancy of lake and store, or of the store alone while the lake is damaged.
-
-    Args:
-        engine: the store's, for reading.
-        place: the lake's.
-        by: what computes them.
-    """
-
-    def compute(attested: Attested | None) -> tuple[pa.Table, pa.Table]:
-        try:
-            return figures_of(by, History(engine, Lake(place)).bronze(), noted_in(engine))(attested)
-        except LakeDamagedError:
-            return figures_of_store(engine)(attested)
-
-    return compute
-
-
-def figures_of_store(engine: Engine) -> Figures:
-    """Latencies and redundancy of what the store alone has."""
-    with engine.connect() as connection:
-        rows = [dict(row) for row in connection.execute(select(tables.events)).mappings()]
-    wanted = [{name: row[name] for name in schemas.EVENTS.names} for row in rows]
-    tail = pa.Table.from_pylist(wanted, schema=schemas.EVENTS)
-    return figures_of(DUCKDB, Bronze(files=(), folder=StorageLocation(os.devnull), tail=tail), noted_in(engine))
-
-
 def make_report(
     reader: IndexReader,
     ask_costs: AskCosts | None = None,
     gone: Pruned = NOTHING,
-    ask_attested: AskAttested = _nobody_knows,
-    figures: Figures | None = None,
+    latencies: pa.Table | None = None,
+    redundancy: pa.Table | None = None,
 ) -> Report:
-    """Counts what the index knows.
+    """Counts what the index knows: the store what it has now, the tables what it has pruned, latencies and redundancy.
 
     Args:
         reader: of the index.
         ask_costs: asks the chains what the newest messages' transactions cost, which the index does not know.
         gone: what the store has pruned.
-        ask_attested: asks the relayer when GMPs attested, which no event says.
-        figures: computes latencies and redundancy; by default those of the store alone.
+        latencies: the table gold.latencies; None if there is none.
+        redundancy: the table gold.redundancy; None if there is none.
     """
     totals = Counter(reader.totals()) + Counter(gone.totals)
     divergences = reader.divergences()
     by_status = dict(Counter(reader.counts_by_status(divergences)) + Counter(gone.by_status))
-    latencies = sorted([*reader.latencies(), *gone.latencies])
+    seconds = sorted([*reader.latencies(), *gone.latencies])
     deliveries = reader.deliveries(_MOST_DELIVERIES if ask_costs is None else _MOST_ASKED_FOR)
     costs = {} if ask_costs is None else ask_costs(transactions_of(deliveries))
-    attested, attested_unknown = _attested(ask_attested, deliveries)
-    latencies_, redundancy = (figures or figures_of_store(reader.engine))(attested)
+    known = [] if latencies is None else stages(latencies)
     paid = None if ask_costs is None else {key: wei for key, (_, wei) in paid_for(deliveries, costs).items()}
     return Report(
         chains=tuple(reader.chains()),
@@ -151,11 +88,11 @@ def make_report(
         execution_failures_recovered=totals["recovered"],
         divergences=tuple(divergences),
         per_gmp=_per_gmp(reader.gmp_totals(), gone),
-        latency_p50_ms=_milliseconds(latencies, 0.50),
-        latency_p95_ms=_milliseconds(latencies, 0.95),
-        attested_unknown=attested_unknown,
-        stages=tuple(stages(latencies_)),
-        shares=tuple(shares(redundancy)),
+        latency_p50_ms=_milliseconds(seconds, 0.50),
+        latency_p95_ms=_milliseconds(seconds, 0.95),
+        attested_unknown=None if any(one.stage == "attested" for one in known) else _UNKNOWN,
+        stages=tuple(known),
+        shares=() if redundancy is None else tuple(shares(redundancy)),
         alternatives=tuple(alternatives(deliveries, paid)),
         left_out=gmps_in_sets(deliveries)[1],
         duplicates_by_day=dict(Counter(reader.duplicates_by_day()) + Counter(gone.duplicates_by_day)),
@@ -185,13 +122,6 @@ def shares(redundancy: pa.Table) -> list[GmpShare]:
         for row in redundancy.to_pylist()
     ]
     return sorted(found, key=lambda one: one.gmp)
-
-
-def _attested(ask: AskAttested, deliveries: Sequence[GmpReceipt]) -> tuple[Attested | None, str | None]:
-    try:
-        return ask({one.message_id for one in deliveries}), None
-    except AttestationsUnknownError as error:
-        return None, str(error)
 
 
 def _per_gmp(kept: Mapping[Gmp, Mapping[str, int]], gone: Pruned) -> dict[Gmp, GmpCounts]:

@@ -23,13 +23,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
 from bridge.rpc.answers import RpcError
-from indexer.jobs.maintain import maintain
+from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.repair import find_violation, mark
-from indexer.jobs.table_builder import TablesAside
 from indexer.jobs.watch import Watch
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
+from indexer.lake.promotion import kept_elsewhere, promote
 from indexer.model.errors import (
     FinalityViolatedError,
     IndexerError,
@@ -44,6 +43,7 @@ from indexer.sources.position import ChainPosition
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
 from indexer.store.blocks import Batch
 from indexer.store.limits import set_limits
+from indexer.store.retention import prune
 from indexer.store.retries import request_retries
 from indexer.store.store import Store
 
@@ -81,13 +81,13 @@ class Stream:
         self._lake = lake
         self._clock = clock
         self._promoted_at = time.monotonic()
-        self._maintained_at = time.monotonic()
+        self._refreshed_at = time.monotonic()
         self._limits_at = float("-inf")
         self._lanes: set[tuple[object, ...]] = set()
         self._failure: IndexerError | None = None
         self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
-        self._tables = TablesAside(settings.folder, settings.table_engine)
+        self._refresh = RefreshProcess(settings.refresh_command)
 
     def follow(self, stop: threading.Event) -> None:
         """Runs until `stop` is set.
@@ -105,7 +105,7 @@ class Stream:
                     request_retries(self._store.engine, self._settings.stall, self._clock())
                     watch.look_now_and_then()
                     self._promote_now_and_then()
-                    self._maintain_now_and_then()
+                    self._refresh_now_and_then()
                     self._set_limits_now_and_then()
                     query = self._kept_alive(query)
                     self._store_gone_since = None
@@ -114,7 +114,8 @@ class Stream:
         finally:
             with suppress(*SPARK_ERRORS):
                 query.stop()
-            self._tables.close()
+            watch.close()
+            self._refresh.close()
 
     def _wait_for_store(self, error: OperationalError) -> None:
         """A database that is locked or restarting comes back; one that does not, somebody has to look at."""
@@ -213,7 +214,7 @@ class Stream:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
             except RpcError as error:  # one chain that does not answer ends no other
                 log.warning(
-                    "the affected messages are not known yet; the next run marks them, or `waybill index repair --yes`",
+                    "the affected messages are not known yet; the next run marks them, or `waybill index verify --repair`",
                     chain=chain.chain_id,
                     reason=str(error),
                 )
@@ -233,13 +234,17 @@ class Stream:
             set_limits(self._store.engine, self._settings.stall)
             self._limits_at = time.monotonic()
 
-    def _maintain_now_and_then(self) -> None:
-        if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:
+    def _refresh_now_and_then(self) -> None:
+        """Starts a refresh of the tables, and prunes what ended long ago and is in the lake."""
+        if time.monotonic() - self._refreshed_at >= self._settings.refresh_interval:
             try:
-                maintain(self._store, self._lake, self._settings, self._clock(), make_tables=self._tables.start)
+                ended_before = int(self._clock()) - self._settings.keep_ended
+                pruned = prune(self._store.engine, ended_before, kept_elsewhere(self._store, self._lake))
+                log.info("store pruned", messages=pruned)
             except (LakeUnreachableError, LakeDamagedError) as error:
-                log.warning("the lake can't be maintained now", reason=str(error))
-            self._maintained_at = time.monotonic()
+                log.warning("store not pruned: the lake can't be read now", reason=str(error))
+            self._refresh.start()
+            self._refreshed_at = time.monotonic()
 
     def _promote_now_and_then(self) -> None:
         """Few and larger files: the lake lags behind the store by some seconds, and what is served is both.

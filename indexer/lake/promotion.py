@@ -1,4 +1,4 @@
-"""Events whose blocks have become final go from the store to the lake."""
+"""Raw logs whose blocks have become final go from the store to `bronze.logs`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,17 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
             blocks[chain] = FinalBlocks(first, position.final_block, position.final_hash)
     if not blocks:
         return {}
-    events = [store.events_between(chain, final.first, final.last) for chain, final in blocks.items()]
-    lake.append(pa.concat_tables(events), blocks)
+    logs = [store.events_between(chain, final.first, final.last) for chain, final in blocks.items()]
+    lake.append(pa.concat_tables(logs), blocks)
     reached = {chain: final.last for chain, final in blocks.items()}
     store.note_lake(reached)
     return reached
+
+
+def kept_elsewhere(store: Store, lake: Lake) -> dict[int, int]:
+    """By chain, the last block of which both the lake has the logs and the store knows that it is final."""
+    final = {chain: position.final_block for chain, position in store.positions().items()}
+    return {chain: min(block, final[chain]) for chain, block in lake.state(list(final)).blocks.items()}
 
 
 def _joins(store: Store, lake: Lake, chain: int) -> bool:
@@ -57,7 +63,7 @@ def _joins(store: Store, lake: Lake, chain: int) -> bool:
     if known is None or ours is None or known[1].startswith(ours):
         return True
     log.error(
-        "nothing is added to the lake, which ends with another block than the store has there: see `waybill index divergence`",
+        "nothing is added to the lake, which ends with another block than the store has there: run `waybill index verify --repair`",
         chain=chain,
         block=known[0],
         lake=f"0x{known[1].hex()}",

@@ -1,20 +1,18 @@
-"""Questions of a user's own about the lake's tables, in SQL: answered by DuckDB, which gets the rows and nothing else."""
+"""A user's own SQL on the lake's tables, answered by DuckDB, which reads these tables and nothing else."""
 
 from __future__ import annotations
 
 import threading
-from pathlib import PurePosixPath
 from typing import Final
 
 import duckdb
 import pyarrow as pa
-from pyarrow.dataset import dataset
 
-from indexer.lake.derived import files_of_table
-from indexer.lake.files import check_there, explained, files_of
-from indexer.lake.lake import Lake
+from indexer.lake.files import explained
+from indexer.lake.reading import register
 from indexer.model.dictionary import TABLES, shown_columns
 from indexer.model.errors import IndexerError
+from indexer.model.storage_location import StorageLocation
 
 _LOCKED: Final = {
     # No file, no network, no extension: a query reads the tables that are registered, and nothing else of this machine.
@@ -28,7 +26,7 @@ _LOCKED: Final = {
 }
 
 
-def answer(lake: Lake, sql: str, rows: int, seconds: float) -> tuple[pa.Table, bool]:
+def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[pa.Table, bool]:
     """The rows that a query finds in the lake's tables, in which ids, hashes and addresses are hexadecimal text.
 
     Args:
@@ -47,7 +45,8 @@ def answer(lake: Lake, sql: str, rows: int, seconds: float) -> tuple[pa.Table, b
     """
     # No variable of this process is a table, either.
     with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
-        _register(connection, lake)
+        with explained(*(lake.table(name) for name in TABLES)):
+            _register(connection, lake)
         for name, value in _LOCKED.items():
             connection.execute(f"set {name} = {value}")
         timer = threading.Timer(seconds, connection.interrupt)
@@ -67,20 +66,13 @@ def answer(lake: Lake, sql: str, rows: int, seconds: float) -> tuple[pa.Table, b
             timer.cancel()
 
 
-def _register(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
-    for name, (schema, _) in TABLES.items():
-        folder = lake.place / name
-        files = lake.files() if name == "events" else files_of_table(folder)
-        check_there(files, folder)
-        with explained(folder):
-            names = [PurePosixPath(path).name for path in files]
-            rows = (
-                dataset(names, schema=schema, format="parquet", filesystem=files_of(folder))
-                if names
-                else schema.empty_table()
-            )
-            connection.register(f"raw_{name}", rows)
-        connection.execute(f"create view {name} as select {shown_columns(name)} from raw_{name}")
+def _register(connection: duckdb.DuckDBPyConnection, lake: StorageLocation) -> None:
+    for layer in dict.fromkeys(name.partition(".")[0] for name in TABLES):
+        connection.execute(f"create schema {layer}")
+    for name in TABLES:
+        alias = f"rows_of_{name.replace('.', '_')}"
+        register(connection, alias, lake, name)
+        connection.execute(f"create view {name} as select {shown_columns(name)} from {alias}")
 
 
 def _first(found: pa.RecordBatchReader, rows: int) -> tuple[pa.Table, bool]:

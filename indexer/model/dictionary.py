@@ -1,7 +1,7 @@
 """What each table and column of the lake means: for readers of the Delta tables, and for the page of the documentation.
 
 Times are Unix seconds of block time. Sets of GMPs are integers in which bit n - 1 stands for GMP n. Addresses and ids are binary;
-`waybill index views` prints DuckDB views that show them in hexadecimal.
+`waybill index sql` shows them in hexadecimal.
 """
 
 from __future__ import annotations
@@ -13,37 +13,28 @@ import pyarrow as pa
 from indexer.model import schemas
 
 TABLES: Final[dict[str, tuple[pa.Schema, str]]] = {
-    "events": (
-        schemas.EVENTS,
-        "every event of Waybill's contracts, final blocks only; a column that an event lacks is null",
-    ),
-    "messages": (schemas.MESSAGES, "one row for each message: where it came from, how it stands, how it ended"),
-    "receipts": (schemas.RECEIPTS, "one row for each message and GMP that took or delivered it"),
-    "attempts": (
+    "bronze.logs": (schemas.LOGS, "raw logs of Waybill's contracts as nodes give them; final blocks only"),
+    "silver.events": (schemas.EVENTS, "one row for each log, decoded; a column that an event lacks is null"),
+    "silver.messages": (schemas.MESSAGES, "one row for each message: where it came from, how it stands, how it ended"),
+    "silver.receipts": (schemas.RECEIPTS, "one row for each message and GMP that took or delivered it"),
+    "silver.attempts": (
         schemas.ATTEMPTS,
         "one row for each dispatch of a message; attempt 0 is the route, later ones are retries",
     ),
-    "duplicates": (schemas.DUPLICATES, "one row for each delivery that was repeated and absorbed"),
-    "findings": (
+    "gold.duplicates": (schemas.DUPLICATES, "one row for each repeated delivery that an adapter absorbed"),
+    "gold.lanes": (schemas.LANES, "one row for each lane and day (UTC) of the messages that were created on it"),
+    "gold.latencies": (schemas.LATENCIES, "one row for each lane and stage that its messages reached"),
+    "gold.redundancy": (schemas.REDUNDANCY, "one row for each GMP: what it contributed"),
+    "gold.costs": (
+        schemas.COSTS,
+        "one row for each lane and GMP: what this machine's relayer paid for its deliveries",
+    ),
+    "gold.divergences": (
         schemas.DIVERGENCES,
-        "those of `divergences` that a message's own receipts show; kept for the next run",
+        "one row for each contradiction between the chains, or between their events",
     ),
-    "candidates": (
-        schemas.MESSAGES,
-        "those of `messages` that may contradict a clock or another message; kept likewise",
-    ),
-    "fan_outs": (schemas.FAN_OUTS, "one row for each message of a transaction that created several; kept likewise"),
-    "tallies": (
-        schemas.TALLIES,
-        "one row for each measure and value: what lanes, latencies and redundancy are made of",
-    ),
-    "lanes": (schemas.LANES, "one row for each lane and day (UTC) of the messages that were created on it"),
-    "latencies": (schemas.LATENCIES, "one row for each lane and stage that its messages reached"),
-    "redundancy": (schemas.REDUNDANCY, "one row for each GMP: what it contributed"),
-    "costs": (schemas.COSTS, "one row for each lane and GMP: what this machine's relayer paid for its deliveries"),
-    "divergences": (schemas.DIVERGENCES, "one row for each contradiction between the chains, or between their events"),
 }
-"""By name of the table, its schema and what it holds."""
+"""By name of the table, its schema and what it holds, in the order in which one is made of the others."""
 
 _COLUMNS: Final[dict[str, str]] = {
     "address": "contract that emitted the event, 20 bytes",
@@ -68,7 +59,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "chain_id": "EIP-155 id of the chain that the event is on",
     "conflicts": "set of what the message's own events contradict; 0 if nothing",
     "contradicted": "whether a later report says something else than `outcome`",
-    "data": "data of a log that is unknown or malformed",
+    "data": "data of the log",
     "delivered_p50": "seconds from the route to the first receipt, median",
     "delivered_p95": "the same, 95th percentile",
     "delivered_p99": "the same, 99th percentile",
@@ -99,7 +90,6 @@ _COLUMNS: Final[dict[str, str]] = {
     "expired": "messages of that day that expired",
     "expired_block": "block in which the destination marked the expiry",
     "expired_time": "time of that block",
-    "failed": "1 if it never will be executed",
     "failed_time": "time of the last failed execution",
     "failure_reason": "what the recipient reverted with last, at most 256 bytes",
     "failures": "executions that failed or were deferred",
@@ -120,11 +110,9 @@ _COLUMNS: Final[dict[str, str]] = {
     "late_receipts": "receipts that came when the message was executed already",
     "late_gwei": "of it, for receipts that came when the message was executed already",
     "log_index": "index of the log in its block",
-    "measure": "what is counted",
     "message_id": "id of the message, 32 bytes; null for what is about a lane or a GMP",
     "messages": "messages that the row counts",
     "nonce": "number of the message on its lane",
-    "number": "messages or receipts that have the value, or what they add up to",
     "outcome": "how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled",
     "outcome_time": "time of that report",
     "p50": "seconds from the route to the stage, median",
@@ -148,6 +136,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "retriable": "whether the sender may retry it",
     "retried": "messages of that day that were retried",
     "retries": "dispatches after the first",
+    "router": "router of the chain, 20 bytes",
     "second_outcome": "what a report says that contradicts `outcome`",
     "sender": "who sent the message, 32 bytes",
     "sent_at": "time of the route, as the message has it",
@@ -158,12 +147,10 @@ _COLUMNS: Final[dict[str, str]] = {
     "source_transaction": "transaction of the route",
     "stage": "how far: attested, delivered, quorum, executed or final",
     "status": "state by the message's own events (docs/lifecycle.md)",
-    "succeeded": "1 if it was executed",
-    "topics": "topics of a log that is unknown or malformed, 32 bytes each",
+    "topics": "topics of the log, 32 bytes each, one after the other",
     "transaction_hash": "hash of the transaction, 32 bytes",
     "ttl": "seconds after `sent_at` for which the message may be executed; 0 is for ever",
     "until": "until when a pause lasts",
-    "value": "seconds, or of nonces the one before; null of plain numbers",
 }
 """What each column means; one name means the same in every table."""
 
@@ -186,14 +173,3 @@ def shown_columns(name: str) -> str:
         f"'0x' || lower(hex({field.name})) as {field.name}" if pa.types.is_binary(field.type) else field.name
         for field in schema
     )
-
-
-def views(name: str, files: list[str]) -> str:
-    """SQL of a DuckDB view of a table's files with `shown_columns`.
-
-    Args:
-        name: of the table.
-        files: of one version of it.
-    """
-    quoted = ", ".join(f"'{path.replace(chr(39), chr(39) * 2)}'" for path in files)
-    return f"create or replace view {name} as select {shown_columns(name)} from read_parquet([{quoted}], union_by_name = true);"  # noqa: S608  names of our own

@@ -72,10 +72,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
         Severity.CRITICAL, "refund nothing; compare the report with the destination's own events"
     ),
     "LANE_DIFFERS": Meaning(Severity.HIGH, "`waybill index verify --repair`"),
-    "STORE_DIFFERS_FROM_LAKE": Meaning(
-        Severity.HIGH, "stop the index, delete index.db and run it again: the store is rebuilt from lake and chains"
-    ),
     "FINALITY_VIOLATED": Meaning(
-        Severity.CRITICAL, "check the deliveries named against both chains, then `waybill index repair`"
+        Severity.CRITICAL, "check the deliveries named against both chains, then `waybill index verify --repair`"
     ),
 }

@@ -22,7 +22,10 @@ EVENTS: Final = _schema(
     block_hash=pa.binary(),
     block_time=pa.int64(),  # Unix seconds
     transaction_hash=pa.binary(),
-    address=pa.binary(),  # 20 bytes
+    router=pa.binary(),  # 20 bytes: of the chain; contracts of other deployments are not read
+    address=pa.binary(),  # 20 bytes: of the router, or of one of its adapters
+    topics=pa.binary(),  # 32 bytes each, one after the other
+    data=pa.binary(),
     # What it says: the event's name (docs/formats.md), null for one that Waybill does not know.
     event=pa.string(),
     message_id=pa.binary(),
@@ -57,11 +60,11 @@ EVENTS: Final = _schema(
     kind=pa.int32(),
     replaces=pa.binary(),
     envelope=pa.binary(),
-    # The log as it was, where it is unknown or malformed; `error` says what is wrong with it (quarantine).
-    topics=pa.binary(),  # the topics, 32 bytes each, one after the other
-    data=pa.binary(),
-    error=pa.string(),
+    error=pa.string(),  # what is wrong with a log that can't be decoded (quarantine)
 )
+
+LOGS: Final = pa.schema([EVENTS.field(number) for number in range(EVENTS.get_field_index("event"))])
+"""Logs as nodes give them: the columns of `EVENTS` that are not decoded from others."""
 
 RANGE: Final = _schema(
     range_first=pa.int64(),  # not null: this row is no event, but says that blocks first…block_number were read
@@ -193,29 +196,6 @@ LANES: Final = _schema(
     executed_p50=pa.int64(),  # the same to the execution
     executed_p95=pa.int64(),
     executed_p99=pa.int64(),
-)
-
-TALLIES: Final = _schema(
-    measure=pa.string(),  # what is counted; `transforms/sql/tallies.sql` says of what
-    source_chain=pa.int64(),
-    source_router=pa.binary(),  # of nonces alone
-    destination_chain=pa.int64(),
-    day=pa.date32(),  # UTC, on which the messages were created; of what is counted by lane
-    gmp=pa.int32(),  # of what is counted by GMP
-    value=pa.int64(),  # seconds, or of nonces the one before a step; null of plain numbers
-    number=pa.int64(),  # of messages or receipts, or what they add up to; of nonces by how much more there are of the next one
-)
-"""What totals are made of. Tallies add up: those of new rows are added, and those of rows that these replace are taken away."""
-
-FAN_OUTS: Final = _schema(
-    message_id=pa.binary(),
-    source_chain=pa.int64(),
-    source_transaction=pa.binary(),  # that has created several messages
-    sender=pa.binary(),
-    payload_hash=pa.binary(),
-    destination_chain=pa.int64(),
-    succeeded=pa.int32(),  # 1: it was executed
-    failed=pa.int32(),  # 1: it never will be
 )
 
 LATENCIES: Final = _schema(

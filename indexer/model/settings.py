@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -74,13 +73,6 @@ class SourceLimits:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
 
 
-class TableEngineName(StrEnum):
-    """What computes the tables."""
-
-    SPARK = "spark"
-    DUCKDB = "duckdb"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFolder:
     """Where the index keeps what it keeps.
@@ -120,9 +112,8 @@ class IndexSettings:
     limits: SourceLimits = SourceLimits()
     endpoints: Mapping[int, EndpointPolicy] = field(default_factory=dict[int, EndpointPolicy])  # by chain
     lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
-    maintenance_interval: float = 3_600.0  # seconds between two rounds of compaction and retention
+    refresh_interval: float = 3_600.0  # seconds between two refreshes of the tables
+    refresh_command: tuple[str, ...] = ()  # runs a refresh; none if empty
     keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all
-    table_engine: TableEngineName = TableEngineName.SPARK  # of maintenance, which needs tables of what the store prunes
-    keep_versions: int = 168  # hours for which the lake's earlier versions can be read
     verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
     backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake

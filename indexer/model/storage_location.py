@@ -68,6 +68,16 @@ class StorageLocation:
     def __truediv__(self, name: str) -> StorageLocation:
         return StorageLocation(f"{self.root}/{name}", self.endpoint, self.region)
 
+    def table(self, name: str) -> StorageLocation:
+        """The folder of a table such as `silver.messages`."""
+        layer, _, table = name.partition(".")
+        return self / layer / table
+
+    @property
+    def uri(self) -> str:
+        """What Spark takes: its S3 client's scheme is `s3a`."""
+        return self.root.replace("s3://", "s3a://", 1) if self.is_bucket else Path(self.root).absolute().as_uri()
+
     @property
     def is_bucket(self) -> bool:
         """Whether it is on S3."""

@@ -325,8 +325,8 @@ class ChainReader:
             return number
         text = (
             f"{self.config.called} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
-            "had called final: it was rewritten, or the endpoint now serves another chain with the same id. See `waybill index "
-            "divergence`, then `waybill index repair`. If this is a devnet that was started again, delete the index's folder"
+            "had called final: it was rewritten, or the endpoint now serves another chain with the same id. Run `waybill index "
+            "verify --repair`. If this is a devnet that was started again, delete the index's folder"
         )
         forked = TransientRpcError(f"{text}. Another endpoint has it")
         if self._rpc.gives_way(KnownBlock(number, position.final_hash), forked):

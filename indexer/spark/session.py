@@ -89,7 +89,7 @@ _SMALL_BATCHES_HERE = {
 
 _WHOLE_TABLES_HERE = {
     "spark.driver.memory": "3g",
-    "spark.sql.shuffle.partitions": "32",
+    "spark.sql.shuffle.partitions": "8",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 

@@ -8,13 +8,17 @@ from indexer.store.effective_status import PERIODS, ROUTER_EVENTS
 from indexer.transforms.divergences import divergences, reports, sent_together, with_ends
 from indexer.transforms.queries import paused, query
 
-_DUPLICATES: Final = query("duplicates", events="events")
+# Of a pruned message the receipt that a duplicate repeats is not here any more.
+_DUPLICATES: Final = f"""
+select * from ({query("duplicates", events="events")}) absorbed
+where message_id not in (select message_id from pruned_messages)
+"""
 
 
 def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
     return divergences(
         messages=messages,
-        fan_outs=with_ends(fan_outs),
+        fan_outs=f"({with_ends(fan_outs)})",
         receipts=receipts,
         duplicates=f"({_DUPLICATES})",
         reports=reports("messages"),
@@ -43,8 +47,6 @@ select 'LANE_DIFFERS', null,
   'up to block ' || cast(block_number as varchar) || ' of chain ' || cast(chain_id as varchar) || ' the index has '
     || cast(indexed_count as varchar) || ' messages ' || direction || ', the router ' || cast(router_count as varchar) || '; ' || reason
 from lane_checks where verdict = 'different'
-union all
-select 'STORE_DIFFERS_FROM_LAKE', null, chain_id, null, evidence from lake_checks where evidence is not null
 """
 """What contradicts by more than the messages' own events: the running index notes it in the store. Columns of `schemas.DIVERGENCES`."""
 

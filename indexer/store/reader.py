@@ -36,6 +36,7 @@ from indexer.store.engine import reading_engine
 from indexer.store.limits import saved_policy
 from indexer.store.ranking import Dispatch, recent_dispatches
 from indexer.store.records import QuarantinedLog
+from indexer.store.retention import pruned_among
 from indexer.store.tables import SEEN
 
 Row = Mapping[str, Any]
@@ -343,6 +344,11 @@ class IndexReader:
         """How many messages the store has pruned: the lake has them."""
         with self._engine.connect() as connection:
             return connection.scalar(select(_sum(tables.pruned_lanes.c.messages))) or 0
+
+    def pruned_among(self, message_ids: Sequence[bytes]) -> set[bytes]:
+        """Those of the messages that the store has pruned."""
+        with self._engine.connect() as connection:
+            return {one for ids in _in_parts(message_ids) for one in pruned_among(connection, ids)}
 
     def ids(self) -> list[bytes]:
         """Of the messages that the store has."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, Select, bindparam, case, delete, exists, insert, select, text, update
@@ -13,9 +14,7 @@ from indexer.store.finality import forget_final, noted_of
 from indexer.store.traffic import take_out
 
 _AT_ONCE: Final = 500  # messages in one transaction
-
-PRUNED_BEFORE: Final = "pruned_before"
-"""The fact that says up to which block time, in Unix seconds, messages have been pruned: nothing later may be missing."""
+_pruned: Final = tables.pruned_messages.c
 
 ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 """States after which nothing but late deliveries is to be expected."""
@@ -24,7 +23,7 @@ ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
     """Prunes messages that ended, and to which nothing has happened since.
 
-    A late delivery brings a message back: the store then takes its events from the lake again.
+    Of each stay its lane, payload hash, creation, end and dispatched GMPs, by which later receipts are judged.
 
     Args:
         engine: the store, for its writer.
@@ -46,34 +45,17 @@ def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
             for table in (tables.events, tables.messages, tables.receipts):
                 connection.execute(delete(table).where(table.c.message_id.in_(ids)))
             forget_final(connection, noted)
-            tally(connection, rows, 1)
-            if ids:
-                _note_pruned(connection, before)
+            _remember(connection, rows)
         gone += len(ids)
         if len(ids) < _AT_ONCE:
             return gone
-
-
-def _note_pruned(connection: Connection, before: int) -> None:
-    fact = tables.facts.c
-    noted = connection.scalar(select(fact.value).where(fact.name == PRUNED_BEFORE))
-    if noted is None:
-        connection.execute(insert(tables.facts).values(name=PRUNED_BEFORE, value=before))
-    elif before > noted:
-        connection.execute(update(tables.facts).where(fact.name == PRUNED_BEFORE).values(value=before))
-
-
-def any_ended(engine: Engine, before: int, kept: Mapping[int, int]) -> bool:
-    """Whether there is a message that `prune` would prune."""
-    with engine.connect() as connection:
-        return bool(kept) and connection.execute(_ended(before, kept).limit(1)).first() is not None
 
 
 def _ended(before: int, kept: Mapping[int, int]) -> Select[Any]:
     message, event = tables.messages.c, tables.events.c
     last_kept = case(dict(kept), value=event.chain_id, else_=-1)
     holds = (event.block_time >= before) | (event.block_number > last_kept)
-    return select(message.message_id, message.source_chain, message.source_router, message.destination_chain).where(
+    return select(*(message[column.name] for column in tables.pruned_messages.c)).where(
         message.status.in_([status.value for status in ENDED]),
         message.source_time < before,
         message.source_block.is_not(None),
@@ -81,25 +63,51 @@ def _ended(before: int, kept: Mapping[int, int]) -> Select[Any]:
     )
 
 
-def tally(connection: Connection, messages: Iterable[Mapping[str, Any]], step: int) -> None:
+def _remember(connection: Connection, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Keeps what a late receipt is judged by, and counts the lanes' messages; those that were pruned before are there already."""
+    ids = [message["message_id"] for message in messages]
+    there = set(connection.scalars(select(_pruned.message_id).where(_pruned.message_id.in_(ids))))
+    new = [dict(message) for message in messages if message["message_id"] not in there]
+    if new:
+        connection.execute(insert(tables.pruned_messages), new)
+    _count_lanes(connection, new)
+
+
+def _count_lanes(connection: Connection, messages: Iterable[Mapping[str, Any]]) -> None:
     """Counts messages of each lane that the store no longer has: nonces are compared with all there ever were."""
     lane = tables.pruned_lanes.c
-    for message in messages:
-        key = {name: message[name] for name in ("source_chain", "source_router", "destination_chain")}
+    names = ("source_chain", "source_router", "destination_chain")
+    for values, number in Counter(tuple(message[name] for name in names) for message in messages).items():
+        key = dict(zip(names, values, strict=True))
         same = [lane[name] == value for name, value in key.items()]
-        changed = connection.execute(update(tables.pruned_lanes).where(*same).values(messages=lane.messages + step))
+        changed = connection.execute(update(tables.pruned_lanes).where(*same).values(messages=lane.messages + number))
         if not changed.rowcount:
-            connection.execute(insert(tables.pruned_lanes).values(**key, messages=step))
+            connection.execute(insert(tables.pruned_lanes).values(**key, messages=number))
 
 
-_PRUNED_OF: Final = text(
-    "select message_id from events where message_id in :ids and event in ('MessageRouted', 'MessageUnfunded')"
+_COMPLETE: Final = text(
+    """
+    update messages set
+      status = p.status, source_chain = p.source_chain, source_router = p.source_router,
+      destination_chain = p.destination_chain, payload_hash = p.payload_hash, source_block = p.source_block,
+      source_time = p.source_time, dispatched = p.dispatched, conflicts = 0, cancelled_unasked = false,
+      payload_differs = exists (
+        select 1 from events e where e.message_id = messages.message_id and e.payload_hash <> p.payload_hash
+      )
+    from pruned_messages p
+    where p.message_id = messages.message_id and messages.message_id in :ids and messages.source_block is null
+    """
 ).bindparams(bindparam("ids", expanding=True))
 
 
-def described(connection: Connection, ids: list[bytes]) -> set[bytes]:
-    """Those of the messages whose creation the store holds."""
-    return set(connection.scalars(_PRUNED_OF, {"ids": ids})) if ids else set()
+def complete_pruned(connection: Connection, ids: Sequence[bytes]) -> None:
+    """Completes the rows of messages of which only late events are here: what was pruned says how they were created."""
+    connection.execute(_COMPLETE, {"ids": ids})
+
+
+def pruned_among(connection: Connection, ids: Iterable[bytes]) -> set[bytes]:
+    """Those of the messages that the store has pruned."""
+    return set(connection.scalars(select(_pruned.message_id).where(_pruned.message_id.in_(list(ids)))))
 
 
 def has_pruned(connection: Connection) -> bool:

@@ -20,7 +20,7 @@ from indexer.store import tables
 from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.store.engine import writing_engine
 from indexer.store.finality import note_final
-from indexer.store.retention import described, has_pruned, tally
+from indexer.store.retention import complete_pruned, has_pruned, pruned_among
 from indexer.store.traffic import put_in, take_out
 from indexer.transforms import pauses as pause_log
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
@@ -67,20 +67,15 @@ _CLOSE_REQUESTS: Final = _of_ids(
 )
 
 
-Archive = Callable[[Sequence[bytes]], pa.Table]
-"""Gives all events of some messages."""
-
-
 class Store:
     """The one writer of the store's tables."""
 
-    def __init__(self, url: str, max_rows: int = MAX_ROWS, archive: Archive | None = None) -> None:
+    def __init__(self, url: str, max_rows: int = MAX_ROWS) -> None:
         """Opens the store, and makes it if it is not there.
 
         Args:
             url: of the database.
             max_rows: events in one transaction; a single block with more is not split.
-            archive: all events, in the lake, of messages that the store has pruned.
 
         Raises:
             StoreVersionError: a newer Waybill wrote it.
@@ -88,7 +83,6 @@ class Store:
         """
         self.engine: Engine = writing_engine(url)
         self._max_rows = max_rows
-        self._archive = archive
 
     def close(self) -> None:
         """Closes the connections."""
@@ -132,7 +126,7 @@ class Store:
                     before = _row_of(connection, chain)
                     if before is not None:
                         _check_follows(connection, chain, position_of(before), part)
-                    _replace_events(connection, chain, tables.events.c.block_number >= part.first, piece, self._archive)
+                    _replace_events(connection, chain, tables.events.c.block_number >= part.first, piece)
                     note_final(connection, chain, before, part, range_)
                     _save_position(connection, chain, part, is_new=before is None)
 
@@ -149,7 +143,7 @@ class Store:
             mark = tables.marks.c
             above = (mark.chain_id == chain) & (mark.kind != FINALITY_VIOLATED) & (mark.block_number >= range_.first)
             connection.execute(delete(tables.marks).where(above))
-            _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none, self._archive)
+            _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none)
             note_final(connection, chain, before, range_, range_)
             _save_position(connection, chain, range_, is_new=before is None)
             fact = tables.facts.c
@@ -157,10 +151,6 @@ class Store:
             checks = tables.lane_checks.c
             connection.execute(
                 delete(tables.lane_checks).where(checks.chain_id == chain, checks.block_number >= range_.first)
-            )
-            checks = tables.lake_checks.c
-            connection.execute(
-                delete(tables.lake_checks).where(checks.chain_id == chain, checks.equal_to >= range_.first)
             )
 
     def halt(self, reasons: Mapping[int, str | None]) -> None:
@@ -174,7 +164,7 @@ class Store:
         return events_between(self.engine, chain, first, last)
 
     def correct(self, chain: int, first: int, last: int, events: pa.Table) -> None:
-        """Replaces the events of a range of blocks, and leaves what was read behind it as it is.
+        """Replaces the events of a range of blocks, but for pruned messages, and leaves what was read behind it as it is.
 
         Args:
             chain: its id.
@@ -184,8 +174,11 @@ class Store:
         """
         place = tables.events.c
         with self.engine.begin() as connection:
+            ids = pc.unique(events["message_id"]).drop_null().to_pylist()
+            pruned = [one for part in parts(ids) for one in pruned_among(connection, part)]
+            events = events.filter(pc.invert(pc.is_in(events["message_id"], pa.array(pruned, pa.binary()))))
             within = (place.block_number >= first) & (place.block_number <= last)
-            _replace_events(connection, chain, within, events, self._archive)
+            _replace_events(connection, chain, within, events)
 
     def note_ids_checked(self, chain: int, block: int) -> None:
         """Notes up to which block the chain's message ids were compared with their envelopes."""
@@ -358,9 +351,7 @@ def hash_of_block(connection: Connection, chain: int, position: ChainPosition, n
     return None if found is None else found[:HASH_PREFIX]
 
 
-def _replace_events(
-    connection: Connection, chain: int, blocks: ColumnElement[bool], events: pa.Table, archive: Archive | None
-) -> None:
+def _replace_events(connection: Connection, chain: int, blocks: ColumnElement[bool], events: pa.Table) -> None:
     place = tables.events.c
     replaced = (place.chain_id == chain) & blocks
     gone = connection.execute(
@@ -376,31 +367,8 @@ def _replace_events(
     if None in touched:
         recompute_pauses(connection, chain)
         touched.discard(None)
-    if archive is not None and has_pruned(connection):
-        _bring_back(connection, touched, archive)
     _recompute(connection, touched)
     _note_orphans(connection, gone_routes, rows)
-
-
-def _bring_back(connection: Connection, ids: Iterable[bytes], archive: Archive) -> None:
-    """Takes the events of messages that the store had pruned from the lake: something has happened to them again."""
-    for part in parts(ids):
-        unknown = sorted(set(part) - described(connection, part))
-        if not unknown:
-            continue
-        found = archive(unknown).to_pylist()
-        place = tables.events.c
-        here = {
-            (row.chain_id, row.block_number, row.log_index)
-            for row in connection.execute(
-                select(place.chain_id, place.block_number, place.log_index).where(place.message_id.in_(unknown))
-            )
-        }
-        back = [row for row in found if (row["chain_id"], row["block_number"], row["log_index"]) not in here]
-        if back:
-            connection.execute(insert(tables.events), back)
-            created = {row["message_id"]: row for row in back if row["event"] in _CREATIONS}
-            tally(connection, created.values(), -1)
 
 
 def _check_follows(connection: Connection, chain: int, position: ChainPosition, range_: BlockRange) -> None:
@@ -432,6 +400,7 @@ def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
         connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
         connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
         derive(connection, part)
+        complete_pruned(connection, part)
         for statement in (_SHOW_MARKS, _CLOSE_REQUESTS):
             connection.execute(statement, {"ids": part})
         put_in(connection, part)

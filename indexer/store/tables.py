@@ -27,7 +27,7 @@ from bridge.protocol import retry_requests as format_
 from bridge.protocol.message import Kind
 from indexer.model import schemas
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 
 
 class Uint64(TypeDecorator[int]):
@@ -188,6 +188,21 @@ pruned_lanes: Final = Table(
     Column("messages", BigInteger, nullable=False),
 )
 
+pruned_messages: Final = Table(
+    "pruned_messages",  # what stays of each: a receipt that comes a year later is no forgery
+    metadata,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("status", String, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("source_router", LargeBinary, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("payload_hash", LargeBinary, nullable=False),
+    Column("source_block", BigInteger, nullable=False),
+    Column("source_time", BigInteger, nullable=False),
+    Column("dispatched", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 lane_checks: Final = Table(
     "lane_checks",  # the last comparison of each lane with the router's own totals
     metadata,
@@ -202,15 +217,6 @@ lane_checks: Final = Table(
     Column("router_sum", LargeBinary),
     Column("verdict", String, nullable=False),
     Column("reason", String, nullable=False),
-    Column("checked_at", Float, nullable=False),
-)
-
-lake_checks: Final = Table(
-    "lake_checks",  # the last comparison of each chain's events here with those in the lake
-    metadata,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("equal_to", BigInteger, nullable=False),  # the block up to which they were equal
-    Column("evidence", String),  # what differs behind it; null: nothing
     Column("checked_at", Float, nullable=False),
 )
 

@@ -149,7 +149,7 @@ RULES_OF_ONE: Final = (
     Rule(
         "OUTCOME_DIFFERS",
         """m.outcome is not null and not m.contradicted and m.executions = 0 and m.expired_block is null
-        and m.cancelled_block is null""",
+        and m.cancelled_block is null and coalesce(m.status, '') not in ('EXECUTED', 'EXPIRED', 'CANCELLED')""",
         f"""{_REPORT} || ', which was read to ' || cast(d.block_time - m.outcome_time as $text) || ' s after the report'""",
         when="d.block_time > m.outcome_time + :max_lag",
     ),
@@ -166,7 +166,7 @@ _OF_RECEIPTS: Final = (
     "duplicate_without_receipt",
     "receipt_from_unregistered_adapter",
 )
-"""Kinds that a message's receipts show, judged by what routers had said until then: no later block of its chains changes them."""
+"""Kinds that a message's receipts show, judged by what routers had said until then."""
 
 _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
 """Kinds that several messages show. Each of these has its query in `transforms/sql/divergences`."""
@@ -185,23 +185,20 @@ def divergences(**values: str) -> str:
             for a string.
     """
     names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
-    return " union all ".join([*rules_of_one(**values), *(query(f"divergences/{name}", **values) for name in names)])
+    return " union all ".join([*_rules_of_one(values), *(query(f"divergences/{name}", **values) for name in names)])
 
 
-def rules_of_one(**values: str) -> list[str]:
-    """The queries for what one message shows, a rule each: for engines that read a table many times at no cost."""
+def for_spark(**values: str) -> list[str]:
+    """The queries for Spark, whose results together are the divergences; `values` as for `divergences`, and `judged`, the messages with what rules of one take."""
+    names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
     return [
-        _filled(
-            f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, {rule.evidence} as evidence"
-            f"{_CONTEXT}where {rule.is_there}",
-            values,
-        )
-        for rule in RULES_OF_ONE
+        _in_one_scan(values | {"messages": values["judged"]}),
+        *(query(f"divergences/{name}", **values) for name in names),
     ]
 
 
-def of_one(**values: str) -> str:
-    """The query for what one message shows, in one scan of all messages: for Spark, which plans each scan apart."""
+def _in_one_scan(values: dict[str, str]) -> str:
+    """The query for what one message shows, in one scan of all messages: Spark plans each scan apart."""
     cases = [
         f"case when {rule.is_there} then named_struct('kind', '{rule.kind}', 'evidence', {rule.evidence}) end"
         for rule in RULES_OF_ONE
@@ -210,20 +207,16 @@ def of_one(**values: str) -> str:
     return _filled(f"select {columns}, inline(array_compact(array({', '.join(cases)}))) {_CONTEXT}", values)
 
 
-def candidates(messages: str) -> str:
-    """The query for `messages` that a rule may be about, whatever clocks say, and for those that report the end of another."""
-    conditions = dict.fromkeys(f"({rule.condition})" for rule in RULES_OF_ONE)
-    return f"select m.* from {messages} m where m.kind = {Kind.REPORT:d} or {' or '.join(conditions)}"  # noqa: S608  our own texts
-
-
-def findings(**values: str) -> list[str]:
-    """The queries for what receipts show; `values` as for `divergences`."""
-    return [query(f"divergences/{name}", **values) for name in _OF_RECEIPTS]
-
-
-def of_more(**values: str) -> list[str]:
-    """The queries for what shows in more than one message; `values` as for `divergences`, and what stands for `tallies`."""
-    return [query(f"divergences/{name}", **values) for name in (*_OF_MESSAGES, "nonces_missing")]
+def _rules_of_one(values: dict[str, str]) -> list[str]:
+    """The queries for what one message shows, a rule each: the store answers each by an index."""
+    return [
+        _filled(
+            f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, {rule.evidence} as evidence"
+            f"{_CONTEXT}where {rule.is_there}",
+            values,
+        )
+        for rule in RULES_OF_ONE
+    ]
 
 
 def reports(messages: str) -> str:
@@ -241,9 +234,9 @@ def sent_together(messages: str) -> str:
 
 
 def with_ends(messages: str) -> str:
-    """Messages as a store's rows of `schemas.FAN_OUTS`, with how each ended."""
+    """The query for messages with how each ended: 1 in `succeeded`, or 1 in `failed`."""
     ends = f"{COLUMNS['succeeded']} as succeeded, {COLUMNS['failed']} as failed"
-    return f"(select m.*, {ends} from {messages} m where m.source_block is not null)"  # noqa: S608  our own texts
+    return f"select m.*, {ends} from {messages} m where m.source_block is not null"  # noqa: S608  our own texts
 
 
 def _filled(text: str, values: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The transforms' SQL, which runs on Spark, in DuckDB and in the store: one definition of a message's life."""
+"""The transforms' SQL, which runs on Spark and in the store: one definition of a message's life."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Final
-
-import pyarrow as pa
 
 _GMPS: Final = range(1, 17)
 
@@ -84,39 +82,15 @@ CONFLICTS: Final[dict[Conflict, tuple[str, str]]] = {
 }
 """The kind of divergence that each conflict is, and the evidence. `EXECUTED_WITHOUT_QUORUM` has a rule that says more of it."""
 
-WITH_BIT_OR: Final = {
-    "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
-    "received_bits": "coalesce(bit_or(case when stage = 'received' then 1 << (gmp - 1) end), 0)",
-    "refused_bits": "coalesce(bit_or(case when event = 'DispatchFailed' then 1 << (gmp - 1) end), 0)",
-    "received_count": "bit_count(received)",
-}
-"""The same for DuckDB: two aggregates instead of 32, which the store, being asked for few messages, can afford."""
-
 FOR_SPARK: Final = {
-    **WITH_BIT_OR,
+    "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then shiftleft(1, gmp - 1) end), 0)",
     "refused_bits": "coalesce(bit_or(case when event = 'DispatchFailed' then shiftleft(1, gmp - 1) end), 0)",
+    "received_count": "bit_count(received)",
     "facts_from": "facts_by_struct",
 }
-"""The same for Spark, which reads a message's events by one aggregate over structs instead of a sort of all events."""
+"""The same for Spark: two aggregates instead of 32, and a message's facts by one aggregate over structs, without a sort of all events."""
 
-
-def signed(name: str, schema: pa.Schema) -> str:
-    """A table's rows with a `sign`: 1, and -1 of those that they replace, which are in a table `removed_…`.
-
-    Args:
-        name: of the table, as the engine's text has it.
-        schema: its columns.
-    """
-    columns = ", ".join(schema.names)
-    new = f"select {columns}, 1 as sign from {name}"  # noqa: S608  our own texts
-    removed = name.replace("{", "{removed_") if "{" in name else f"removed_{name}"
-    old = f"select {columns}, -1 as sign from {removed}"  # noqa: S608  our own texts
-    return f"({new} union all {old})"
-
-
-REGISTRATIONS: Final = ("AdapterAdded", "AdapterReplaced", "AdapterRevoked")
-"""Events in which routers tell of the adapters of a GMP."""
 
 ABOUT_ROUTERS: Final = (
     "message_id is null and error is null and event in "
@@ -137,7 +111,7 @@ def query(name: str, **tables: str) -> str:
     Args:
         name: of a file in `transforms/sql`.
         tables: what stands for the tables that it reads, `text`, the engine's word for a string, and what else depends on the
-            engine: `WITH_BIT_OR`, `FOR_SPARK`.
+            engine: `FOR_SPARK`.
     """
     values = COLUMNS | tables
     facts = _template(values["facts_from"]).substitute(values)

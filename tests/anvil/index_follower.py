@@ -44,7 +44,7 @@ class Follower:
         """Begins where store and lake are."""
         world = self._world
         self.lake = Lake(world.settings().folder.lake)
-        self.store = Store(world.settings().folder.store_url, archive=self.lake.events_of)
+        self.store = Store(world.settings().folder.store_url)
         self.tail = ChainTail(self._chains, LIMITS)
 
     def __enter__(self) -> Self:
@@ -88,8 +88,12 @@ class Follower:
         return self._world.equals_chains() and self._lake_agrees()
 
     def _lake_agrees(self) -> bool:
-        """Lake ∪ store, which is what is served, are the store's events: nothing final was ever taken back."""
-        return not list(History(self.store.engine, self.lake).disagreements())
+        """Lake ∪ store are the store's events: nothing final was ever taken back."""
+        history = History(self.store.engine, self.lake)
+        return all(
+            history.events(chain, 0, position.block) == self.store.events_between(chain, 0, position.block)
+            for chain, position in self.store.positions().items()
+        )
 
     def interrupt(self, chain: AnvilChain, request: int, action: Callable[[], None]) -> None:
         """Does something right before one of the next requests to a chain is sent."""

@@ -21,7 +21,7 @@ from indexer.store import store
 POINTS = (
     "in the middle of a transaction",
     "between store and checkpoint",
-    "between Parquet and Delta commit",
+    "before the Delta commit",
     "between Delta commit and store",
 )
 
@@ -46,7 +46,7 @@ def arm(point: str, call: int) -> None:
     elif point == POINTS[1]:
         stream.request_retries = dying_at(call, stream.request_retries)  # type: ignore[attr-defined]  # dies in it
     elif point == POINTS[2]:
-        Lake.commit = dying_at(call, Lake.commit)  # type: ignore[method-assign]  # dies in it
+        Lake.append = dying_at(call, Lake.append)  # type: ignore[method-assign]  # dies in it
     elif point == POINTS[3]:
         store.Store.note_lake = dying_at(call, store.Store.note_lake)  # type: ignore[method-assign]  # dies in it
     else:

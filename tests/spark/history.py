@@ -6,18 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Final
-
-import pyarrow as pa
+from typing import Any, Final
 
 from bridge.protocol.message import Message
-from indexer.lake.history import History
+from indexer.decode.events import events_table
+from indexer.decode.logs import raw_logs
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.store.store import Store
-from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.logs import ALPHA, BETA, EMITTERS
 from tests.unit.indexer.stories import change, fork_of, happening
-from tests.unit.indexer.world import Event, apply, new_world, sent_message
+from tests.unit.indexer.world import Event, SimulatedChain, apply, new_world, sent_message
 
 _BLOCKS: Final = 40
 _MESSAGES: Final = 30
@@ -25,14 +24,20 @@ _MESSAGES: Final = 30
 
 @dataclass(frozen=True)
 class SeededHistory:
-    """An index of such a history: a part of it in the lake, the rest in the store alone."""
+    """An index of such a history, all of whose blocks are final in the end."""
 
     store: Store
     lake: Lake
+    chains: tuple[SimulatedChain, SimulatedChain]
 
-    @property
-    def history(self) -> History:
-        return History(self.store.engine, self.lake)
+    def events(self) -> list[dict[str, Any]]:
+        """All events of the chains, each log decoded by itself."""
+        return [
+            row
+            for chain in self.chains
+            for log in chain.logs(0, chain.head)
+            for row in events_table(raw_logs([log]), EMITTERS[chain.chain_id]).to_pylist()
+        ]
 
 
 def seeded_history(
@@ -71,8 +76,11 @@ def seeded_history(
         known[side] = [block.hash for block in chain.blocks]
         if random.random() < 0.3:
             promote(store, lake, {ALPHA: 0, BETA: 0})
-            promoted(SeededHistory(store, lake), random)
-    return SeededHistory(store, lake)
+            promoted(SeededHistory(store, lake, chains), random)
+    for chain in chains:
+        apply(store, chain, chain.head, chain.head, final=chain.head)
+    promote(store, lake, {ALPHA: 0, BETA: 0})
+    return SeededHistory(store, lake, chains)
 
 
 def _events(random: Random, side: int, messages: list[Message]) -> list[Event]:
@@ -80,8 +88,3 @@ def _events(random: Random, side: int, messages: list[Message]) -> list[Event]:
     if random.random() < 0.3:
         events.append(change(messages, random.randint))
     return events
-
-
-def rows_of(table: pa.Table) -> list[str]:
-    """Its rows, in an order of their own, to compare with those of another."""
-    return sorted(map(repr, table.to_pylist()))

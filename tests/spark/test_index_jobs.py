@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.rpc.answers import RpcError, WrongChainError
 from indexer.jobs.index import check_chains
-from indexer.jobs.pruning import pruned
 from indexer.jobs.repair import find_violation, repair
-from indexer.jobs.report import make_report
-from indexer.jobs.tables import write_tables
-from indexer.lake.files import damages
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
+from indexer.lake.reading import rows_of
 from indexer.model import schemas
-from indexer.model.errors import FinalityViolatedError, LakeDamagedError
+from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits, StallPolicy
+from indexer.pipeline.noted import Noted
+from indexer.pipeline.refresh import refresh
 from indexer.sources import evm, options
 from indexer.sources.chain import ChainReader, chain_config
-from indexer.spark.tables import SparkEngine
 from indexer.store import tables
 from indexer.store.store import Store
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
-from tests.support.spark_lake import messages_of_lake
 from tests.unit.indexer.world import retried
 
 pytestmark = pytest.mark.long
@@ -76,23 +69,6 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
     before = world.contents(*tables.metadata.sorted_tables)
     world.index_once(spark)
     assert world.contents(*tables.metadata.sorted_tables) == before
-
-
-def test_a_run_fills_a_lake_again_whose_last_commit_a_power_cut_emptied(spark: SparkSession, world: World) -> None:
-    world.tell_a_story()
-    for chain in (world.alpha, world.beta):
-        chain.mine(100)
-    world.index_once(spark)
-    place = world.settings().folder.lake
-    whole = [Lake(place).events(chain.chain_id, 0, 10**6) for chain in (world.alpha, world.beta)]
-    assert all(whole)
-    newest = max((Path(place.root) / "events" / "_delta_log").glob("*.json"))
-    newest.write_bytes(b"")
-    with pytest.raises(LakeDamagedError, match=f"{newest.name} is empty"):
-        Lake(place)
-    world.index_once(spark)
-    assert [Lake(place).events(chain.chain_id, 0, 10**6) for chain in (world.alpha, world.beta)] == whole
-    assert list(damages(place / "events")) == []
 
 
 def test_after_reorgs_of_depth_1_to_8_the_index_is_the_chains_own_logs(spark: SparkSession, world: World) -> None:
@@ -208,14 +184,11 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     world.index_once(spark, backfill_blocks=10)
     lake = Lake(world.settings().folder.lake)
     assert lake.last_block(world.alpha.chain_id) == int(world.alpha.head()["number"], 16) - 64
-    assert len(lake.files()) == 2
     assert world.equals_chains()
-    of_lake = rows(messages_of_lake(spark, lake))
+    refresh(spark, lake, Noted())
+    of_lake = rows(spark.createDataFrame(rows_of(lake.place, "silver.messages")))
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
-    with closing(Store(world.settings().folder.store_url)) as store:
-        written, *_ = write_tables(store.engine, lake, SparkEngine(spark))
-    assert rows(spark.read.parquet(*DeltaTable(written.folder).file_uris())) == of_lake
     ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
     as_rows = (
         spark.read.format(evm.FORMAT)
@@ -224,8 +197,8 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
         .option(evm.RANGES, json.dumps(ranges))
         .load()
     )
-    of_files = spark.read.parquet(*lake.files())
-    assert rows(as_rows.select(*schemas.EVENTS.names)) == rows(of_files.select(*schemas.EVENTS.names))
+    of_lake = rows(spark.createDataFrame(rows_of(lake.place, "silver.events")))
+    assert rows(as_rows.select(*schemas.EVENTS.names)) == of_lake
 
     before = world.contents()
     (world.folder / "index.db").unlink()
@@ -233,29 +206,11 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     assert world.contents() == before
 
 
-def written_by_spark(world: World) -> bool:
-    """Whether Spark wrote the table of messages, which the lake must have."""
-    files = sorted((world.settings().folder.path / "lake" / "messages").glob("*.parquet"))
-    return {pq.read_metadata(file).created_by.split()[0] for file in files} == {"parquet-mr"}
-
-
-def test_a_start_that_fills_the_store_has_spark_make_the_tables_of_what_it_prunes(
-    spark: SparkSession, world: World
-) -> None:
-    world.tell_a_story()
-    for chain in (world.alpha, world.beta):
-        chain.mine(100)
-    world.index_once(spark, backfill_blocks=10, keep_ended=-1_000)  # the chains' clocks are ahead of ours
-    assert written_by_spark(world)
-    with world.reader() as reader:
-        assert reader.pruned() == ENDED
-
-
 def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_the_store_once_tables_have_it(
     spark: SparkSession, world: World
 ) -> None:
     sent = world.tell_a_story()
-    with world.indexing(spark, lake_interval=0.01, maintenance_interval=0.01, keep_ended=0), world.reader() as reader:
+    with world.indexing(spark, lake_interval=0.01, refresh_interval=0.01, keep_ended=0), world.reader() as reader:
         world.until(world.equals_chains, "the index has caught up")
         for chain in (world.alpha, world.beta):
             chain.mine(100)
@@ -265,8 +220,6 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
             "final blocks are in the lake",
         )
         world.until(lambda: reader.pruned() == ENDED, "the store has pruned what ended")
-        assert make_report(reader, gone=pruned(reader, lake.place)).messages == len(sent)
-        assert written_by_spark(world)
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 
@@ -308,7 +261,7 @@ def test_a_chain_that_takes_back_final_blocks_is_halted_and_followed_again_after
     world.beta.rpc("evm_revert", before)
     world.beta.rpc("evm_increaseTime", 7)
     world.beta.mine(120)
-    with pytest.raises(FinalityViolatedError, match="waybill index repair"):
+    with pytest.raises(FinalityViolatedError, match="verify --repair"):
         world.index_once(spark)
     with world.reader() as reader:
         assert [(found.kind, found.message_id) for found in reader.divergences()] == [("FINALITY_VIOLATED", sent.id)]
@@ -316,7 +269,7 @@ def test_a_chain_that_takes_back_final_blocks_is_halted_and_followed_again_after
         assert found is not None
         assert found.status is Status.DIVERGED
     lake = Lake(world.settings().folder.lake)
-    store = Store(world.settings().folder.store_url, archive=lake.events_of)
+    store = Store(world.settings().folder.store_url)
     with ChainReader(chain_config(world.deployment.chain("beta")), world.settings().limits) as beta:
         violation = find_violation(beta, History(store.engine, lake))
         assert violation is not None

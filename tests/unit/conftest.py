@@ -10,9 +10,6 @@ import pytest
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
 
-# These suites start no JVM; tests/spark compares Spark's rows with DuckDB's.
-os.environ["WAYBILL_INDEX_ENGINE"] = "duckdb"
-
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Server]:

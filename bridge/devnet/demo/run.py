@@ -34,8 +34,6 @@ _PATIENCE = 90  # seconds that any step may take
 _POLL = 0.5  # seconds
 _REPORT = (
     "report",
-    "--engine",
-    "duckdb",
     "--max-behind",
     "3600",
 )  # what it expects the demonstration waits for, however slow the index is

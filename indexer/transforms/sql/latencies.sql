@@ -1,52 +1,28 @@
 -- One row per lane and stage: how long messages took from the route to it, in seconds of block time, nearest rank. The columns
 -- are those of schemas.LATENCIES. `attested` is the attestation of the delivery that came first, by the relayer's clock. It is left
--- out where no relayer was asked, and `final` is there for every lane with executions, even if it is known of none. Neither
--- follows from events, so both are looked up each time.
-with lasted as (
-  select
-    source_chain, destination_chain, case measure when 'executed_after' then 'executed' else measure end as stage,
-    value as seconds, number
-  from $tallies t
-  where t.measure in ('delivered', 'quorum', 'executed_after')
-  union all
-  select distinct source_chain, destination_chain, 'final', cast(null as bigint), cast(0 as bigint)
-  from $tallies t
-  where t.measure = 'executed_after'
-  union all
-  select m.source_chain, m.destination_chain, 'final', f.final_time - m.source_time, count(*)
-  from $final_times f
-  join $messages m on m.destination_chain = f.chain_id and m.executed_block = f.block_number
-  where m.source_time is not null
-  group by m.source_chain, m.destination_chain, f.final_time - m.source_time
-  union all
-  select distinct source_chain, destination_chain, 'attested', cast(null as bigint), cast(0 as bigint)
-  from $tallies t
-  where t.measure = 'delivered' and $asked
-  union all
-  select
-    m.source_chain, m.destination_chain, 'attested',
-    -- Two clocks: the chain's may be ahead of the relayer's.
-    case when a.attested_at < m.source_time then 0 else a.attested_at - m.source_time end, cast(1 as bigint)
-  from (
-    select r.message_id, r.gmp, row_number() over (partition by r.message_id order by r.received_time, r.gmp) as place
-    from $receipts r
-    where r.received_block is not null and r.message_id in (select message_id from $attested)
-  ) first_receipts
-  join $attested a on a.message_id = first_receipts.message_id and a.gmp = first_receipts.gmp
-  join $messages m on m.message_id = first_receipts.message_id
-  where first_receipts.place = 1 and m.source_time is not null
-)
-select
-  source_chain, destination_chain, stage,
-  sum(number) as messages,
-  min(case when so_far * 100 >= total * 50 then seconds end) as p50,
-  min(case when so_far * 100 >= total * 95 then seconds end) as p95,
-  min(case when so_far * 100 >= total * 99 then seconds end) as p99
+-- out where no relayer was asked, and `final` is there for every lane with executions, even if it is known of none.
+select source_chain, destination_chain, stage, count(seconds) as messages,
+  percentile_disc(0.50) within group (order by seconds) as p50,
+  percentile_disc(0.95) within group (order by seconds) as p95,
+  percentile_disc(0.99) within group (order by seconds) as p99
 from (
-  select
-    l.*,
-    sum(number) over (partition by source_chain, destination_chain, stage order by seconds) as so_far,
-    sum(number) over (partition by source_chain, destination_chain, stage) as total
-  from lasted l
-) ranked
+  select source_chain, destination_chain, 'delivered' as stage, delivered as seconds from $deliveries where place = 1
+  union all
+  select source_chain, destination_chain, 'quorum', delivered from $deliveries where place = quorum
+  union all
+  select source_chain, destination_chain, 'executed', executed_time - source_time
+  from $messages m
+  where source_block is not null and executed_time is not null
+  union all
+  select m.source_chain, m.destination_chain, 'final', f.final_time - m.source_time
+  from $messages m
+  left join $final_times f on f.chain_id = m.destination_chain and f.block_number = m.executed_block
+  where m.source_block is not null and m.executed_time is not null
+  union all
+  -- Two clocks: the chain's may be ahead of the relayer's.
+  select d.source_chain, d.destination_chain, 'attested', greatest(a.attested_at - d.source_time, 0)
+  from $deliveries d
+  left join $attested a on a.message_id = d.message_id and a.gmp = d.gmp
+  where d.place = 1 and $asked
+) lasted
 group by source_chain, destination_chain, stage

@@ -1,20 +1,11 @@
 -- One row per GMP: what it contributed. The columns are those of schemas.REDUNDANCY.
 select
   gmp,
-  sum(case measure when 'gmp_latency' then number else 0 end) as receipts,
-  sum(case measure when 'gmp_first' then number else 0 end) as came_first,
-  -- The median: of an even number, the mean of the two in the middle.
-  (cast(min(case when measure = 'gmp_lead' and so_far * 2 >= total then value end) as double)
-    + min(case when measure = 'gmp_lead' and so_far * 2 > total then value end)) / 2 as lead_p50,
-  sum(case measure when 'gmp_late' then number else 0 end) as late_receipts,
-  min(case when measure = 'gmp_latency' and so_far * 100 >= total * 50 then value end) as latency_p50,
-  min(case when measure = 'gmp_latency' and so_far * 100 >= total * 95 then value end) as latency_p95
-from (
-  select
-    t.*,
-    sum(number) over (partition by gmp, measure order by value) as so_far,
-    sum(number) over (partition by gmp, measure) as total
-  from $tallies t
-  where t.gmp is not null
-) ranked
+  count(*) as receipts,
+  count(case place when 1 then 1 end) as came_first,
+  percentile(case place when 1 then lead_time end, 0.5) as lead_p50,
+  count(case when late then 1 end) as late_receipts,
+  percentile_disc(0.50) within group (order by latency) as latency_p50,
+  percentile_disc(0.95) within group (order by latency) as latency_p95
+from $deliveries
 group by gmp

@@ -1,4 +1,4 @@
-"""`waybill index verify`, `divergence`, `repair`, `maintain` and `report`, typed over a real store, lake and HTTP endpoints."""
+"""`waybill index verify`, `divergences` and `report`, typed over a real store, lake and HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -16,28 +16,20 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from deltalake import DeltaTable
 from psycopg import sql
-from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from bridge.cli.workspace import Workspace
-from bridge.domain.outbox import event_id_of
-from bridge.domain.ports import Call, Fees
-from bridge.domain.spending import GWEI
-from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.protocol.gmps import Gmp
-from bridge.store import open_store
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
-from indexer.store.engine import reading_engine
+from indexer.store.retention import prune
 from indexer.store.store import Store
-from tests.builders import block, observed_range
 from tests.postgresql import Server
 from tests.s3 import S3
 from tests.unit.cli.command import Command
 from tests.unit.indexer.endpoint import WithRouter
+from tests.unit.indexer.lakes import write_table
 from tests.unit.indexer.logs import ALPHA, BETA, ROUTERS
 from tests.unit.indexer.world import START, SimulatedChain, created, executed, new_world, received, routed, sent_message
 
@@ -127,7 +119,7 @@ def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal
     (wrong,) = [found for lane in value["lanes"] for found in lane["wrong"]]
     assert (wrong["missing"], wrong["surplus"]) == (2, 0)
     assert "--repair" in ended.error["next"]
-    assert waybill("index", "divergence").code == 1
+    assert waybill("index", "divergences").code == 1
     repaired = waybill("index", "verify", "--repair")
     assert (repaired.code, "4 equal" in repaired.out) == (0, True)
     verified = waybill("index", "verify")
@@ -135,37 +127,13 @@ def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal
     ends = re.findall(r"· …(\S+)", verified.out)
     assert ends
     assert all(re.fullmatch("[0-9a-f]{8}", end) for end in ends), "also those of small sums"
-    nothing = waybill("index", "divergence")
+    nothing = waybill("index", "divergences")
     assert (nothing.code, "no divergence" in nothing.out) == (0, True)
-
-
-def test_verify_names_the_rows_of_the_store_that_are_not_those_of_the_lake_and_repairs_them(
-    network: Network, waybill: Command
-) -> None:
-    network.index()
-    store = Store(network.workspace.index_url)
-    with store.engine.begin() as connection:
-        connection.execute(text("update events set block_hash = x'00' where event = 'MessageExecuted'"))
-        connection.execute(text("update receipts set duplicates = 3 where gmp = 1"))
-    store.close()
-    ended = waybill("index", "verify", "--json")
-    value = json.loads(ended.out)
-    assert (ended.code, value["verdicts"]) == (1, {"equal": 4})
-    different = [found for table in value["rows"] for found in table["different"]]
-    assert different == [
-        f"MessageExecuted of 0x{SENT.id.hex()} in block 1, log 1, differs",
-        f"0x{SENT.id.hex()}: receipt of GMP 1: duplicates is 3 in the store, and 0 by its events",
-    ]
-    assert ended.error["message"] == "2 rows differ"
-    assert different[0] in waybill("index", "verify").out
-    repaired = waybill("index", "verify", "--repair")
-    assert (repaired.code, "events of chain 31338 in store and lake: 2 compared, 0 differ" in repaired.out) == (0, True)
 
 
 ASKING_THE_INDEX = (
     ["index", "verify"],
-    ["index", "divergence"],
-    ["index", "tables"],
+    ["index", "divergences"],
     ["report"],
     ["message", "list"],
     ["status"],
@@ -207,7 +175,7 @@ def test_a_contradiction_goes_before_being_behind_and_both_are_said(network: Net
     network.index()
     for _ in range(200):
         network.beta.mine()
-    ended = waybill("index", "divergence")
+    ended = waybill("index", "divergences")
     assert ended.code == 1
     assert "EXECUTED_TWICE; the index is behind: beta" in ended.err
 
@@ -224,85 +192,41 @@ def test_how_far_behind_a_silent_chain_is_goes_by_the_clock(network: Network, wa
 def test_divergence_fails_with_evidence_severity_and_what_to_do(network: Network, waybill: Command) -> None:
     network.beta.mine(executed(SENT))
     network.index()
-    ended = waybill("index", "divergence", "0x" + SENT.id.hex())
+    ended = waybill("index", "divergences", "0x" + SENT.id.hex())
     assert ended.code == 1
     for expected in ("CRITICAL EXECUTED_TWICE", SENT.id.hex(), "executions on the destination: 2", "pause the lane"):
         assert expected in ended.out
-    assert waybill("index", "divergence", "0x" + "77" * 32).code == 0
+    assert waybill("index", "divergences", "0x" + "77" * 32).code == 0
 
 
-def test_repair_says_what_it_would_do_and_does_it_when_told(network: Network, waybill: Command) -> None:
+def test_verify_reports_lost_final_blocks_and_repairs_them(network: Network, waybill: Command) -> None:
     network.index()
-    assert "nothing to repair" in waybill("index", "repair").out
+    assert json.loads(waybill("index", "verify", "--json").out)["violations"] == []
     network.beta.reorganise(1, [], [])
-    planned = waybill("index", "repair")
-    assert "2 events of 1 messages above block -1 would be taken back" in planned.out
+    found = waybill("index", "verify")
+    assert found.code == 1
+    assert "2 events of 1 messages above block -1 would be taken back" in found.out
     assert len(Lake(network.workspace.lake).events(BETA, 0, 9)) == 2
-    done = waybill("index", "repair", "--yes", "--json")
+    done = waybill("index", "verify", "--repair", "--json")
     assert json.loads(done.out)["violations"][0]["repaired"] is True
     assert len(Lake(network.workspace.lake).events(BETA, 0, 9)) == 0
-    assert "nothing to repair" in waybill("index", "repair").out
 
 
-def test_maintain_says_what_it_did(network: Network, waybill: Command) -> None:
+def test_divergences_and_report_say_as_of_when_the_tables_are(network: Network, waybill: Command) -> None:
     network.index()
-    assert json.loads(waybill("index", "maintain", "--keep-days", "0", "--json").out)["pruned"] == 1
-
-
-def test_report_takes_from_the_relayers_store_when_gmps_attested_and_does_without_one(
-    network: Network, waybill: Command
-) -> None:
-    network.index()
-    alone = json.loads(waybill("report", "--json").out)
-    assert alone["attested_unknown"] == "no relayer of network 'devnet' has its store here"
-    assert "attested" not in {stage["stage"] for stage in alone["stages"]}
-    assert "when GMPs attested is not known: no relayer" in waybill("report").out
-    with closing(open_store(network.workspace.settings().store)) as store:
-        store.observations.record(observed_range(SENT, gmps=(Gmp.HYPERLANE,)))
-        request = SlotRequest(event_id_of(SENT.id, Gmp.HYPERLANE, 0), Call(to="0x" + "bb" * 20, data=b""))
-        store.transactions.reserve(BETA, "0x" + "aa" * 20, [request], first_nonce=0, now=START + 31.5)
-    both = json.loads(waybill("report", "--json").out)
-    assert both["attested_unknown"] is None
-    routed_at = network.alpha.blocks[1].time
-    first = both["stages"][0]
-    assert (first["stage"], first["messages"], first["p50"]) == ("attested", 1, START + 31 - routed_at)
-
-
-def test_a_report_is_made_though_the_relayers_store_can_not_be_read(network: Network, waybill: Command) -> None:
-    network.index()
-    file = Path(network.workspace.settings().store.removeprefix("sqlite:///"))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("this is not a database, and long enough to look like one" * 20)
-    report = json.loads(waybill("report", "--json").out)
-    assert "is not a SQLite database" in report["attested_unknown"]
-    assert report["messages"] == 1
-
-
-def test_rebuild_compares_with_what_is_served_and_fails_if_it_differs(network: Network, waybill: Command) -> None:
-    network.index()
-    for origin in ("lake", "chains"):
-        ended = waybill("index", "rebuild", "--from", origin, "--json")
-        assert ended.code == 0, ended.err
-        value = json.loads(ended.out)
-        assert (value["equal"], value["messages"], value["events"]) == (True, 1, 4)
-    network.beta.reorganise(1, [executed(SENT)])
-    wrong = waybill("index", "rebuild", "--from", "chains", "--json")
-    assert (wrong.code, json.loads(wrong.out)["different_events"]) == (1, 3)
-
-
-def test_as_of_prints_the_state_at_a_block_or_a_moment(network: Network, waybill: Command) -> None:
-    network.index()
-    message = "0x" + SENT.id.hex()
-    assert waybill("index", "as-of", message, "--block", "beta=0").out.strip() == "ROUTED"
-    assert waybill("index", "as-of", message, "--time", str(START + 1)).out.strip() == "EXECUTED"
-    assert json.loads(waybill("index", "as-of", "--time", "1970-01-12T13:46:40", "--json").out)["messages"] == []
-
-
-@pytest.mark.parametrize("arguments", [[], ["--block", "alpha"], ["--block", "nowhere=1"], ["--time", "tea"]])
-@pytest.mark.usefixtures("network")
-def test_as_of_refuses_what_is_no_block_and_no_moment(waybill: Command, arguments: list[str]) -> None:
-    ended = waybill("index", "as-of", *arguments)
-    assert (ended.code, ended.out) == (2, "")
+    assert "never refreshed" in waybill("report").out
+    lake = Lake(network.workspace.lake)
+    row = {"source_chain": ALPHA, "destination_chain": BETA, "stage": "delivered"}
+    write_table(lake, "gold.latencies", [row | {"messages": 1, "p50": 7, "p95": 7, "p99": 7}])
+    forged = {"kind": "PAYLOAD_DIFFERS", "message_id": SENT.id, "source_chain": ALPHA, "destination_chain": BETA}
+    write_table(lake, "gold.divergences", [forged | {"evidence": "an older one"}])
+    assert "as of 2023-11-14 22:13:20 UTC" in waybill("report").out
+    assert json.loads(waybill("report", "--json").out)["stages"][0]["p50"] == 7
+    assert waybill("index", "divergences").code == 0  # the store still has the message, and judges it
+    with closing(Store(network.workspace.index_url)) as store:
+        assert prune(store.engine, START + 100, {ALPHA: 9, BETA: 9}) == 1
+    ended = waybill("index", "divergences")
+    assert (ended.code, "an older one" in ended.out, "as of 2023-11-14" in ended.out) == (1, True, True)
 
 
 def test_every_command_reads_the_store_that_the_settings_name(
@@ -322,77 +246,14 @@ def test_every_command_works_with_the_lake_in_a_bucket(
 ) -> None:
     monkeypatch.setenv("WAYBILL_INDEX_LAKE", s3.new_lake())
     network.index()
-    for command in (["verify"], ["divergence"], ["rebuild"], ["rebuild", "--from", "chains"], ["as-of", "--time", "1"]):
+    for command in (["verify"], ["verify", "--repair"], ["divergences"], ["sql", "select * from silver.messages"]):
         ended = waybill("index", *command)
         assert ended.code == 0, (command, ended.err)
-    for changing in (["tables"], ["maintain", "--keep-hours", "0"], ["repair"]):
-        ended = waybill("index", *changing, "--json")
-        assert ended.code == 0, (changing, ended.err)
     assert waybill("report").code == 0
     assert not (network.workspace.state / "lake").exists()
     monkeypatch.setenv("WAYBILL_INDEX_LAKE", s3.lake_in("elsewhere"))
-    missing = waybill("index", "rebuild", "--json")
+    missing = waybill("index", "verify", "--json")
     assert (missing.code, "no such bucket" in missing.error["message"]) == (1, True)
-
-
-def test_tables_writes_what_is_served_of_final_blocks_into_the_lake_and_replaces_it(
-    network: Network, waybill: Command
-) -> None:
-    network.index()
-    written = json.loads(waybill("index", "tables", "--json").out)["tables"]
-    assert {one["name"]: one["rows"] for one in written} == {
-        "messages": 1,
-        "receipts": 3,
-        "attempts": 1,
-        "duplicates": 0,
-        "findings": 0,
-        "candidates": 0,
-        "fan_outs": 0,
-        "tallies": 10,
-        "lanes": 1,
-        "latencies": 4,
-        "redundancy": 1,
-        "costs": 0,
-        "divergences": 0,
-    }
-    assert waybill("index", "tables").code == 0
-    engine = reading_engine(network.workspace.index_url)
-    for one in written:
-        lasting = DeltaTable(one["folder"])
-        # Without a relayer's store nobody knows newer costs.
-        assert (lasting.version(), len(lasting.file_uris())) == (1 if one["name"] == "costs" else 2, 1)
-        if one["name"] not in ("messages", "receipts"):
-            continue
-        with engine.connect() as connection:
-            served = [dict(row) for row in connection.execute(text(f"select * from {one['name']}")).mappings()]
-        rows = lasting.to_pyarrow_table().to_pylist()
-        assert sorted(rows, key=repr) == sorted(served, key=repr)
-    engine.dispose()
-
-
-def test_tables_takes_what_deliveries_cost_from_the_relayers_store_and_keeps_it_without_one(
-    network: Network, waybill: Command
-) -> None:
-    network.index()
-    relayers = Path(network.workspace.settings().store.removeprefix("sqlite:///"))
-    with closing(open_store(network.workspace.settings().store)) as store:
-        store.observations.record(observed_range(SENT, gmps=(Gmp.HYPERLANE,)))
-        request = SlotRequest(event_id_of(SENT.id, Gmp.HYPERLANE, 0), Call(to="0x" + "bb" * 20, data=b""))
-        (slot,) = store.transactions.reserve(BETA, "0x" + "aa" * 20, [request], first_nonce=0, now=START + 31.5)
-        assert slot is not None
-        signed = SignedVersion(
-            hash=bytes(32), raw=b"raw", fees=Fees(2 * GWEI, 1), signed_at=START + 32.0, is_noop=False
-        )
-        assert store.transactions.sign(slot.slot_id, signed, replaces=None)
-        used = Inclusion(signed.hash, block(9), succeeded=True, gas_used=50_000)
-        store.transactions.include([(slot.slot_id, used)])
-    cost = {"source_chain": ALPHA, "destination_chain": BETA, "gmp": 1, "messages": 1, "gwei": 100_000}
-    cost |= {"gwei_p50": 100_000, "gwei_p95": 100_000, "late_gwei": 0}
-    for computed in (1, 0):
-        written = {one["name"]: one for one in json.loads(waybill("index", "tables", "--json").out)["tables"]}
-        assert (written["costs"]["rows"], written["costs"]["computed"]) == (1, computed)
-        assert DeltaTable(written["costs"]["folder"]).to_pyarrow_table().to_pylist() == [cost]
-        relayers.unlink(missing_ok=True)
 
 
 def test_what_only_reads_runs_as_a_role_that_may_only_select(
@@ -407,19 +268,14 @@ def test_what_only_reads_runs_as_a_role_that_may_only_select(
         server.execute(sql.SQL("grant usage on schema {} to auditor").format(schema))
         server.execute(sql.SQL("grant select on all tables in schema {} to auditor").format(schema))
     monkeypatch.setenv("WAYBILL_INDEX_STORE", url.set(username="auditor").render_as_string(hide_password=False))
-    for command in (["rebuild"], ["rebuild", "--from", "chains"], ["as-of", "--block", "beta=0"], ["divergence"]):
-        ended = waybill("index", *command)
-        assert ended.code == 0, (command, ended.err)
-    for changing in ("maintain", "verify", "repair"):
-        refused = waybill("index", changing, "--json")
-        assert refused.code == 1
-        assert "permission denied" in refused.error["message"]
-        assert "auditor" in refused.error["message"]
+    assert waybill("index", "divergences").code == 0
+    refused = waybill("index", "verify", "--json")
+    assert refused.code == 1
+    assert "permission denied" in refused.error["message"]
+    assert "auditor" in refused.error["message"]
 
 
-@pytest.mark.parametrize(
-    "command", ["index verify", "index divergence", "index repair", "index maintain", "index rebuild", "report"]
-)
+@pytest.mark.parametrize("command", ["index verify", "index divergences", "index refresh", "index sql x", "report"])
 @pytest.mark.usefixtures("network")
 def test_without_an_index_a_command_says_how_to_make_one(waybill: Command, command: str) -> None:
     ended = waybill(*command.split(), "--json")

@@ -37,7 +37,7 @@ rollback_patience = 9.0
 failover_patience = 90.0
 backfill_blocks = 2_000
 lake_interval = 11.0
-maintenance_interval = 600.0
+refresh_interval = 600.0
 verify_interval = 120.0
 keep_days = 3
 keep_hours = 5
@@ -111,8 +111,8 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
         31337: replace(INDEX_POLICY, requests_per_second=10.0, concurrency=3, batch=5),
         31338: INDEX_POLICY,
     }
-    assert (settings.backfill_blocks, settings.lake_interval, settings.maintenance_interval) == (2_000, 11.0, 600.0)
-    assert (settings.verify_interval, settings.keep_ended, settings.keep_versions) == (120.0, 3 * 86_400, 5)
+    assert (settings.backfill_blocks, settings.lake_interval, settings.refresh_interval) == (2_000, 11.0, 600.0)
+    assert (settings.verify_interval, settings.keep_ended) == (120.0, 3 * 86_400)
     unset = IndexTable.model_fields.keys() - Settings.load(workspace.root / "waybill.toml").index.model_fields_set
     assert not unset  # nothing in the section is left out of this test
 

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bridge.cli.output import ExitCode
+from indexer.lake.lake import Lake
 from tests.unit.cli.command import Command
 from tests.unit.cli.test_index_commands import SENT, Network
+from tests.unit.indexer.lakes import write_table
 
-IDS = "select message_id, status from messages"
+IDS = "select message_id, status from silver.messages"
 ROW = {"message_id": f"0x{SENT.id.hex()}", "status": "EXECUTED"}
 
 
@@ -25,7 +27,8 @@ def waybill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     network = Network(tmp_path)
     network.index()
     command = Command(monkeypatch, capsys)
-    assert command("index", "tables", "--engine", "duckdb").code == 0
+    row = {"message_id": SENT.id, "status": "EXECUTED"}
+    write_table(Lake(network.workspace.lake), "silver.messages", [row])
     yield command
     network.close()
 
@@ -58,7 +61,7 @@ FORBIDDEN = (
     "select * from '{file}'",
     "select * from glob('{file}')",
     "select * from lake",
-    "copy messages to '{file}.copy'",
+    "copy silver.messages to '{file}.copy'",
     "export database '{file}.copy'",
     "attach '{file}.db'",
     "install httpfs",
@@ -66,7 +69,7 @@ FORBIDDEN = (
     "set memory_limit = '8GB'",
     "set enable_external_access = true",
     "create table mine (one int)",
-    "drop view messages",
+    "drop view silver.messages",
     "select 1; select 2",
     "",
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from indexer.lake.lake import FinalBlocks, Lake
-from indexer.lake.lake_tables import DUCKDB
-from indexer.model.tables import Bronze, Noted
+from indexer.lake.reading import AsOf
+from indexer.model.dictionary import TABLES
 from tests.unit.indexer.world import SimulatedChain, new_world, routed, sent_message
 
 
@@ -22,13 +25,20 @@ def final(chain: SimulatedChain, first: int, last: int) -> dict[int, FinalBlocks
     return {chain.chain_id: FinalBlocks(first, last, chain.blocks[last].hash)}
 
 
-def made_of(name: str, lake: Lake) -> pa.Table:
-    """One of the lake's tables, made of its events."""
-    with DUCKDB.tables(Bronze(files=lake.files(), folder=lake.folder), Noted()) as tables:
-        return tables.rows(name)
+def write_table(lake: Lake, name: str, rows: list[dict[str, Any]]) -> None:
+    """Writes a table of the lake as a refresh would, with these rows."""
+    schema, _ = TABLES[name]
+    as_of = AsOf(blocks=lake.state().blocks, refreshed_at=1_700_000_000)
+    write_deltalake(
+        lake.place.table(name).root,
+        pa.Table.from_pylist(rows, schema=schema),
+        mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": as_of.to_json()}),
+    )
 
 
 def repairs(lake: Lake) -> list[str]:
     """Why something other than an append was ever committed, the newest first."""
     table = DeltaTable(lake.folder.root, storage_options=lake.folder.options)
-    return [commit["repair"] for commit in table.history() if "repair" in commit]
+    commits = [json.loads(commit.get("userMetadata") or "{}") for commit in table.history()]
+    return [commit["repair"] for commit in commits if "repair" in commit]

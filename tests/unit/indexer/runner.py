@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from indexer.jobs import backfill, index, stream, watch
-from indexer.jobs.backfill_task import read_into_files
 from indexer.jobs.stream import where_to_begin
 from indexer.jobs.watch import Watch
 from indexer.lake.lake import FinalBlocks, Lake
@@ -20,6 +19,7 @@ from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.sources.backfill_task import read_logs
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.tail import ChainTail
 from indexer.store.blocks import Batch
@@ -71,7 +71,7 @@ class Runner:
         return Lake(self.folder / "lake")
 
     def opened(self) -> Store:
-        return Store(self.settings.folder.store_url, archive=self.lake.events_of)
+        return Store(self.settings.folder.store_url)
 
     def reader(self, config: ChainConfig, limits: SourceLimits = LIMITS, **_: Any) -> ChainReader:
         chain = next(chain for chain in self.chains if chain.chain_id == config.chain_id)
@@ -83,18 +83,20 @@ class Runner:
         """Gives the jobs these chains instead of a network, and this process instead of Spark's."""
         for module in (backfill, index, stream, watch):
             monkeypatch.setattr(module, "ChainReader", self.reader)
-        monkeypatch.setattr(backfill, "_read", self._read)
+        monkeypatch.setattr(backfill, "_read_into_lake", self._read)
         monkeypatch.setattr(index, "chain_config", lambda chain, _endpoints: chain)
         monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
         return self
 
     def _read(
         self, _spark: object, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
-    ) -> list[dict[str, Any]]:
+    ) -> ChainConfig:
         """What Spark's tasks do, in this process."""
         with self.reader(chain, limits) as reader:
             reader.follow((blocks.last, blocks.last_hash))
-            return list(read_into_files(reader, lake.folder, blocks.first, blocks.last, blocks.last))
+            logs = list(read_logs(reader, blocks.first, blocks.last, blocks.last))
+        lake.append(pa.Table.from_batches(logs, schemas.LOGS), {chain.chain_id: blocks})
+        return chain
 
     def catch_up(self) -> None:
         """What a start does before the stream; raises what a start raises."""

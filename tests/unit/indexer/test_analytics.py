@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.cli.report import ActionCounts, report_facts
-from indexer.jobs import report as job
 from indexer.jobs.report import make_report
-from indexer.lake.bucketed_tables import typed
-from indexer.lake.lake_tables import text_of
-from indexer.model import schemas
-from indexer.model.errors import AttestationsUnknownError
-from indexer.model.tables import SCHEMAS, Noted
-from indexer.store.analytics import GmpReceipt, GmpShare, Stage, alternatives, gmps_in_sets, percentile
+from indexer.store.analytics import GmpReceipt, alternatives, gmps_in_sets, percentile
 from indexer.store.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
 from indexer.store.ranking import NEWEST, Dispatch, gmp_health
 from indexer.store.reader import IndexReader
@@ -62,102 +54,10 @@ THREE = [
 ]
 
 
-def made_of(deliveries: Sequence[GmpReceipt], name: str, attested: pa.Table | None = None) -> pa.Table:
-    """One of the tables, of the messages and receipts that these deliveries are of; a late one is of a later block."""
-    messages = {
-        one.message_id: {
-            "message_id": one.message_id,
-            "status": "EXECUTED" if one.executed_time else "RECEIVED",
-            "source_chain": one.lane[0],
-            "destination_chain": one.lane[1],
-            "source_block": 1,
-            "source_time": one.source_time,
-            "quorum": one.quorum,
-            "executions": 1 if one.executed_time else 0,
-            "executed_block": one.message_id[0] if one.executed_time else None,
-            "executed_log_index": 0 if one.executed_time else None,
-            "executed_time": one.executed_time,
-            **dict.fromkeys(("attempts", "failures", "duplicates"), 0),
-        }
-        for one in deliveries
-    }
-    receipts = [
-        {
-            **{name: getattr(one, name) for name in ("message_id", "gmp", "dispatched_time", "received_time")},
-            "received_block": one.message_id[0] + one.was_late,
-            "received_log_index": 0,
-        }
-        for one in deliveries
-    ]
-    final = {(one.lane[1], one.message_id[0], one.final_time) for one in deliveries if one.final_time}
-    final_rows = [dict(zip(schemas.FINAL_TIMES.names, row, strict=True)) for row in final]
-    noted = Noted(final_times=pa.Table.from_pylist(final_rows, schema=schemas.FINAL_TIMES), attested=attested)
-    with duckdb.connect() as connection:
-        for table, rows in (("messages", [*messages.values()]), ("receipts", receipts)):
-            connection.register(table, pa.Table.from_pylist(rows, schema=SCHEMAS[table]))
-            connection.register(f"removed_{table}", SCHEMAS[table].empty_table())
-        connection.register("before", schemas.TALLIES.empty_table())
-        connection.execute(f"create table tallies as {text_of('tallies', connection, noted)}")
-        return connection.sql(typed(text_of(name, connection, noted), SCHEMAS[name])).to_arrow_table()
-
-
-def stages(deliveries: Sequence[GmpReceipt], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
-    return job.stages(made_of(deliveries, "latencies", job.attested_rows(attested)))
-
-
-def gmp_shares(deliveries: Sequence[GmpReceipt]) -> list[GmpShare]:
-    return job.shares(made_of(deliveries, "redundancy"))
-
-
-def test_shares_say_who_was_first_by_how_much_and_who_in_vain() -> None:
-    shares = {share.gmp: share for share in gmp_shares(THREE)}
-    assert {gmp: (one.receipts, one.first, one.lead_p50, one.late) for gmp, one in shares.items()} == {
-        1: (2, 2, 10, 0),
-        2: (2, 0, None, 0),
-        3: (2, 1, 4, 1),
-    }
-    assert (shares[1].latency_p50, shares[1].latency_p95) == (10, 100)
-
-
 def test_a_gmp_that_was_asked_first_in_a_retry_is_not_blamed_for_the_wait_before_it() -> None:
     late = delivery(7, 1, 14, dispatched_time=START + 12, dispatched=frozenset({1, 2}), quorum=1)
-    (share,) = gmp_shares([late])
-    assert (share.latency_p50, share.latency_p95) == (2, 2)
     (alone,) = [one for one in alternatives([late]) if one.gmps == (1,)]
     assert alone.latency_p50 == 2
-    assert {one.stage: one.p50 for one in stages([late])} == {"delivered": 14, "quorum": 14}, "the message waited"
-
-
-def test_stages_are_first_receipt_quorum_execution_and_its_finality_in_this_order() -> None:
-    found = stages([replace(one, final_time=one.executed_time and one.executed_time + 60) for one in THREE])
-    assert [(one.stage, one.messages, one.p50, one.p95) for one in found] == [
-        ("delivered", 3, 10, 100),
-        ("quorum", 2, 9, 20),
-        ("executed", 1, 20, 20),
-        ("final", 1, 80, 80),
-    ]
-
-
-def test_a_message_was_attested_when_the_proof_of_the_delivery_that_came_first_was_there() -> None:
-    first, second, third = (THREE[number].message_id for number in (0, 3, 5))
-    attested = {(first, 1): START + 8.9, (first, 2): START + 3.0, (second, 2): START + 4.0, (third, 1): START - 1.5}
-    (found,) = (one for one in stages(THREE, attested) if one.stage == "attested")
-    assert (found.messages, found.p50, found.p95) == (2, 0, 8)
-
-
-def test_nobody_who_knows_when_gmps_attested_and_somebody_who_knows_it_of_no_message_are_two_things() -> None:
-    assert "attested" not in {one.stage for one in stages(THREE)}
-    unknown = Stage(lane=LANE, stage="attested", messages=0, p50=None, p95=None, p99=None)
-    assert stages(THREE, {})[0] == unknown
-
-
-def test_a_lane_with_executions_says_that_it_knows_of_none_when_it_became_final() -> None:
-    other = (BETA, ALPHA)
-    found = stages([*THREE, delivery(9, 1, 10, lane=other)])
-    assert [one for one in found if one.stage == "final"] == [
-        Stage(lane=LANE, stage="final", messages=0, p50=None, p95=None, p99=None)
-    ]
-    assert {one.stage for one in found if one.lane == other} == {"delivered"}
 
 
 def test_a_smaller_set_shows_what_it_would_have_cost_and_gained() -> None:
@@ -290,7 +190,6 @@ def reader(tmp_path: Path) -> Iterator[IndexReader]:
 
 def test_the_report_holds_what_its_deliveries_add_up_to(reader: IndexReader) -> None:
     report = make_report(reader)
-    assert [(share.gmp, share.receipts, share.late) for share in report.shares] == [(1, 1, 0), (2, 1, 1)]
     # The second message is not overdue yet, so that nobody can be blamed for it.
     assert [(one.gmp, one.dispatched, one.delivered) for one in report.health] == [(1, 1, 1), (2, 1, 1)]
     assert report.duplicates_by_day == {(2, LANE, "1970-01-12"): 2}
@@ -311,26 +210,6 @@ def test_the_report_asks_for_the_transactions_of_its_deliveries_and_shows_what_t
         (2, 1, 77, 77),
     ]
     assert [(fee.gmps, fee.fees_p50) for fee in report.fees] == [((1, 2), 777)]
-
-
-def test_the_report_asks_about_its_messages_and_says_why_it_does_not_know_when_they_were_attested(
-    reader: IndexReader,
-) -> None:
-    asked: list[Collection[bytes]] = []
-
-    def attested(message_ids: Collection[bytes]) -> dict[tuple[bytes, int], float]:
-        asked.append(message_ids)
-        return {(message_id, 1): START + 3 for message_id in message_ids}
-
-    report = make_report(reader, ask_attested=attested)
-    assert [len(ids) for ids in asked] == [1]
-    assert [(one.stage, one.p50) for one in report.stages][:2] == [("attested", 3), ("delivered", 5)]
-
-    def unknown(_: Collection[bytes]) -> dict[tuple[bytes, int], float]:
-        raise AttestationsUnknownError("the relayer <is> elsewhere")
-
-    report = make_report(reader, ask_attested=unknown)
-    assert (report.attested_unknown, report.stages[0].stage) == ("the relayer <is> elsewhere", "delivered")
 
 
 def test_the_report_says_whose_actions_are_not_counted(reader: IndexReader) -> None:

@@ -109,7 +109,7 @@ def test_columns_equal_what_eth_abi_decodes_log_by_log(logs: list[tuple[str, lis
     for row, (name, topics, data) in zip(rows, logs, strict=True):
         assert row["event"] == name
         assert row["error"] is None
-        assert row["topics"] is None
+        assert (row["topics"], row["data"]) == (b"".join(topics), data)
         for column, value in as_columns(decode_event(topics, data)).items():
             assert row[column] == value, column
 

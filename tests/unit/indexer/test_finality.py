@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from indexer.jobs.report import make_report
 from indexer.model.errors import StoreVersionError
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.store import tables
@@ -96,25 +95,6 @@ def test_an_execution_is_final_when_the_block_that_makes_it_so_is_the_head(world
     assert world.noted() == {block: 500}
     world.mine_to_finality()
     assert world.noted() == {block: 500}
-
-
-def test_report_says_when_executions_became_final(world: World) -> None:
-    world.execute(MESSAGES[0], time=START + 40)
-    world.look(world.beta)
-    with IndexReader(world.url) as index:
-        report = make_report(index)
-    assert [(one.messages, one.p50) for one in report.stages if one.stage == "final"] == [(0, None)]
-    world.mine_to_finality(DEPTH - 1)
-    world.beta.mine(time=START + 90)
-    world.look(world.beta)
-    with IndexReader(world.url) as index:
-        report = make_report(index)
-    assert [(one.stage, one.messages, one.p50) for one in report.stages] == [
-        ("delivered", 1, 40),
-        ("quorum", 1, 40),
-        ("executed", 1, 40),
-        ("final", 1, 90),
-    ]
 
 
 def test_what_became_final_while_the_index_was_away_has_no_figure(world: World) -> None:

@@ -36,7 +36,6 @@ from tests.unit.indexer.world import (
     retried,
     routed,
     sent_message,
-    unfunded,
 )
 
 POLICY = StallPolicy(stall_after=100, max_lag=30)
@@ -171,14 +170,6 @@ def test_the_report_counts_what_happened(index: Index) -> None:
     assert (report.per_gmp[Gmp.HYPERLANE].dispatched, report.per_gmp[Gmp.HYPERLANE].received) == (5, 4)
     assert (report.per_gmp[Gmp.AXELAR].dispatched, report.per_gmp[Gmp.AXELAR].duplicates) == (1, 0)
     assert (report.latency_p50_ms, report.latency_p95_ms) == (9_000.0, 201_000.0)
-
-
-def test_the_report_counts_a_message_that_arrived_although_nobody_had_paid_for_it(index: Index) -> None:
-    sent = sent_message()
-    index.alpha.mine(unfunded(sent))
-    index.beta.mine(received(sent, 1))
-    with index.read() as reader:
-        assert [(share.gmp, share.receipts) for share in make_report(reader).shares] == [(1, 1)]
 
 
 def test_an_empty_index_has_a_report(index: Index) -> None:

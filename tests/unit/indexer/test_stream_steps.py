@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,19 @@ import pytest
 
 from indexer.jobs import backfill
 from indexer.jobs.backfill import fill_store
-from indexer.jobs.maintain import let_go_of_ended
-from indexer.jobs.pruning import pruned
-from indexer.jobs.report import make_report
-from indexer.jobs.restore import restore
 from indexer.jobs.stream import forget
-from indexer.jobs.tables import write_tables
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.model.errors import IndexerError, LakeDamagedError
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
-from indexer.store.reader import IndexReader
 from indexer.store.store import Store
 from tests import seeds
 from tests.unit.indexer.endpoint import Endpoint, reader_of
 from tests.unit.indexer.logs import ALPHA, BETA
-from tests.unit.indexer.sink_sweep import FORGETS, KEEPS, story
-from tests.unit.indexer.world import START, apply, contents
+from tests.unit.indexer.sink_sweep import story
+from tests.unit.indexer.world import apply, contents
 
 pytestmark = pytest.mark.long
 
@@ -43,7 +36,7 @@ STARTS = {ALPHA: 0, BETA: 0}
 HEADS = {"earlier": 5, "now": 9, "later": 12}
 DEPTH = 2  # blocks behind the head that are final
 
-PARQUET, COMMITS, STORE = "lake/events/*.parquet", "lake/events/_delta_log", "index.db*"
+PARQUET, COMMITS, STORE = "lake/bronze/logs/*.parquet", "lake/bronze/logs/_delta_log", "index.db*"
 
 
 @pytest.fixture(autouse=True)
@@ -55,31 +48,20 @@ def _reader(config: ChainConfig, limits: SourceLimits) -> ChainReader:
     return reader_of(Endpoint(CHAINS[config.chain_id]), limits)
 
 
-def run(folder: Path, head: int, keep_ended: int) -> None:
+def run(folder: Path, head: int) -> None:
     """What a start of the index does, in its order, and then the stream up to a head."""
     lake = Lake(folder / "lake")
-    store = Store(f"sqlite:///{folder / 'index.db'}", archive=lake.events_of)
+    store = Store(f"sqlite:///{folder / 'index.db'}")
     readers = [reader_of(Endpoint(chain), SourceLimits()) for chain in CHAINS.values()]
-    ended_before = START + 10_000 - keep_ended
     try:
         promote(store, lake, STARTS)
-        restore(readers, store, lake)
-        settings = IndexSettings(folder=IndexFolder(path=folder))
-        fill_store(
-            [reader.config for reader in readers],
-            settings,
-            store,
-            lake,
-            ended_before,
-            make_tables=partial(write_tables, store.engine, lake),
-        )
+        fill_store([reader.config for reader in readers], IndexSettings(folder=IndexFolder(path=folder)), store, lake)
         for chain in CHAINS.values():
             position = store.positions().get(chain.chain_id)
             first = 0 if position is None else position.block + 1
             if first <= head:
                 apply(store, chain, first, head, final=head - DEPTH)
         promote(store, lake, STARTS)
-        let_go_of_ended(store, lake, ended_before, partial(write_tables, store.engine, lake))
     finally:
         for reader in readers:
             reader.close()
@@ -91,24 +73,23 @@ class Made:
     """An index in the folder `now`, and copies of it as it was `earlier` and as it will be `later`."""
 
     folder: Path
-    keep_ended: int
 
 
-@pytest.fixture(scope="module", params=[KEEPS, FORGETS], ids=["the store keeps all", "the store has pruned what ended"])
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    found = Made(tmp_path_factory.mktemp("index"), request.param)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    found = Made(tmp_path_factory.mktemp("index"))
     work = found.folder / "work"
     work.mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(backfill, "ChainReader", _reader)
         for name, head in HEADS.items():
-            run(work, head, found.keep_ended)
+            run(work, head)
             shutil.copytree(work, found.folder / name)
-            assert is_right(work, head, found.keep_ended)
+            assert is_right(work, head)
     return found
 
 
-def is_right(folder: Path, head: int, keep_ended: int) -> bool:
+def is_right(folder: Path, head: int) -> bool:
     """Whether lake and store have what the chains have, once."""
     lake = Lake(folder / "lake")
     store, fresh = Store(f"sqlite:///{folder / 'index.db'}"), Store("sqlite://")
@@ -119,15 +100,7 @@ def is_right(folder: Path, head: int, keep_ended: int) -> bool:
             assert lake.events(chain.chain_id, 0, 99) == chain.events(0, head - DEPTH)
             assert History(store.engine, lake).events(chain.chain_id, 0, 99) == chain.events(0, head)
             assert store.positions()[chain.chain_id].block == head
-        assert list(History(store.engine, lake).disagreements()) == []
-        with IndexReader(str(store.engine.url)) as reader:
-            counted = make_report(reader, gone=pruned(reader, lake.place))
-        assert (counted.messages, counted.not_counted) == (len(contents(fresh)["messages"]), 0)
-        for name, rows in contents(fresh).items():
-            if name != "events":
-                there = contents(store)[name]
-                assert name == "traffic" or set(there) <= set(rows)  # which tallies the messages that the store has
-                assert keep_ended != KEEPS or there == rows
+        assert contents(store) == contents(fresh)
     finally:
         store.close()
         fresh.close()
@@ -169,7 +142,7 @@ SAMPLE = seeds.dice("step of the sink").sample(sorted(CELLS), 4)
 def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
     tmp_path: Path, made: Made, cell: str
 ) -> None:
-    folder, what, kept = tmp_path / "index", CELLS[cell], made.keep_ended
+    folder, what = tmp_path / "index", CELLS[cell]
     shutil.copytree(made.folder / "now", folder)
     if "of" in what:
         _put(made.folder / what["of"], folder, what["put"])
@@ -177,10 +150,10 @@ def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
         _remove(folder, what["remove"])
     if cell in FILES_ARE_MISSING:
         with pytest.raises(LakeDamagedError, match=r"Put the file back.*`waybill index run`"):
-            is_right(folder, HEADS["now"], kept)
+            is_right(folder, HEADS["now"])
         shutil.rmtree(folder / "lake")  # as the error says
-    run(folder, HEADS["later"], kept)
-    assert is_right(folder, HEADS["later"], kept)
+    run(folder, HEADS["later"])
+    assert is_right(folder, HEADS["later"])
 
 
 def test_a_checkpoint_is_forgotten_and_one_that_can_not_be_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def test_the_running_index_looks_at_its_interval_corrects_what_it_lacks_and_note
     assert contents(world.store) != before
     now += 1.0
     watch.look_now_and_then()
+    watch.close()
     assert contents(world.store) == before
     assert world.lake.events(BETA, 0, 99) == world.beta.events(0, world.beta.head)
     assert (BETA, (Direction.EXECUTED, ALPHA)) not in last_equal(world.store.engine)  # until it was compared again

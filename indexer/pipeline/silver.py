@@ -1,12 +1,26 @@
-"""Events (bronze) to what became of each message (silver): messages, receipts and attempts."""
+"""Silver: logs decoded, and what became of each message. Each table is a function of DataFrames."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from indexer.decode.events import events_of_logs
 from indexer.model import schemas
 from indexer.model.spark_types import spark_schema
 from indexer.transforms.queries import FOR_SPARK, query
+
+
+def events(logs: DataFrame) -> DataFrame:
+    """One row per log, as `schemas.EVENTS`; the live store decodes with the same function."""
+    return logs.select(*schemas.LOGS.names).mapInArrow(_decode, spark_schema(schemas.EVENTS))
+
+
+def _decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from events_of_logs(pa.Table.from_batches([batch]).cast(schemas.LOGS)).to_batches()
 
 
 def messages(events: DataFrame) -> DataFrame:

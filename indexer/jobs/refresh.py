@@ -1,0 +1,78 @@
+"""Refreshes the lake's tables: what `waybill index refresh` does."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from indexer.jobs.report import AskAttested, attested_rows
+from indexer.lake.lake import Lake
+from indexer.lake.reading import AsOf
+from indexer.model.errors import AttestationsUnknownError, IndexerError
+from indexer.model.settings import IndexSettings
+from indexer.pipeline.noted import noted_in
+from indexer.pipeline.refresh import refresh
+from indexer.spark.outage import SPARK_ERRORS, reason_of
+from indexer.spark.session import batch_session
+from indexer.store.engine import reading_engine
+from indexer.store.reader import IndexReader
+
+_MOST_DELIVERIES: Final = 50_000  # the newest, whose attestations the relayer is asked for
+
+
+def run_refresh(
+    settings: IndexSettings,
+    *,
+    attested: AskAttested,
+    paid: pa.Table | None,
+    full: bool,
+    keep_hours: int,
+    master: str | None = None,
+) -> AsOf:
+    """Refreshes the tables in a Spark session of its own; see `indexer.pipeline.refresh.refresh`.
+
+    Args:
+        settings: of the index.
+        attested: tells when attestations of the newest messages were there.
+        paid: `schemas.PAID`; None if no relayer is here.
+        full: compute everything again.
+        keep_hours: for which replaced versions of the tables can still be read.
+        master: of a Spark cluster; see `batch_session`.
+
+    Raises:
+        IndexerError: Spark fails, or another refresh is running.
+    """
+    store = reading_engine(settings.folder.store_url)
+    try:
+        lake = Lake(settings.folder.lake)
+        with _alone_in(settings.folder.path), batch_session(master, events=lake.rows()) as spark:
+            noted = noted_in(store, attested=_known(attested, settings), paid=paid)
+            return refresh(spark, lake, noted, full=full, keep_hours=keep_hours)
+    except SPARK_ERRORS as error:
+        raise IndexerError(f"Spark failed: {reason_of(error)}") from error
+    finally:
+        store.dispose()
+
+
+def _known(ask: AskAttested, settings: IndexSettings) -> pa.Table | None:
+    try:
+        with IndexReader(settings.folder.store_url) as reader:
+            return attested_rows(ask({one.message_id for one in reader.deliveries(_MOST_DELIVERIES)}))
+    except AttestationsUnknownError:
+        return None
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Two refreshes at once would both merge the same logs."""
+    with (folder / "refresh.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise IndexerError(f"another refresh is running in {folder}; wait until it has ended") from None
+        yield

@@ -1,0 +1,77 @@
+"""Refreshes the lake's tables in a process of its own, so that the running index stays small and goes on meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+_PATIENCE: Final = 5.0  # seconds for a process that was told to end
+
+
+class RefreshProcess:
+    """At most one refresh at a time. Use it from one thread."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Starts nothing yet; `command` refreshes the tables, and an empty one means that nobody does."""
+        self._command = command
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Begins a refresh, unless one is running."""
+        if not self._command or self.is_running():
+            return
+        log.info("refreshing the tables")
+        self._process = subprocess.Popen(
+            self._command,
+            env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the index, which ends it
+        )
+
+    def run(self) -> None:
+        """Refreshes, and waits for the end."""
+        self.start()
+        if self._process is not None:
+            _, said = self._process.communicate()
+            self._report(said)
+
+    def is_running(self) -> bool:
+        """Whether a refresh is running; logs why the last one failed."""
+        if self._process is None:
+            return False
+        if self._process.poll() is None:
+            return True
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            self._report(stderr.read())
+        return False
+
+    def _report(self, said: str) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        if process.returncode:
+            lines = said.strip().splitlines()
+            log.warning("refresh failed", reason=lines[-1] if lines else f"exit code {process.returncode}")
+
+    def close(self) -> None:
+        """Ends what is running: it may be cut off anywhere, and goes on where it was at the next refresh."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        assert process.stderr is not None
+        with process.stderr:
+            process.terminate()
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

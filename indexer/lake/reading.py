@@ -1,0 +1,108 @@
+"""The tables of the lake for readers without Spark: their rows by DuckDB, and as of when they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyarrow.dataset import dataset
+
+from indexer.lake.files import check_there, explained, files_in, files_of
+from indexer.model.dictionary import TABLES
+from indexer.model.storage_location import StorageLocation
+
+_RECENT = 20  # commits among which the last refresh is looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOf:
+    """As of when the tables are.
+
+    Attributes:
+        blocks: by chain, the last final block that counts.
+        refreshed_at: Unix seconds.
+    """
+
+    blocks: Mapping[int, int] = field(default_factory=dict[int, int])
+    refreshed_at: int
+
+    def to_json(self) -> str:
+        """What a commit says of itself."""
+        return json.dumps(
+            {"blocks": {str(chain): block for chain, block in self.blocks.items()}, "at": self.refreshed_at}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> AsOf | None:
+        """What `to_json` wrote; None if the text says something else."""
+        stated = json.loads(text or "{}")
+        if "at" not in stated:
+            return None
+        return cls(blocks={int(chain): block for chain, block in stated["blocks"].items()}, refreshed_at=stated["at"])
+
+
+def as_of(lake: StorageLocation) -> AsOf | None:
+    """As of when the gold tables are; None if they were never refreshed."""
+    folder = lake.table("gold.divergences")  # the last one that a refresh writes
+    with explained(folder):
+        if not DeltaTable.is_deltatable(folder.root, folder.options):
+            return None
+        history = DeltaTable(folder.root, storage_options=folder.options).history(_RECENT)
+        found = (AsOf.from_json(commit.get("userMetadata", "")) for commit in history)
+        return next((one for one in found if one is not None), None)
+
+
+def rows_of(lake: StorageLocation, name: str) -> pa.Table:
+    """All rows of a table, as its schema; none where there is no table.
+
+    Raises:
+        LakeDamagedError: a file of the table is lost.
+        LakeUnreachableError: the bucket refuses, or does not answer.
+    """
+    schema, _ = TABLES[name]
+    folder = lake.table(name)
+    with explained(folder):
+        if not DeltaTable.is_deltatable(folder.root, folder.options):
+            return schema.empty_table()
+        found = DeltaTable(folder.root, storage_options=folder.options).to_pyarrow_dataset().to_table()
+        return found.select(schema.names).cast(schema)
+
+
+@contextmanager
+def opened(lake: StorageLocation, names: Mapping[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB connection that knows tables of the lake, each in its newest version.
+
+    Args:
+        lake: the lake.
+        names: by the name that a query uses, the table; one that was never written is empty.
+
+    Raises:
+        LakeDamagedError: a file of a table is lost, also while the block reads it.
+        LakeUnreachableError: the bucket refuses, or does not answer.
+    """
+    folders = [lake.table(name) for name in names.values()]
+    with explained(*folders), duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
+        for alias, name in names.items():
+            register(connection, alias, lake, name)
+        yield connection
+
+
+def register(connection: duckdb.DuckDBPyConnection, alias: str, lake: StorageLocation, name: str) -> None:
+    """Makes a table of the lake known to a DuckDB connection, in its newest version."""
+    schema, _ = TABLES[name]
+    folder = lake.table(name)
+    files: list[str] = []
+    if DeltaTable.is_deltatable(folder.root, folder.options):
+        files = files_in(DeltaTable(folder.root, storage_options=folder.options), folder)
+    check_there(files, folder)
+    root = f"{folder.root}/"
+    names = [path.removeprefix(root) for path in files]
+    rows = (
+        dataset(names, schema=schema, format="parquet", filesystem=files_of(folder)) if names else schema.empty_table()
+    )
+    connection.register(alias, rows)

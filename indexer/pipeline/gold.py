@@ -1,0 +1,162 @@
+"""Gold: what all messages add up to. Each table is a function of DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast, col
+
+from indexer.model import schemas
+from indexer.model.settings import StallPolicy
+from indexer.model.spark_types import spark_schema
+from indexer.transforms import divergences as divergence_rules
+from indexer.transforms.queries import ABOUT_ROUTERS, query
+
+_LANE_PAUSED: Final = """coalesce(aggregate(
+  filter(m.pauses, p -> p.ends > m.attempted_time and p.begins < d.block_time), cast(0 as bigint),
+  (total, p) -> total + least(p.ends, d.block_time) - greatest(p.begins, m.attempted_time)
+), 0)"""
+"""For how many seconds since its last attempt the lane of the message `m` was paused."""
+
+
+def duplicates(events: DataFrame) -> DataFrame:
+    """One row per repeated delivery that an adapter absorbed, as `schemas.DUPLICATES`."""
+    return _table("duplicates", schemas.DUPLICATES, events=events)
+
+
+def deliveries(messages: DataFrame, receipts: DataFrame) -> DataFrame:
+    """One row per receipt, with its place among those of its message: what the next three tables are made of."""
+    text = query("deliveries", messages="{messages}", receipts="{receipts}")
+    return messages.sparkSession.sql(text, messages=messages, receipts=receipts)
+
+
+def lanes(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """One row per lane and day, as `schemas.LANES`."""
+    return _table("lanes", schemas.LANES, messages=messages, deliveries=deliveries)
+
+
+def latencies(
+    messages: DataFrame, deliveries: DataFrame, final_times: DataFrame, attested: DataFrame | None
+) -> DataFrame:
+    """One row per lane and stage, as `schemas.LATENCIES`.
+
+    Args:
+        messages: `schemas.MESSAGES`.
+        deliveries: as `deliveries` returns them.
+        final_times: `schemas.FINAL_TIMES`.
+        attested: `schemas.ATTESTED`; None if no relayer was asked.
+    """
+    spark = messages.sparkSession
+    none = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
+    text = query(
+        "latencies",
+        messages="{messages}",
+        deliveries="{deliveries}",
+        final_times="{final_times}",
+        attested="{attested}",
+        asked="false" if attested is None else "true",
+    )
+    found = spark.sql(
+        text,
+        messages=messages,
+        deliveries=deliveries,
+        final_times=final_times,
+        attested=none if attested is None else attested,
+    )
+    return found.to(spark_schema(schemas.LATENCIES))
+
+
+def redundancy(deliveries: DataFrame) -> DataFrame:
+    """One row per GMP, as `schemas.REDUNDANCY`."""
+    return _table("redundancy", schemas.REDUNDANCY, deliveries=deliveries)
+
+
+def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFrame:
+    """One row per lane and GMP, as `schemas.COSTS`; `paid` is `schemas.PAID`."""
+    return _table("costs", schemas.COSTS, messages=messages, receipts=receipts, paid=paid)
+
+
+def divergences(
+    events: DataFrame,
+    messages: DataFrame,
+    receipts: DataFrame,
+    duplicates: DataFrame,
+    *,
+    limits: DataFrame,
+    policy: StallPolicy,
+) -> DataFrame:
+    """One row per contradiction, as `schemas.DIVERGENCES`.
+
+    The store judges what it holds by the same rules. Here the time of a chain is that of its newest log, so a message counts
+    as silent later, never sooner.
+
+    Args:
+        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
+        messages: `schemas.MESSAGES`.
+        receipts: `schemas.RECEIPTS`.
+        duplicates: `schemas.DUPLICATES`.
+        limits: `schemas.LIMITS`: a lane and kind is silent no sooner than it is stalled.
+        policy: `max_lag` is how much later than a receipt the source must have been read to, `silence_after` how long a
+            message may be without any receipt.
+    """
+    spark = events.sparkSession
+    about_routers = _about_routers(events, messages)
+    periods = query("periods", about_routers="{about_routers}")
+    registrations = query("registrations", about_routers="{about_routers}")
+    pauses = spark.sql(query("lane_pauses", about_routers="{about_routers}"), about_routers=about_routers)
+    on_lane = ["destination_chain", "source_chain"]
+    frames: dict[str, Any] = {
+        "messages": messages,
+        "judged": messages.join(broadcast(pauses), on_lane, "left"),
+        "receipts": receipts,
+        "duplicates": duplicates,
+        "chains": spark.sql(query("chains", events="{events}"), events=events),
+        "limits": limits,
+        "fan_outs": spark.sql(divergence_rules.with_ends("{messages}"), messages=messages),
+        "periods": spark.sql(periods, about_routers=about_routers),
+        "registrations": spark.sql(registrations, about_routers=about_routers),
+    }
+    values = {name: f"{{{name}}}" for name in frames}
+    texts = divergence_rules.for_spark(
+        **values,
+        reports=divergence_rules.reports("{messages}"),
+        lane_paused=_LANE_PAUSED,
+        pruned="0",
+        text="string",
+        received_count="bit_count(m.received)",
+    )
+    return _united([spark.sql(_with_times(text, policy), **frames) for text in texts])
+
+
+def _with_times(text: str, policy: StallPolicy) -> str:
+    """The store binds these two as parameters, which Delta's parser for Spark does not pass on."""
+    return text.replace(":max_lag", f"{policy.max_lag:d}").replace(":silence_after", f"{policy.silence_after:d}")
+
+
+def _about_routers(events: DataFrame, messages: DataFrame) -> DataFrame:
+    """Events about GMPs, lanes and recipients; policies only of recipients with messages: anybody may set any other."""
+    told = events.where(ABOUT_ROUTERS)
+    policies = told.where(col("event") == "PolicySet")
+    recipients = messages.select("recipient").distinct()
+    return told.where(col("event") != "PolicySet").unionByName(policies.join(recipients, "recipient", "left_semi"))
+
+
+def frame(rows: pa.Table, like: DataFrame) -> DataFrame:
+    """Rows of this process as a DataFrame in the session of another."""
+    return like.sparkSession.createDataFrame(rows, spark_schema(rows.schema))
+
+
+def _table(name: str, schema: pa.Schema, **frames: Any) -> DataFrame:
+    """What the query of that name makes of the frames."""
+    spark: SparkSession = next(iter(frames.values())).sparkSession
+    text = query(name, **{one: f"{{{one}}}" for one in frames})
+    return spark.sql(text, **frames).to(spark_schema(schema))
+
+
+def _united(found: Sequence[DataFrame]) -> DataFrame:
+    columns = spark_schema(schemas.DIVERGENCES)
+    return reduce(DataFrame.unionByName, (one.to(columns) for one in found))

@@ -1,0 +1,197 @@
+"""Brings silver and gold up to bronze.
+
+bronze.logs ── stream, decode ──▶ silver.events ──▶ silver.messages, receipts, attempts    merged by key
+└───────────────────┴──▶ gold.duplicates, lanes, latencies, redundancy,
+the index's store (limits, final times, marks) ─────────────▶         divergences          overwritten
+the relayer's store (fees paid, attestation times) ─────────▶    gold.costs, latencies
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable
+from importlib.resources import files as resources
+from typing import Any, Final
+
+import structlog
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from indexer.lake.lake import TABLE, BronzeState, Lake, ensure_table
+from indexer.lake.reading import AsOf, as_of
+from indexer.model.dictionary import TABLES
+from indexer.model.storage_location import StorageLocation
+from indexer.pipeline import bronze, gold, silver
+from indexer.pipeline.noted import Noted
+
+log = structlog.get_logger(__name__)
+
+_OF_MESSAGES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "silver.messages": silver.messages,
+    "silver.receipts": silver.receipts,
+    "silver.attempts": silver.attempts,
+}
+_KEYS: Final = {
+    "silver.events": ("chain_id", "block_number", "log_index"),
+    "silver.messages": ("message_id",),
+    "silver.receipts": ("message_id", "gmp"),
+    "silver.attempts": ("message_id", "attempt"),
+}
+_MADE_BY: Final = "waybill.madeBy"  # table properties of silver.events
+_CHECKPOINT: Final = "waybill.checkpoint"
+_DAY: Final = 86_400
+
+
+def refresh(
+    spark: SparkSession,
+    lake: Lake,
+    noted: Noted,
+    *,
+    full: bool = False,
+    keep_hours: int = 168,
+    clock: Callable[[], float] = time.time,
+) -> AsOf:
+    """Brings silver and gold up to the logs that are there now. It may be killed anywhere, and repeated.
+
+    Args:
+        spark: a session of `indexer.spark.session.batch_session`.
+        lake: the lake.
+        noted: what no log says.
+        full: compute everything again from bronze; a repair of bronze and another version of the code do the same.
+        keep_hours: for which replaced versions of the tables can still be read.
+        clock: Unix seconds.
+
+    Returns:
+        As of when the tables are now.
+    """
+    before, state = as_of(lake.place), lake.state()
+    for name in TABLES:
+        ensure_table(lake.place, name)
+    _refresh_silver(spark, lake.place, _checkpoint(spark, lake.place, state, full=full))
+    now = AsOf(blocks=state.blocks, refreshed_at=int(clock()))
+    _refresh_gold(spark, lake.place, noted, now)
+    if before is not None and before.refreshed_at // _DAY != now.refreshed_at // _DAY:
+        _maintain(spark, lake.place, keep_hours)
+    return now
+
+
+def _checkpoint(spark: SparkSession, lake: StorageLocation, state: BronzeState, *, full: bool) -> str:
+    """The name of the stream's checkpoint; a new one where silver has to be made again from the first log."""
+    made_by = f"{state.corrections}-{_code()}"
+    properties = _properties(spark, lake)
+    if not full and properties.get(_MADE_BY) == made_by:
+        return str(properties[_CHECKPOINT])
+    name = uuid.uuid4().hex
+    log.info("computing all tables again")
+    uri = lake.table("silver.events").uri
+    if spark.read.format("delta").load(lake.table(TABLE).uri).isEmpty():  # then the stream has no batch
+        for table in _KEYS:
+            current = spark.read.format("delta").load(lake.table(table).uri)
+            _overwrite(current.limit(0), lake.table(table))
+    spark.sql(f"alter table delta.`{uri}` set tblproperties ('{_MADE_BY}' = '{made_by}', '{_CHECKPOINT}' = '{name}')")
+    return name
+
+
+def _properties(spark: SparkSession, lake: StorageLocation) -> dict[str, str]:
+    (row,) = DeltaTable.forPath(spark, lake.table("silver.events").uri).detail().select("properties").collect()
+    return dict(row["properties"])
+
+
+def _code() -> str:
+    """Stands for the code that makes silver: rows of another version of it can't be added to."""
+    folders = [resources("indexer.transforms"), resources("indexer.transforms") / "sql", resources("indexer.decode")]
+    found = [part for folder in folders for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
+    texts = b"".join(part.read_bytes() for part in sorted(found, key=lambda part: part.name))
+    return hashlib.sha256(texts).hexdigest()[:16]
+
+
+def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str) -> None:
+    """Streams the logs that the checkpoint does not know yet into silver."""
+
+    def add(logs: DataFrame, number: int) -> None:
+        decoded = silver.events(logs).persist()
+        try:
+            if number == 0:
+                _make_silver(decoded, lake)
+            else:
+                _add_to_silver(decoded, lake)
+        finally:
+            decoded.unpersist()
+
+    query = (
+        bronze.stream(spark, lake)
+        .writeStream.foreachBatch(add)
+        .option("checkpointLocation", f"{(lake / 'checkpoints' / checkpoint).uri}")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _make_silver(decoded: DataFrame, lake: StorageLocation) -> None:
+    """The first batch of a checkpoint has every log: silver is what follows from it, and nothing else."""
+    _overwrite(decoded, lake.table("silver.events"))
+    for name, make in _OF_MESSAGES.items():
+        _overwrite(make(decoded), lake.table(name))
+
+
+def _add_to_silver(decoded: DataFrame, lake: StorageLocation) -> None:
+    """Merges new events, and computes the rows of the messages that they are of again from all of their events."""
+    _merge("silver.events", decoded, lake)
+    ids = decoded.where("message_id is not null").select("message_id").distinct()
+    events = decoded.sparkSession.read.format("delta").load(lake.table("silver.events").uri)
+    changed = events.join(ids, "message_id", "left_semi").persist()
+    try:
+        for name, make in _OF_MESSAGES.items():
+            _merge(name, make(changed), lake)
+    finally:
+        changed.unpersist()
+
+
+def _merge(name: str, rows: DataFrame, lake: StorageLocation) -> None:
+    target = DeltaTable.forPath(rows.sparkSession, lake.table(name).uri)
+    same = " and ".join(f"old.{column} = new.{column}" for column in _KEYS[name])
+    merge = target.alias("old").merge(rows.alias("new"), same)
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def _refresh_gold(spark: SparkSession, lake: StorageLocation, noted: Noted, now: AsOf) -> None:
+    """Overwrites gold with what silver adds up to. A reader sees a table before or after."""
+    events, messages, receipts = (
+        spark.read.format("delta").load(lake.table(name).uri)
+        for name in ("silver.events", "silver.messages", "silver.receipts")
+    )
+    deliveries = gold.deliveries(messages, receipts).persist()
+    attested = None if noted.attested is None else gold.frame(noted.attested, messages)
+    duplicates = gold.duplicates(events)
+    limits = gold.frame(noted.limits, messages)
+    found = gold.divergences(events, messages, receipts, duplicates, limits=limits, policy=noted.policy)
+    tables = {
+        "gold.duplicates": duplicates,
+        "gold.lanes": gold.lanes(messages, deliveries),
+        "gold.latencies": gold.latencies(messages, deliveries, gold.frame(noted.final_times, messages), attested),
+        "gold.redundancy": gold.redundancy(deliveries),
+        "gold.divergences": found.unionByName(gold.frame(noted.divergences, messages)),
+    }
+    if noted.paid is not None:  # else no relayer says what it paid, and the table stays as it is
+        tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(noted.paid, messages)), **tables}
+    for name, rows in tables.items():
+        _overwrite(rows, lake.table(name), now.to_json())
+    deliveries.unpersist()
+
+
+def _overwrite(rows: DataFrame, folder: StorageLocation, metadata: str | None = None) -> None:
+    writer: Any = rows.write.format("delta").mode("overwrite")
+    if metadata is not None:
+        writer = writer.option("userMetadata", metadata)
+    writer.save(folder.uri)
+
+
+def _maintain(spark: SparkSession, lake: StorageLocation, keep_hours: int) -> None:
+    """Joins small files, and deletes those that no version of the last hours names. Once a day."""
+    for name in TABLES:
+        table = DeltaTable.forPath(spark, lake.table(name).uri)
+        table.optimize().executeCompaction()
+        table.vacuum(keep_hours)
