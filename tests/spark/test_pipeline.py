@@ -81,9 +81,9 @@ class Oracle:
             if one["message_id"] is not None:
                 self.of_message[one["message_id"]].append(one)
         self.created = {
-            message_id: min(routes, key=_place)
-            for message_id, of_it in self.of_message.items()
-            if (routes := [one for one in of_it if one["event"] in ("MessageRouted", "MessageUnfunded")])
+            message_id: creation
+            for message_id in self.of_message
+            if (creation := self.first(message_id, "MessageRouted") or self.first(message_id, "MessageUnfunded"))
         }
 
     def first(self, message_id: bytes, event: str) -> Row | None:
@@ -208,6 +208,7 @@ def history_with_increments(batch: SparkSession, seed: int, folder: Path, increm
     return seeded_history(seed, folder, refreshed)
 
 
+@pytest.mark.timeout(600)
 def test_increments_equal_plain_python_and_open_in_every_reader(batch: SparkSession, tmp_path: Path) -> None:
     made = history_with_increments(batch, 0, tmp_path, 1)
     paid = paid_for(made)

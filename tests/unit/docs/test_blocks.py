@@ -1,7 +1,7 @@
 """Every block of code in the documentation is run by a test, or has a reason why not.
 
 Shell lines are read by the command here, and the README's and the quickstart's are typed in tests/spark/test_quickstart.py;
-TypeScript is checked by dapp/test/long/package.test.ts, and the queries of docs/indexing.md by tests/unit/indexer/test_documentation.py.
+TypeScript is checked by dapp/test/long/package.test.ts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ELSEWHERE: Final = {
     ("docs/quickstart.md", "sh"): "run by tests/spark/test_quickstart.py",
     ("docs/add-an-adapter.md", "python"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/add-an-adapter.md", "solidity"): "run by tests/anvil/test_sixth_gmp.py",
-    ("docs/indexing.md", "python"): "run by tests/unit/indexer/test_documentation.py",
+    ("docs/indexing.md", "python"): "tests/spark/test_pipeline.py opens each table so",
     ("dapp/README.md", "ts"): "checked by dapp/test/long/package.test.ts; what the functions call is tested beside it",
     ("dapp/README.md", "tsx"): "checked by dapp/test/long/package.test.ts, run by dapp/test/long/embedded.test.ts",
     ("dapp/README.md", "html"): "served as it is by dapp/test/long/embedded.test.ts",
