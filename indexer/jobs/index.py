@@ -81,6 +81,8 @@ class Index:
         self._catch_up()
         self._stream().run_to_heads()
         self._finish()
+        with closing(RefreshProcess(self._settings.refresh_command)) as process:
+            process.run()
 
     def run(self, stop: threading.Event) -> None:
         """Follows the chains until `stop` is set.
@@ -126,8 +128,6 @@ class Index:
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))
         request_retries(self._store.engine, self._settings.stall, self._clock())
-        with closing(RefreshProcess(self._settings.refresh_command)) as process:
-            process.run()
 
 
 class _Progress:
