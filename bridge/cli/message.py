@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import message_acts, message_proof, options
+from bridge.cli import message_acts, options
 from bridge.cli.decider import Decider, with_signer
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up_any
@@ -41,8 +41,6 @@ for _command in (
     message_acts.cancel,
     message_acts.report,
     message_acts.expire,
-    message_proof.prove,
-    message_proof.verify_proof,
 ):
     app.command()(_command)
 

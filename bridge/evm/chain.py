@@ -29,7 +29,6 @@ from bridge.domain.ports import (
 )
 from bridge.evm.transport import Endpoints
 from bridge.protocol.deployment import Deployment, FinalityTag
-from bridge.protocol.proof import LogProof, encode_header, prove_logs
 from bridge.rpc.answers import (
     DisagreementError,
     Meaning,
@@ -313,35 +312,6 @@ class EvmChain:
         """The code at an address, empty if there is none."""
         code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
         return code
-
-    async def prove_logs(self, block: int, chosen: Callable[[Mapping[str, Any]], bool]) -> list[LogProof]:
-        """Proofs of those events of a block that are chosen; see `bridge.protocol.proof`.
-
-        Args:
-            block: its number.
-            chosen: says of a log, as JSON-RPC has it, whether to prove it.
-
-        Raises:
-            TransientError: the endpoints do not answer, do not agree, or what they answer does not give the block's hash.
-        """
-        header = await self._look_up(
-            f"block {block}",
-            lambda answer: answer and encode_header(answer),
-            _sum_of_block,
-            "eth_getBlockByNumber",
-            hex(block),
-            False,
-        )
-        if header is None:
-            raise UnansweredError(f"the endpoints of {self._name} do not have block {block}")
-        proofs: list[LogProof] = await self._look_up(
-            f"the receipts of block {block}",
-            lambda answer: prove_logs(self._chain_id, header, answer, chosen),
-            lambda _answer: block,  # they are those that the header names
-            "eth_getBlockReceipts",
-            hex(block),
-        )
-        return proofs
 
     async def _knows(self, transaction_hash: bytes) -> bool:
         name = _hex(transaction_hash)

@@ -43,7 +43,6 @@ export {
   type Message,
   messageId,
 } from "./message.ts";
-export { checkProof, type MessageProof, ProofError, type Proven } from "./proof.ts";
 export { decodeRevert, explainRevert, reasonOf, RefusedError, type Revert, revertDataOf } from "./reverts.ts";
 export type { Fact, FactOf, StorageLocation } from "./facts.ts";
 export type { Found } from "./lookup.ts";

@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { createPublicClient, type Hex, http, stringToHex } from "viem";
+import { stringToHex } from "viem";
 
-import { checkProof, Deployment, localWallet, type MessageProof, ProofError, Waybill } from "@waybill/dapp";
+import { Deployment, localWallet, Waybill } from "@waybill/dapp";
 import { serveExample } from "../../example/server.ts";
 import { launchChromium, observe, TestWallet } from "../browser.ts";
 import { type Devnet, startDevnet } from "../devnet.ts";
@@ -49,40 +49,6 @@ test("over real GMPs and the relayer, a message whose GMP is silent is retried o
   assert.ok(!signal.aborted, `after ${PATIENCE / 1000} s: ${states.join(", ")}`);
   assert.equal(states.at(-1), "EXECUTED");
   assert.ok(states.includes("retried"), states.join(", "));
-});
-
-test("what waybill message prove prints holds for block hashes that the chains name, and for no other message", async () => {
-  const waybill = new Waybill(deployment, { wallet: localWallet(PERSON), pollingInterval: 250 });
-  const recipient = deployment.chain("beta").examples.inbox!;
-  const request = { source: "alpha", destination: "beta", recipient, payload: stringToHex("prove it") } as const;
-  const sent = await waybill.route({ ...request, gmps: ["hyperlane", "axelar"], quorum: 2 });
-  for await (const { state } of waybill.watch(sent.message, { signal: AbortSignal.timeout(PATIENCE) })) {
-    if (state === "EXECUTED") break;
-  }
-  const proof = JSON.parse(await devnet.run("message", "prove", sent.id)) as MessageProof;
-  const trusted: Record<number, Hex[]> = {};
-  for (const { chainId, rpcUrls } of deployment.chains) {
-    const client = createPublicClient({ transport: http(rpcUrls[0]) });
-    const head = await client.getBlockNumber();
-    const numbers = Array.from({ length: 200 }, (_, index) => head - BigInt(index)).filter((number) => number >= 0n);
-    trusted[chainId] = await Promise.all(numbers.map(async (blockNumber) => (await client.getBlock({ blockNumber })).hash));
-  }
-  const { message, gmps, executed } = checkProof(proof, trusted);
-  assert.deepEqual(message, sent.message);
-  assert.equal(executed, true);
-  assert.deepEqual([...gmps].sort(), [1, 2]);
-
-  const [created, ...delivered] = proof.events;
-  const altered: [MessageProof, RegExp][] = [
-    [{ ...proof, messageId: `0x${"ab".repeat(32)}` }, /is not about message 0xab/],
-    [{ ...proof, events: delivered }, /not the message's creation/],
-    [{ ...proof, events: [{ ...created!, transaction: 7 }, ...delivered] }, /does not hold/],
-    [{ ...proof, events: [{ ...created!, nodes: created!.nodes.slice(1) }, ...delivered] }, /does not hold/],
-    [{ ...proof, events: [{ ...created!, chainId: 1 }, ...delivered] }, /of chain 1 is not trusted/],
-  ];
-  for (const [changed, why] of altered) {
-    assert.throws(() => checkProof(changed, trusted), (error) => error instanceof ProofError && why.test(error.message));
-  }
 });
 
 test("over real GMPs and the relayer, a person connects in the browser, sends, and sees the message executed", async () => {
