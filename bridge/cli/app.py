@@ -23,7 +23,6 @@ _COMMANDS: Final = (
     "devnet",
     "network",
     "deploy",
-    "quote",
     "send",
     "message",
     "action",

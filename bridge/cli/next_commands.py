@@ -11,7 +11,7 @@ from typing import Any, Final
 WITHOUT_NETWORK: Final = frozenset({"abi", "config schema", "decode-error", "demo", "devnet", "network"})
 """Commands that no network is named to, or that read no network's files."""
 
-ALONE: Final = frozenset({"api", "deploy", "doctor", "quote", "report", "send", "status", "web"})
+ALONE: Final = frozenset({"api", "deploy", "doctor", "report", "send", "status", "web"})
 """Commands that are no group of commands."""
 
 _OPTION: Final = "--network"

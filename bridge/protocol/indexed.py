@@ -250,14 +250,6 @@ class GmpDelivery:
     duplicates: int
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """When the GMPs of one attempt delivered a message."""
-
-    at: int  # Unix seconds, of the source's block
-    seconds: Mapping[int, int | None]  # by GMP, from then to its receipt; None while there is none
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Messages that were created in an interval, by lane or by GMP; the other of the two is None.
@@ -418,9 +410,6 @@ class Index(Protocol):
         self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
     ) -> list[GmpDelivery]:
         """The GMPs' progress with the newest messages of a lane (source and destination chain), or of all lanes, since a time."""
-
-    def observations(self, source_chain: int, destination_chain: int, limit: int) -> list[Observation]:
-        """The delivery times of the GMPs that carried a lane's newest messages, oldest first."""
 
     def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
         """The traffic of each lane, or of one, and of each GMP in `slots` intervals of `step` seconds from `since` on.

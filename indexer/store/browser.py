@@ -17,7 +17,6 @@ from bridge.protocol.indexed import (
     MessageLatency,
     MessagePage,
     MessageRecord,
-    Observation,
     Position,
     Tally,
     Traffic,
@@ -228,38 +227,6 @@ class IndexBrowser(IndexReader):
             since=since,
         )
         return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
-
-    def observations(self, source_chain: int, destination_chain: int, limit: int) -> list[Observation]:
-        """How long the GMPs took that a lane's newest messages were sent over at once, those that refused them included.
-
-        Args:
-            source_chain: EIP-155 id.
-            destination_chain: EIP-155 id.
-            limit: messages looked at.
-        """
-        rows = self._rows(
-            f"""
-            select m.message_id, m.source_time, r.gmp,
-              case when r.dispatched_time = m.source_time then r.received_time - m.source_time end as seconds
-            from (
-              select * from messages where {" and ".join(_LANE)} and source_block is not null
-              order by {SEEN} desc, message_id desc limit :limit
-            ) m
-            join receipts r on r.message_id = m.message_id
-            where r.dispatched_time = m.source_time or (r.dispatch_failures > 0 and exists (
-              select 1 from events e
-              where e.message_id = r.message_id and e.event = 'DispatchFailed' and e.gmp = r.gmp and e.attempt = 0
-            ))
-            order by m.source_time, m.message_id
-            """,
-            limit=limit,
-            source_chain=source_chain,
-            destination_chain=destination_chain,
-        )
-        return [
-            Observation(at, {row["gmp"]: row["seconds"] for row in of_message})
-            for (at, _), of_message in groupby(rows, key=lambda row: (row["source_time"], row["message_id"]))
-        ]
 
     def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
         """What happened on each lane and over each GMP.

@@ -16,14 +16,13 @@ from sqlalchemy import BindParameter, bindparam, text
 
 from bench.filled_index import CHAINS, fill
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import MessageFilter, MessageRecord, Observation, Position, with_diverged
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.indexed import MessageFilter, MessageRecord, Position, with_diverged
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.store.browser import COUNTED, SCANNED, IndexBrowser
 from indexer.store.store import Store
 from tests.unit.indexer.world import (
     START,
-    Event,
     absorbed,
     apply,
     executed,
@@ -189,38 +188,6 @@ def test_what_a_gmp_took_in_a_retry_counts_from_then_in_tallies_and_deliveries(t
     assert medians == {None: 14, 1: 2, 2: 15}
 
 
-def dispatch_failed(sent: Message, gmp: int, attempt: int = 0) -> Event:
-    return "DispatchFailed", {"message_id": sent.id, "gmp": gmp, "attempt": attempt, "reason": b"no"}
-
-
-def test_what_gmps_did_that_a_message_was_sent_over_at_once_is_told_message_by_message(tmp_path: Path) -> None:
-    alpha, beta = new_world()
-    first, second, silent = sent_message(1), sent_message(2, sent_at=START + 5), sent_message(3, sent_at=START + 9)
-    alpha.mine(routed(first, gmps=0b011), time=START)
-    alpha.mine(routed(second, gmps=0b101), time=START + 5)
-    alpha.mine(routed(silent, gmps=0b001), time=START + 9)
-    alpha.mine(dispatch_failed(silent, 2), time=START + 9)
-    alpha.mine(retried(first, 1, 0b100), time=START + 10)
-    alpha.mine(dispatch_failed(second, 2, attempt=1), time=START + 11)  # it was not asked at once
-    beta.mine(received(second, 4), time=START + 11)  # nor this one, ever
-    beta.mine(received(first, 1), time=START + 2)
-    beta.mine(received(second, 3), time=START + 12)
-    beta.mine(received(first, 3, receipts=2), time=START + 14)
-    store = Store(f"sqlite:///{tmp_path / 'index.db'}")
-    for chain in (alpha, beta):
-        apply(store, chain)
-    store.close()
-    with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
-        # GMP 3 was asked for the first message later, so it says nothing of what it does at once.
-        assert browser.observations(alpha.chain_id, beta.chain_id, 10) == [
-            Observation(START, {1: 2, 2: None}),
-            Observation(START + 5, {1: None, 3: 7}),
-            Observation(START + 9, {1: None, 2: None}),
-        ]
-        assert [one.at for one in browser.observations(alpha.chain_id, beta.chain_id, 1)] == [START + 9]
-        assert browser.observations(beta.chain_id, alpha.chain_id, 10) == []
-
-
 def test_a_choice_that_nothing_passes_looks_at_a_bounded_number_and_goes_on(browser: IndexBrowser) -> None:
     page = browser.page(MessageFilter(kind=Kind.REPORT))
     assert (page.messages, page.looked_at) == ((), SCANNED)
@@ -272,7 +239,6 @@ _AFTER = Position(NOW - 100, bytes(32))
         lambda browser: browser.gmp_deliveries(50),
         lambda browser: browser.traffic(NOW - 900, 150, 6),
         lambda browser: browser.gmp_deliveries(50, CHAINS),
-        lambda browser: browser.observations(*CHAINS, 50),
         lambda browser: browser.gmp_deliveries(50, CHAINS, NOW - 900),
         lambda browser: browser.gmp_deliveries(50, since=NOW - 900),
         lambda browser: browser.message(bytes(32)),
