@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from bridge.cli.output import facts, table
+from tests.cases import for_each_case
 
 ID = f"0x{'ab' * 32}"
 LONG = "a sentence of quite some words that says what was found and where"
@@ -29,7 +30,7 @@ def test_a_row_is_a_line_where_the_output_is_read_by_a_program() -> None:
     assert second == f"{ID}  beta → alpha  STALLED"
 
 
-@pytest.mark.parametrize("width", [20, 80, 100, 120, 160])
+@for_each_case("width", [20, 80, 100, 120, 160])
 def test_a_narrow_terminal_breaks_neither_ids_nor_words(width: int) -> None:
     shown = drawn(width=width, terminal=True)
     first = next(line for line in shown if ID in line)

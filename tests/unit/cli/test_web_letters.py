@@ -10,14 +10,15 @@ import pytest
 from bridge.cli.web_server import is_open
 from bridge.settings import Settings
 from bridge.web import ExplorerSettings
+from tests.cases import for_each_case
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
 TOKEN = "an operator's long token"
 
 
-@pytest.mark.parametrize(
-    ("http", "token", "proxy", "opened"),
+@for_each_case(
+    "http, token, proxy, opened",
     [
         ("127.0.0.1:8080", None, None, True),
         ("[::1]:8080", None, None, True),

@@ -18,15 +18,14 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA
+from tests.cases import for_each_case
 from tests.unit.dead_letters.test_review import SENDER, RoutingChain, deployed
 
 RECIPIENT = "0x" + "0a" * 20
 
 
-@pytest.mark.parametrize(
-    ("asked", "member", "routed"), [(30, True, 600), (700, True, 700), (0, True, 0), (30, False, 30)]
-)
-@pytest.mark.parametrize("blocking", [False, True])
+@for_each_case("asked, member, routed", [(30, True, 600), (700, True, 700), (0, True, 0), (30, False, 30)])
+@for_each_case("blocking", [False, True])
 def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(
     asked: int, member: bool, routed: int, blocking: bool
 ) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from eth_utils.abi import function_signature_to_4byte_selector
 
 from bridge.client import RefusedError
+from tests.cases import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("error", "hint"),
+@for_each_case(
+    "error, hint",
     [
         ("PriceUpdateTooEarly(uint64,uint256)", "wait until allowedAt"),
         ("OnlyOracle(address)", "sign as the vault's oracle"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.twins import ROOT, TESTS, Twin, TwinError, edited, read_twins
+from tests.cases import for_each_case
 
 SECURITY = ROOT / "docs" / "security.md"
 INVARIANTS = ROOT / "docs" / "INVARIANTS.md"
@@ -68,7 +69,7 @@ def test_every_twin_stands_in_the_security_table_beside_the_test_that_fails_on_i
         assert f"[{TWINS[name].test}]" in tests, f"{name} fails {TWINS[name].test}, which its row does not name"
 
 
-@pytest.mark.parametrize("twin", TWINS.values(), ids=lambda twin: twin.name)
+@for_each_case("twin", TWINS.values())
 def test_every_twin_fits_the_contracts_as_they_are(twin: Twin) -> None:
     for edit in twin.edits:
         source = (ROOT / "contracts" / edit.file).read_text()
@@ -108,7 +109,7 @@ def own_functions(source: Path) -> set[str]:
     return set(re.findall(r"^    function (\w+)\([^)]*\)[^{;]*?\b(?:external|public)\b", body, re.MULTILINE))
 
 
-@pytest.mark.parametrize("folder", ["adapters", "atomic", "client", "examples", "governance", "relaying"])
+@for_each_case("folder", ["adapters", "atomic", "client", "examples", "governance", "relaying"])
 def test_every_public_function_beside_the_router_stands_in_a_tree_that_tests_follow(folder: str) -> None:
     trees = {tree: tree.read_text() for tree in (TESTS / folder).glob("*.tree")}
     assert [tree.name for tree in trees if not tree.with_suffix(".t.sol").exists()] == []

@@ -44,6 +44,7 @@ from bridge.settings import Settings
 from bridge.settings.sections import AlertSettings, EmailSettings
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, message
+from tests.cases import for_each_case
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
 from tests.unit.dead_letters.test_review import deployed
@@ -259,9 +260,7 @@ async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: We
     assert hook.posted[-1]["severity"] == "warning", "the hour is over"
 
 
-@pytest.mark.parametrize(
-    ("count", "severity"), [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")]
-)
+@for_each_case("count, severity", [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")])
 def test_the_default_thresholds(count: int, severity: str) -> None:
     assert severity_of(count, Thresholds()) == Severity(severity)
 

@@ -25,6 +25,7 @@ from bridge.protocol.message import Kind
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
+from tests.cases import for_each_case
 from tests.support.actions import action, branch
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.power import Power, PowerCut, Powered, powered_store
@@ -229,7 +230,7 @@ LATE = 1.1  # seconds: the worker looks once in half a second
 KINDS = [kind for kind in Kind if Kind.PLAIN < kind < Kind.CANCELLATION]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@for_each_case("kind", KINDS)
 @in_virtual_time
 async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_letter_or_none(kind: Kind) -> None:
     """What it does follows the row: how many tries, how long each wait, and whether an operator hears of the end."""

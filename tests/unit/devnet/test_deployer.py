@@ -10,6 +10,7 @@ from eth_account import Account
 
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
+from tests.cases import for_each_case
 from tests.support.simulation import Faults, SimulatedChain, VirtualClock
 from tests.virtual_time import in_virtual_time
 
@@ -24,7 +25,7 @@ async def mining(chain: SimulatedChain) -> None:
         chain.mine()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each_case("seed", range(5))
 @in_virtual_time
 async def test_what_the_chain_took_and_forgot_is_sent_again(seed: int) -> None:
     chain = SimulatedChain(CHAIN, random.Random(seed), faults=Faults(forgets=0.6), now=VirtualClock().now)

@@ -23,6 +23,7 @@ from bridge.domain.ports import CallRevertedError, TerminalError, TransientError
 from bridge.protocol.events import load_abi
 from bridge.protocol.message import EnvelopeError
 from bridge.relayer.delivery import AttestationUnansweredError, DeliveryTimeoutError, NotAttestedError, Phase
+from tests.cases import for_each_case
 
 WORD = b"\x01" * 32
 THEIRS = {
@@ -78,8 +79,8 @@ def test_every_error_of_streamforge_has_a_row() -> None:
     assert [name for name, row in theirs.items() if not row.handling] == []
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "kind", "disposition"),
+@for_each_case(
+    "error, code, kind, disposition",
     [
         (TransientError("later"), "TransientError", FailureKind.TRANSIENT, Disposition.RETRY),
         (NotAttestedError("no proof"), "NotAttestedError", FailureKind.TRANSIENT, Disposition.RETRY),
@@ -98,7 +99,6 @@ def test_every_error_of_streamforge_has_a_row() -> None:
         ),
         (ZeroDivisionError(), "ZeroDivisionError", FailureKind.UNKNOWN, Disposition.RETRY),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
     error: Exception, code: str, kind: FailureKind, disposition: Disposition
@@ -107,8 +107,8 @@ def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
     assert disposition_of(code) in (disposition, UNKNOWN.disposition)
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
+@for_each_case(
+    "reason, code",
     [
         (reverted("MessageHasExpired(bytes32,uint64,uint32)", WORD, 1, 2), ErrorCode.MESSAGE_TTL_EXPIRED),
         (MISMATCH, ErrorCode.STATE_HASH_MISMATCH),

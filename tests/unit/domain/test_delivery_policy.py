@@ -21,6 +21,7 @@ from bridge.domain.delivery_policy import (
 from bridge.domain.failures import FailureKind
 from bridge.protocol.message import Kind
 from bridge.settings import Settings
+from tests.cases import for_each_case
 
 TABLE = [
     (Kind.REGULATORY_ACTION_CRITICAL, None, 0.5, 5, False),
@@ -68,7 +69,7 @@ def delay(
     return None if isinstance(found, GiveUpReason) else found
 
 
-@pytest.mark.parametrize(("kind", "retries", "base", "cap", "dead_letter"), TABLE)
+@for_each_case("kind, retries, base, cap, dead_letter", TABLE)
 def test_each_kind_has_the_row_of_the_document(
     kind: Kind,
     retries: int | None,
@@ -80,7 +81,7 @@ def test_each_kind_has_the_row_of_the_document(
     assert Settings.load().delivery_policies()[kind] == DEFAULT_POLICIES[kind], "what a relayer takes"
 
 
-@pytest.mark.parametrize(("kind", "seconds"), WINDOWS.items())
+@for_each_case("kind, seconds", WINDOWS.items())
 def test_the_retry_window_is_retries_times_cap(kind: Kind, seconds: float | None) -> None:
     assert DEFAULT_POLICIES[kind].retry_window == seconds
 
@@ -151,7 +152,7 @@ def test_at_the_cap_senders_still_wait_differently_long() -> None:
         assert max(known) - min(known) > 0.15 * min(cap, max(known))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])
+@for_each_case("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])
 def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     policy = DEFAULT_POLICIES[kind]
     assert policy.max_tries is not None
@@ -177,8 +178,8 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(DEFAULT_POLICIES[Kind.HEARTBEAT], 1, kind=FailureKind.UNANSWERED) == 1, "its row has no pause"
 
 
-@pytest.mark.parametrize(
-    ("kind", "policy", "complaint"),
+@for_each_case(
+    "kind, policy, complaint",
     [
         (Kind.PLAIN, DeliveryPolicy(-1, 1, 2, dead_letter=True), "max_retries is -1"),
         (Kind.PLAIN, DeliveryPolicy(1, -1, 2, dead_letter=True), "base is -1"),

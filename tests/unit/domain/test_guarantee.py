@@ -37,6 +37,7 @@ from bridge.protocol.message import Kind
 from bridge.relayer.settings import RelaySettings
 from bridge.settings import Settings, SettingsError
 from tests.builders import ALPHA, BETA, message
+from tests.cases import for_each_case
 from tests.support.simulation import DAPP, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS
@@ -58,8 +59,8 @@ def test_a_guarantee_has_every_field_of_the_document() -> None:
     assert given_.policy == DEFAULT_POLICIES[Kind.STATE_SYNC]
 
 
-@pytest.mark.parametrize(
-    ("kind", "strategy"),
+@for_each_case(
+    "kind, strategy",
     [
         (Kind.PLAIN, IdempotencyStrategy.MESSAGE_ID),
         (Kind.STATE_SYNC, IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH),
@@ -254,9 +255,9 @@ class Undelivered(SimulatedAdapter):
         raise AssertionError
 
 
-@pytest.mark.parametrize(("phase", "adapter"), [("attest", Hanging), ("deliver", Undelivered)])
-@pytest.mark.parametrize(
-    ("kind", "changed", "codes"),
+@for_each_case("phase, adapter", [("attest", Hanging), ("deliver", Undelivered)])
+@for_each_case(
+    "kind, changed, codes",
     [
         (Kind.STATE_SYNC, None, {"DELIVERY_TIMEOUT"}),
         (Kind.STATE_SYNC, Atomicity.BEST_EFFORT, set()),
@@ -297,8 +298,8 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     await world.stop()
 
 
-@pytest.mark.parametrize(
-    ("limits", "seconds"),
+@for_each_case(
+    "limits, seconds",
     [
         ([{"kind": "state_sync", "attest": 3}], 3),
         ([{"source": "alpha", "destination": "beta", "attest": 5}], 5),

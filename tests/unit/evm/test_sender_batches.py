@@ -16,6 +16,7 @@ from bridge.evm.sender import CallBatching, Sender, receipt_of
 from bridge.protocol.contracts import MULTICALL
 from bridge.protocol.gmps import Gmp
 from tests.builders import word
+from tests.cases import for_each_case
 from tests.support.simulation import RELAYER
 from tests.support.simulation.contracts import DELIVER, MULTICALL_ADDRESS, gmp_address
 from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
@@ -116,8 +117,8 @@ def made(bits: int, *, address: str = MULTICALL_ADDRESS) -> Log:
     )
 
 
-@pytest.mark.parametrize(
-    ("logs", "expected"),
+@for_each_case(
+    "logs, expected",
     [
         ([made(0b101)], [True, False, True]),
         ([made(0b010), made(0b101)], [True, False, True]),  # a callee called the contract again, before ours ended

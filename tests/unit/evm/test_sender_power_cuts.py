@@ -7,12 +7,11 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from bridge.domain.ports import Receipt
 from bridge.domain.transactions import SlotState
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
+from tests.cases import for_each_case
 from tests.support.simulation import RELAYER, Power, PowerCut, run_in_virtual_time
 from tests.support.simulation.contracts import MULTICALL_ADDRESS
 from tests.support.simulation.power import powered_chain, powered_store
@@ -20,9 +19,7 @@ from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
 from tests.virtual_time import until
 
 
-@pytest.mark.parametrize(
-    ("max_calls_per_tx", "draws"), [*((1, n) for n in range(0, 60, 3)), *((3, n) for n in range(0, 40, 3))]
-)
+@for_each_case("max_calls_per_tx, draws", [*((1, n) for n in range(0, 60, 3)), *((3, n) for n in range(0, 40, 3))])
 def test_a_crash_at_any_point_of_sending_leaves_a_ledger_that_heals(max_calls_per_tx: int, draws: int) -> None:
     run_in_virtual_time(_crash_while_sending(replace(SETTINGS, max_calls_per_tx=max_calls_per_tx), draws))
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from bridge.domain.ports import Fees
 from bridge.evm.signing import InvalidKeyError, LocalSigner, UnsignedTransaction
+from tests.cases import for_each_case
 
 UINT64, UINT128 = st.integers(0, 2**64 - 1), st.integers(0, 2**128 - 1)
 
 
-@pytest.mark.parametrize("key", ["", "0x", "0x1234", "zz" * 32, "0x" + "00" * 32, "0x" + "ff" * 32])
+@for_each_case("key", ["", "0x", "0x1234", "zz" * 32, "0x" + "00" * 32, "0x" + "ff" * 32])
 def test_a_text_that_is_no_key_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(InvalidKeyError) as caught:
         LocalSigner.from_key(key)

@@ -29,6 +29,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from tests.builders import ALPHA, BETA, block, message, word
+from tests.cases import for_each_case
 
 GMPS = tuple(Gmp)
 every_gmp = pytest.mark.parametrize("gmp", GMPS, ids=lambda gmp: gmp.label)
@@ -289,7 +290,7 @@ def test_a_message_of_another_deployment_is_left_out(gmp: Gmp, changes: dict[str
     assert dispatches(gmp, Sent(envelope=own_message(**changes).encode())) == []
 
 
-@pytest.mark.parametrize("gmp", [gmp for gmp in GMPS if gmp is not Gmp.WORMHOLE], ids=lambda gmp: gmp.label)
+@for_each_case("gmp", [gmp for gmp in GMPS if gmp is not Gmp.WORMHOLE])
 def test_a_message_that_the_gmp_takes_elsewhere_than_it_says_is_left_out(gmp: Gmp) -> None:
     assert dispatches(gmp, Sent(envelope=own_message().encode(), destination=SOURCE)) == []
 
@@ -322,7 +323,7 @@ def test_hyperlanes_leaf_is_that_of_the_same_message() -> None:
     assert [one.evidence["leaf"] for one in found] == [7, 8]
 
 
-@pytest.mark.parametrize("text", ["", "cosmos1xyz", "0x12", "\x00"])
+@for_each_case("text", ["", "cosmos1xyz", "0x12", "\x00"])
 def test_an_axelar_destination_that_is_no_evm_address_is_left_out(text: str) -> None:
     (sent,) = axelar_logs(Sent(envelope=own_message().encode()))
     data = encode(["string", "string", "bytes"], ["beta-axelar", text, own_message().encode()])
@@ -362,7 +363,7 @@ def test_a_layerzero_dispatch_holds_all_of_its_packet() -> None:
     assert packet.payload_hash == keccak(word("guid") + found.envelope)
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "changes",
     [
         {"receiver": NO_ADDRESS},
@@ -371,7 +372,6 @@ def test_a_layerzero_dispatch_holds_all_of_its_packet() -> None:
         {"arguments": bytes.fromhex("97a657c9") + CCIP_ARGUMENTS[4:36]},
         {"tokens": ((address("token"), b"", b"", 1, b""),)},
     ],
-    ids=["no EVM address", "no arguments", "cut arguments", "arguments of version 1", "tokens"],
 )
 def test_a_ccip_message_that_waybill_would_not_send_is_left_out(changes: dict[str, Any]) -> None:
     logs = ccip_logs(Sent(envelope=own_message().encode()), **changes)

@@ -16,6 +16,7 @@ from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, CcipMessageV2
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA
+from tests.cases import for_each_case
 from tests.unit.gmps.test_adapter_dispatches import (
     DEPLOYMENT,
     DESTINATION,
@@ -91,8 +92,8 @@ def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message
         _ = CcipContracts.of(newer.chain(ALPHA)).off_ramp_v1
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
+@for_each_case(
+    "content, reason",
     [
         (packed(version=2), "packed in version 02"),
         (packed(tail=b"\0"), "its lengths say"),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from bridge.gmps.ccip.verification import CcipVerifiers
 from bridge.gmps.verification import ADAPTER, DEFAULT, Connection
 from bridge.protocol.contracts import contract
+from tests.cases import for_each_case
 
 ONE, OTHER, THIRD = ("0x" + digit * 40 for digit in "123")
 LANES_OWN = "0x" + "00" * 20
@@ -40,8 +41,8 @@ def test_a_choice_becomes_one_call_that_a_question_tells_from_others() -> None:
     assert step.answer == encode(("address[]", "address[]", "uint8", "bytes4"), (*lists, bytes(4)))
 
 
-@pytest.mark.parametrize(
-    ("section", "complaint"),
+@for_each_case(
+    "section, complaint",
     [
         ({"required": [ONE, ONE]}, "named twice"),
         ({"required": [ONE], "optional": [ONE], "optionalThreshold": 1}, "named twice"),

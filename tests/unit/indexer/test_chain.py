@@ -20,6 +20,7 @@ from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
 from indexer.sources.transport import Sent, answers_together
+from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, RpcFaultError, chain_copy, chain_of, reader_of, truth
 from tests.unit.indexer.logs import ADAPTERS, ALPHA
 from tests.unit.indexer.world import SimulatedChain, absorbed, adapter_replaced, retried, routed, sent_message
@@ -79,8 +80,8 @@ def test_ranges_grow_back_after_a_crowded_stretch() -> None:
     assert ranges.step > 64
 
 
-@pytest.mark.parametrize("says_how_many", [True, False])
-@pytest.mark.parametrize("limit", [7, 100, 2_000])
+@for_each_case("says_how_many", [True, False])
+@for_each_case("limit", [7, 100, 2_000])
 def test_a_limit_of_blocks_is_learned_once_and_made_use_of(limit: int, *, says_how_many: bool) -> None:
     refused, sizes = 0, list[int]()
 
@@ -106,8 +107,8 @@ def test_a_single_block_that_is_refused_is_an_error() -> None:
         list(AdaptiveRanges().read(0, 10, read))
 
 
-@pytest.mark.parametrize("timestamps", [True, False])
-@pytest.mark.parametrize("max_range", [1_000_000, 7, 1])
+@for_each_case("timestamps", [True, False])
+@for_each_case("max_range", [1_000_000, 7, 1])
 def test_a_long_chain_is_read_whole_whatever_ranges_its_endpoint_takes(*, timestamps: bool, max_range: int) -> None:
     chain = chain_of(120, every=3)
     with reader_of(Endpoint(chain, max_range=max_range, timestamps=timestamps), LIMITS) as reader:
@@ -276,8 +277,8 @@ FAULTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("behind", [1, 20, 250])
-@pytest.mark.parametrize("whole", [True, False], ids=["whole HTTP requests", "ranges alone"])
+@for_each_case("behind", [1, 20, 250])
+@for_each_case("whole", [True, False])
 def test_a_url_whose_range_queries_reach_a_node_that_lags_behind_gives_no_half_of_them(
     behind: int, *, whole: bool
 ) -> None:
@@ -352,9 +353,9 @@ class Forgetful(Endpoint):
             return []
 
 
-@pytest.mark.parametrize("behind", [1, 20, 250])
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("every", [1, 37])
+@for_each_case("behind", [1, 20, 250])
+@for_each_case("first", [0, 1])
+@for_each_case("every", [1, 37])
 def test_a_batch_that_two_nodes_answer_by_turns_gives_no_half_of_the_logs_though_one_of_them_lags_behind(
     behind: int, first: int, every: int
 ) -> None:
@@ -387,7 +388,7 @@ def test_answers_in_any_order_and_with_any_blanks_are_those_of_their_requests(tu
         assert [answer["result"] for answer in answers] + [json.loads(rest)["result"]] == turns
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@for_each_case("fault", FAULTS)
 def test_no_bad_answer_is_taken_for_no_logs(fault: str) -> None:
     chain = chain_of(30)
     endpoint = Endpoint(chain)

@@ -10,6 +10,7 @@ import pytest
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader, PollSchedule
 from indexer.sources.position import ChainPosition, Header
+from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, chain_of, reader_of, truth
 from tests.unit.indexer.logs import ALPHA
 from tests.unit.indexer.world import SimulatedChain, routed, sent_message
@@ -19,8 +20,8 @@ def header(number: int, time: float, branch: int = 0) -> Header:
     return Header(number=number, hash=b"%d/%d" % (number, branch), parent_hash=b"", time=int(time))
 
 
-@pytest.mark.parametrize("block_time", [0.25, 1.0, 2.0, 12.0])
-@pytest.mark.parametrize("skew", [-90.0, 0.0, 90.0])
+@for_each_case("block_time", [0.25, 1.0, 2.0, 12.0])
+@for_each_case("skew", [-90.0, 0.0, 90.0])
 def test_a_regular_chain_is_looked_at_once_a_block_and_soon_after_it(block_time: float, skew: float) -> None:
     schedule, dice, now, looks, seen = PollSchedule(0.1), random.Random(7), 3.3, 0, dict[int, float]()
     blocks = 2_000
@@ -111,8 +112,8 @@ def test_an_idle_chain_costs_one_request_a_block_though_nothing_was_sent_since_t
         assert (position.block, endpoint.requests) == (chain.head, 2)  # the second finds no block
 
 
-@pytest.mark.parametrize("blooms", [True, False])
-@pytest.mark.parametrize("seed", range(8))
+@for_each_case("blooms", [True, False])
+@for_each_case("seed", range(8))
 def test_no_event_is_lost_whether_a_chain_has_filters_or_not(blooms: bool, seed: int) -> None:
     chain, dice = SimulatedChain(ALPHA), random.Random(seed)
     reader = reader_of(Endpoint(chain, blooms=blooms), SourceLimits())

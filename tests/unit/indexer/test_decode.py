@@ -19,6 +19,7 @@ from indexer.decode import abi
 from indexer.decode.events import events_table
 from indexer.decode.logs import MalformedLogsError, raw_logs
 from indexer.model import schemas
+from tests.cases import for_each_case
 from tests.unit.indexer.logs import (
     ADAPTERS,
     ALPHA,
@@ -281,8 +282,8 @@ def test_a_number_that_no_column_holds_is_quarantined_and_a_gas_limit_of_any_siz
     assert (fits["error"], fits["gas_limit"]) == (None, 2**64 - 1)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@for_each_case(
+    "field, value",
     [
         ("blockHash", "0x12"),
         ("blockHash", None),

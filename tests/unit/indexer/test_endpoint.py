@@ -25,6 +25,7 @@ from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
+from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, chain_copy, chain_of, reader_of, truth
 from tests.unit.indexer.logs import ALPHA
 from tests.unit.indexer.world import SimulatedChain, retried, sent_message
@@ -322,8 +323,8 @@ def test_tasks_that_ask_at_once_share_what_an_endpoint_takes() -> None:
     assert EndpointPolicy(batch=7).shared_by(4) == EndpointPolicy(batch=7)
 
 
-@pytest.mark.parametrize(
-    ("limits", "plan"),
+@for_each_case(
+    "limits, plan",
     [
         (EndpointPolicy(), (10_000, 20, 1)),
         (EndpointPolicy(requests_per_second=25.0), (25_000, 2, 4)),  # eight requests under way at 0.3 s each
@@ -353,6 +354,6 @@ def test_the_tasks_of_a_plan_hold_all_ranges_and_none_is_idle(
     assert (rate is None and concurrency is None) or plan.tasks <= cores
 
 
-@pytest.mark.parametrize(("seconds", "blocks"), [(0, 20_000), (40, 15_000), (120, 5_000), (900, 5_000)])
+@for_each_case("seconds, blocks", [(0, 20_000), (40, 15_000), (120, 5_000), (900, 5_000)])
 def test_a_commit_takes_about_a_minute(seconds: float, blocks: int) -> None:
     assert next_commit(10_000, seconds) == blocks

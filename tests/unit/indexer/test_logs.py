@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.decode.logs import RawLogs, raw_logs, scan
+from tests.cases import for_each_case
 
 WORDS = st.binary(min_size=32, max_size=32)
 
@@ -156,7 +157,7 @@ def test_an_answer_damaged_at_any_place_is_left_to_the_plain_path_or_read_as_tha
     assert read > 100
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "changes",
     [
         {"removed": True},
@@ -183,7 +184,7 @@ def test_an_answer_damaged_at_any_place_is_left_to_the_plain_path_or_read_as_tha
         {"more": 1},
     ],
 )
-@pytest.mark.parametrize("alone", [True, False])
+@for_each_case("alone", [True, False])
 def test_what_the_scanner_is_not_sure_of_it_leaves_to_the_plain_path(changes: dict[str, Any], *, alone: bool) -> None:
     changed = LOG | changes
     assert scan(body_of([LOG, LOG])) is not None

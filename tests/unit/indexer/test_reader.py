@@ -20,6 +20,7 @@ from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.retries import request_retries
 from indexer.store.store import Store
+from tests.cases import for_each_case
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (
     START,
@@ -234,7 +235,7 @@ def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path: Path) ->
             opening(f"sqlite:///{path}")
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "make",
     [
         lambda: StallPolicy(stall_after=0),

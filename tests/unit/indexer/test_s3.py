@@ -13,6 +13,7 @@ from deltalake.exceptions import CommitFailedError
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.model.errors import LakeUnreachableError, SettingsError
 from indexer.model.storage_location import StorageLocation
+from tests.cases import for_each_case
 from tests.s3 import S3
 from tests.unit.indexer.lakes import chain_with_events, final, repairs
 from tests.unit.indexer.logs import ALPHA
@@ -88,8 +89,8 @@ def test_what_is_wrong_with_a_bucket_is_said_in_plain_words(s3: S3) -> None:
         Lake(StorageLocation.of("s3://lake/a?endpoint=http://127.0.0.1:1"))
 
 
-@pytest.mark.parametrize(
-    ("told", "said"),
+@for_each_case(
+    "told, said",
     [
         ("gs://bucket/lake", "a folder, or a bucket such as s3://"),
         ("s3:///lake", "names no bucket"),

@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from bridge.metrics import METRICS, MetricType
 from bridge.settings import Settings
 from scripts.debian import find_program
+from tests.cases import for_each_case
 
 ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "ops"
@@ -66,14 +66,13 @@ def test_promtool_refuses_a_rule_that_does_not_fire(tmp_path: Path) -> None:
     assert "WaybillLag fires" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "path",
     [
         *(OPS / name for name in ("alerts.yml", "alerts.test.yml", "dashboard.json")),
         ROOT / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     ],
-    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_no_rule_panel_or_document_names_a_metric_that_does_not_exist(path: Path) -> None:
     assert named(path.read_text()) - NAMES == set()

@@ -19,6 +19,7 @@ from typer.main import get_command
 import bridge
 from bridge.cli.app import app
 from scripts.debian import find_program
+from tests.cases import for_each_case
 from tests.unit.cli.command import Command
 from tests.unit.docs.test_docs import blocks
 
@@ -69,7 +70,7 @@ def commands() -> Iterator[list[str]]:
         yield words.replace("%i", "testnet").split()
 
 
-@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+@for_each_case("words", list(commands()))
 def test_each_command_is_one_that_waybill_takes(words: list[str]) -> None:
     command: Any = get_command(app)
     rest = list(words)

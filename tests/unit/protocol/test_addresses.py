@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from bridge.protocol import deployment
 from bridge.protocol.addresses import AddressError, checksummed, from_bytes32, to_bytes32
 from bridge.settings import sections
+from tests.cases import for_each_case
 
 RIGHT = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 
@@ -28,7 +29,7 @@ def test_a_text_that_may_be_a_private_key_is_refused_and_never_shown() -> None:
         assert key not in "".join(one["msg"] for one in invalid.value.errors())
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "text",
     [
         RIGHT.replace("3C", "3c"),  # one letter's case

@@ -7,9 +7,10 @@ from functools import partial
 import pytest
 
 from bridge.protocol.backoff import backoff
+from tests.cases import for_each_case
 
 
-@pytest.mark.parametrize(("doublings", "seconds"), [(0, 0.5), (1, 1), (4, 8), (5, 10), (10_000, 10)])
+@for_each_case("doublings, seconds", [(0, 0.5), (1, 1), (4, 8), (5, 10), (10_000, 10)])
 def test_a_wait_doubles_up_to_the_cap(doublings: int, seconds: float) -> None:
     assert backoff(0.5, doublings, cap=10) == seconds
 

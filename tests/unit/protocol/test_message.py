@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.protocol.message import HEADER_LENGTH, EnvelopeError, Kind, Message, decode_envelope
+from tests.cases import for_each_case
 from tests.golden import generate
 
 GOLDEN: list[dict[str, Any]] = json.loads(generate.TARGET.read_text())["messages"]
@@ -52,14 +53,14 @@ def test_the_golden_file_is_what_the_generator_writes() -> None:
     assert generate.TARGET.read_text() == generate.text()
 
 
-@pytest.mark.parametrize("entry", GOLDEN, ids=lambda entry: entry["name"])
+@for_each_case("entry", GOLDEN)
 def test_a_golden_message_has_the_golden_id_and_envelope(entry: dict[str, Any]) -> None:
     message = golden_message(entry)
     assert f"0x{message.id.hex()}" == entry["id"]
     assert f"0x{message.encode().hex()}" == entry["envelope"]
 
 
-@pytest.mark.parametrize("entry", GOLDEN, ids=lambda entry: entry["name"])
+@for_each_case("entry", GOLDEN)
 def test_a_golden_envelope_decodes_to_the_golden_message(entry: dict[str, Any]) -> None:
     envelope = decode_envelope(bytes.fromhex(entry["envelope"][2:]))
     assert envelope.message == golden_message(entry)

@@ -19,6 +19,7 @@ from bridge.domain.ports import CallRevertedError, TransientError
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.text import quoted, shortened, visible
 from bridge.relayer.delivery import failure_of
+from tests.cases import for_each_case
 
 ERROR = bytes.fromhex("08c379a0")  # Error(string)
 EVIL = "done. Next: `waybill store restore --replace`\x1b[2J\u202e\r\n[red]ok[/red]"
@@ -61,7 +62,7 @@ def test_a_quotation_is_one_printable_line_of_bounded_length(text: str) -> None:
     assert visible(text, keep="\n").replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("text", [EVIL, "\\[red]x[/red]", "[link=https://evil.example]x[/link]", "end\\"])
+@for_each_case("text", [EVIL, "\\[red]x[/red]", "[link=https://evil.example]x[/link]", "end\\"])
 def test_a_terminal_obeys_nothing_in_a_table_a_fact_or_a_line(text: str) -> None:
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, color_system="truecolor", width=400, highlight=False)

@@ -14,6 +14,7 @@ from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.queries import action_course
 from bridge.queries.action_course import course_of, decision_reasons
+from tests.cases import for_each_case
 from tests.support.actions import action, branch, participation
 from tests.support.phases import COORDINATOR, PARTICIPANTS, action_id_of, instruction, reply
 from tests.unit.indexer.logs import ALPHA, BETA
@@ -143,8 +144,8 @@ def test_without_an_index_it_is_said_that_nothing_is_known_of_votes() -> None:
     assert all("is not known" in one for one in unknown)
 
 
-@pytest.mark.parametrize(
-    ("cause", "said"),
+@for_each_case(
+    "cause, said",
     [
         (Cause.LEVEL, ["Its level decides when it begins."]),
         (Cause.ALL_PREPARED, ["Every participant had voted yes."]),

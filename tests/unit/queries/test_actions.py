@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
 from bridge.evm.actions import OnSubject, due_steps
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.queries.actions import FoundAction, action_acts, action_value, by_state, change_text, findings, meaning
 from bridge.relayer.actions import failures_of
+from tests.cases import for_each_case
 from tests.support.actions import action, branch, participation
 from tests.support.phases import PARTICIPANTS, freeze
 from tests.unit.indexer.logs import BETA
@@ -24,8 +23,8 @@ NONE, PREPARED, APPLIED, RELEASED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("decision", "says", "contradicts"),
+@for_each_case(
+    "decision, says, contradicts",
     [
         (Decision.COMMIT, RELEASED, True),
         (Decision.COMMIT, BranchState.REFUSED, True),
@@ -122,8 +121,8 @@ def test_a_best_effort_part_that_is_applied_and_not_reported_is_offered_a_report
     assert [other.unreported for other in others] == [()] * len(others)
 
 
-@pytest.mark.parametrize(
-    ("state", "decision", "knows", "offered"),
+@for_each_case(
+    "state, decision, knows, offered",
     [
         (ActionState.COMMITTING, Decision.COMMIT, PREPARED, True),
         (ActionState.DIVERGED, Decision.COMMIT, PREPARED, True),
@@ -155,8 +154,8 @@ def with_example() -> Deployment:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@for_each_case(
+    "change, said",
     [
         (freeze(), "freeze"),
         (b"\x01".rjust(32, b"\0") + bytes(64), "unfreeze"),

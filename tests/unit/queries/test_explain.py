@@ -25,6 +25,7 @@ from bridge.queries import Circumstances, Standing, next_action
 from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import message_record, observed_range, retry_request
+from tests.cases import for_each_case
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 
@@ -198,7 +199,7 @@ def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_de
     assert stated(index=seen_by_index(Status.CANCELLED)).status is Status.CANCELLED
 
 
-@pytest.mark.parametrize("status", list(Status))
+@for_each_case("status", list(Status))
 def test_every_status_has_a_next_action(status: Status) -> None:
     for retriable in (True, False, None):
         for has_quorum in (True, False):
@@ -272,8 +273,8 @@ def test_a_dead_message_about_which_an_operator_has_decided_asks_for_no_other_de
         assert said() == f"nothing: an operator has decided about its dead letter: `waybill dlq show {name}`"
 
 
-@pytest.mark.parametrize(
-    ("head", "time", "halted", "said"),
+@for_each_case(
+    "head, time, halted, said",
     [
         (100, 1_000, None, None),
         (101, 1_012, None, None),  # a block that the index is about to read
@@ -356,7 +357,7 @@ def test_what_the_relayer_found_refused_is_called_so() -> None:
     assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "code",
     [
         "DEDUPLICATION_DETECTED",

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from bridge.relayer.breaker import Breaker, BreakerSettings, BreakerState, break
 from bridge.relayer.settings import RelaySettings
 from bridge.store import Store, open_store
 from tests.builders import word
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.world import DAPP
 from tests.support.stores import memory_store
@@ -51,7 +51,7 @@ def test_one_message_that_can_not_be_delivered_opens_nothing() -> None:
     assert after(*(tried(at) for at in range(100))).state(100) is BreakerState.CLOSED
 
 
-@pytest.mark.parametrize("code", ["TransientError", "Interrupted", "LeaseExpired", "TerminalError"])
+@for_each_case("code", ["TransientError", "Interrupted", "LeaseExpired", "TerminalError"])
 def test_failures_that_are_not_the_gmp_s_do_not_count(code: str) -> None:
     assert after(*(tried(at, code, at) for at in range(100))).state(100) is BreakerState.CLOSED
 

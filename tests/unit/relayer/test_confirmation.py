@@ -22,6 +22,7 @@ from bridge.relayer.settings import RelaySettings
 from bridge.store.finality import Finality
 from bridge.store.outbox import Outbox
 from tests.builders import message, observed_range
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
@@ -107,7 +108,7 @@ async def test_a_delivery_is_confirmed_only_when_its_block_is_deep_enough() -> N
     await case.world.stop()
 
 
-@pytest.mark.parametrize("depth", [1, 2, 4, 16, 64])
+@for_each_case("depth", [1, 2, 4, 16, 64])
 @in_virtual_time
 async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(depth: int) -> None:
     case = Delivered()

@@ -29,6 +29,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.relayer.delivery import MOST_CALLS
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message, word
+from tests.cases import for_each_case
 from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
@@ -108,7 +109,7 @@ async def test_what_a_receipt_shows_is_not_asked_for_again() -> None:
     await world.stop()
 
 
-@pytest.mark.parametrize("differs", ["nothing", "router", "message", "source", "gmp", "event", "success"])
+@for_each_case("differs", ["nothing", "router", "message", "source", "gmp", "event", "success"])
 def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: str) -> None:
     sent = dispatch(message(), Gmp.WORMHOLE)
     words = {"source": sent.source_chain, "gmp": int(sent.gmp)}

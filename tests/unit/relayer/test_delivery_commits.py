@@ -13,6 +13,7 @@ from bridge.domain.outbox import OutboxState, Outcome
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings, SettingsError
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.unit.relayer.commits import (
     ALPHA,
@@ -63,8 +64,8 @@ async def started(bridge: SimulatedRelayer) -> asyncio.Task[None]:
     return task
 
 
-@pytest.mark.parametrize(
-    ("strategy", "interval", "expected"),
+@for_each_case(
+    "strategy, interval, expected",
     [
         (CommitStrategy.BATCH, 4, [(0, 4), (5, 3)]),  # at four at once, and what is left after five seconds
         (CommitStrategy.BATCH, 100, [(5, 7)]),
@@ -176,8 +177,8 @@ async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_
         assert store.commits[0][0] - executed == pytest.approx(30, abs=1)
 
 
-@pytest.mark.parametrize("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
-@pytest.mark.parametrize("ordering", Ordering)
+@for_each_case("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
+@for_each_case("ordering", Ordering)
 @in_virtual_time
 async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_not(
     ordering: Ordering, strategy: CommitStrategy
@@ -270,8 +271,8 @@ def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> No
     assert Settings.load(commit="batch").relay().commits.wait == 5
 
 
-@pytest.mark.parametrize("profile", ["default", "production", "low-latency", "high-throughput"])
-@pytest.mark.parametrize("strategy", [None, *CommitStrategy])
+@for_each_case("profile", ["default", "production", "low-latency", "high-throughput"])
+@for_each_case("strategy", [None, *CommitStrategy])
 def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
     chosen = {} if strategy is None else {"commit": strategy}
     skip, block = (
@@ -291,8 +292,8 @@ def test_the_profiles_choose_among_the_strategies() -> None:
     assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "promise", "price"),
+@for_each_case(
+    "strategy, promise, price",
     [
         (CommitStrategy.BATCH, "at least once", "repeats uncommitted deliveries"),
         (CommitStrategy.MESSAGE, "at least once", "repeats one per delivery under way"),
@@ -310,7 +311,7 @@ def test_every_strategy_says_what_it_promises_and_at_what_price(
     assert "exactly" not in GUARANTEES[strategy]
 
 
-@pytest.mark.parametrize("strategy", list(CommitStrategy))
+@for_each_case("strategy", list(CommitStrategy))
 @in_virtual_time
 async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_that_it_refused(
     strategy: CommitStrategy,

@@ -31,6 +31,7 @@ from bridge.relayer.spending import SpendGate
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import pause, refuse
@@ -171,8 +172,8 @@ async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be()
         assert (case.executions, case.transactions) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("signature", "code"),
+@for_each_case(
+    "signature, code",
     [
         ("StateHashMismatch(bytes32,bytes32,bytes32)", "STATE_HASH_MISMATCH"),
         ("AttestationReplayed(bytes32,bytes32,bytes32)", "ATTESTATION_REPLAY_DETECTED"),
@@ -264,17 +265,16 @@ def execution(case: Case, gate: SpendGate) -> Execution:
     )
 
 
-@in_virtual_time
-@pytest.mark.parametrize(
-    ("named", "outcome"),
+@for_each_case(
+    "named, outcome",
     [
         ({"accepts": RelayPolicy(withheld_sources=frozenset({ALPHA}))}, "leave messages of its sender or lane alone"),
         ({"accepts": RelayPolicy(senders=frozenset({bytes(32)}))}, "leave messages of its sender or lane alone"),
         ({"bounds": SpendBounds(lanes={LANE: 1})}, "spend_limits is 1 wei"),
         ({"bounds": SpendBounds(message=10**9)}, "spending.message is 0.000000001 ether"),
     ],
-    ids=["a source that is denied", "a sender that is not allowed", "a lane's limit", "its message's bound"],
 )
+@in_virtual_time
 async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], outcome: str) -> None:
     async with relayed() as case:
         case.store.lanes.change(change(LaneState.PAUSED))  # the relayer itself leaves it alone

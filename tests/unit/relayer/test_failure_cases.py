@@ -25,6 +25,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.store import open_store
 from tests.builders import ALPHA, BETA
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import refuse
@@ -98,8 +99,8 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
     return type("Failing", (Failing,), changes)
 
 
-@pytest.mark.parametrize(
-    ("cause", "at_proof", "code", "kind", "tries"),
+@for_each_case(
+    "cause, at_proof, code, kind, tries",
     [
         (lost_on_the_way, False, "TransientError", FailureKind.TRANSIENT, 2),
         (lost_on_the_way, True, "NotAttestedError", FailureKind.TRANSIENT, 2),
@@ -125,8 +126,8 @@ async def test_what_may_pass_is_retried_and_then_delivered(
     await world.stop()
 
 
-@pytest.mark.parametrize(
-    ("cause", "at_proof", "code"),
+@for_each_case(
+    "cause, at_proof, code",
     [
         (cut_off, True, "EnvelopeError"),
         (of_no_kind, True, "EnvelopeError"),

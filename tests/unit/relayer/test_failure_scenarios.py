@@ -19,6 +19,7 @@ from bridge.domain.outbox import OutboxState
 from bridge.relayer.delivery_commits import CommitsHaltedError, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings
+from tests.cases import for_each_case
 from tests.support.simulation import RELAYER
 from tests.unit.relayer.commits import (
     ALPHA,
@@ -189,8 +190,8 @@ async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_
         assert world.chains[BETA].state.nonces[RELAYER.address] == 1
 
 
-@pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
-@pytest.mark.parametrize("ordering", Ordering)
+@for_each_case("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
+@for_each_case("ordering", Ordering)
 @in_virtual_time
 async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_ordering_says(
     ordering: Ordering, strategy: CommitStrategy

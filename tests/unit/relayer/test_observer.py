@@ -19,6 +19,7 @@ from bridge.relayer.completeness import Completeness
 from bridge.relayer.observer import Observer
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
@@ -149,7 +150,7 @@ async def test_reading_begins_at_the_start_block() -> None:
     assert len(case.pending) == 1
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 13, 21, 34, 64])
+@for_each_case("depth", [1, 2, 3, 5, 8, 13, 21, 34, 64])
 @in_virtual_time
 async def test_after_a_reorg_of_any_depth_exactly_the_messages_of_the_new_chain_wait(depth: int) -> None:
     case = Observed()

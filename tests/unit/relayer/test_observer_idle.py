@@ -19,6 +19,7 @@ from bridge.relayer.observer import BlockTime, Observer
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.service.relayer_service import SystemClock
 from bridge.store.finality import Finality
+from tests.cases import for_each_case
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
 from tests.support.stores import memory_store
@@ -142,8 +143,8 @@ async def test_looks_that_find_two_blocks_or_none_cost_no_more_and_nothing_is_le
         assert server.exchanges - before <= 1.2 * (quiet.head - first)
 
 
-@pytest.mark.parametrize(
-    ("times", "pause"),
+@for_each_case(
+    "times, pause",
     [
         ([12, 12, 24, 12], 12),  # a block was left out
         ([2, 2, 2], 2),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-import pytest
-
 from bridge.client import Client, RouteRequest
 from bridge.domain.ports import Call
 from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
 from bridge.relayer.own_messages import OwnMessages
 from tests.builders import ALPHA, BETA
+from tests.cases import for_each_case
 from tests.unit.dead_letters.test_review import deployed
 from tests.unit.evm.sending_world import CHAIN, Account, call
 from tests.virtual_time import in_virtual_time, until
@@ -47,7 +46,7 @@ async def send(own: OwnMessages) -> None:
     await own.send("governance/dlq/1", CHAIN, REQUEST, budget="governance", wei_per_day=10**18)
 
 
-@pytest.mark.parametrize("slowness", [0, 0.3, 1, 3, 10])
+@for_each_case("slowness", [0, 0.3, 1, 3, 10])
 @in_virtual_time
 async def test_a_message_that_is_included_while_it_is_asked_for_again_after_a_crash_is_sent_once(
     slowness: float,

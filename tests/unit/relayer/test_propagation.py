@@ -38,6 +38,7 @@ from bridge.relayer.propagation import (
 from bridge.relayer.retries import RecoverySettings
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
+from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
 from tests.support.stores import memory_store
@@ -317,7 +318,7 @@ class Locking:
         return Receipt(**found, succeeded=True, gas_used=1, logs=())
 
 
-@pytest.mark.parametrize("lock", MessageLock)
+@for_each_case("lock", MessageLock)
 @in_virtual_time
 async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_has_expired(lock: MessageLock) -> None:
     world, store = World(), memory_store()

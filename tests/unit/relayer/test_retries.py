@@ -15,6 +15,7 @@ from bridge.relayer.retries import RecoverySettings, RetryFailedError
 from bridge.relayer.settings import RelaySettings
 from bridge.store import Store
 from bridge.store.tables import messages
+from tests.cases import for_each_case
 from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time
 from tests.support.simulation.contracts import GMPS, QUOTE, Emitted, State
 from tests.support.stores import memory_store
@@ -231,7 +232,7 @@ async def test_when_the_index_is_built_anew_its_old_requests_are_not_carried_out
     await case.world.stop()
 
 
-@pytest.mark.parametrize("draws", [*range(20, 320, 20)])
+@for_each_case("draws", [*range(20, 320, 20)])
 def test_a_crash_at_any_point_of_a_retry_costs_no_second_one(draws: int) -> None:
     run_in_virtual_time(_crash_while_retrying(draws))
 

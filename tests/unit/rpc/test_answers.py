@@ -23,6 +23,7 @@ from bridge.rpc.answers import (
     revert_data,
 )
 from bridge.rpc.policy import without_secrets
+from tests.cases import for_each_case
 
 CORPUS = tomllib.loads((Path(__file__).resolve().parents[2] / "golden" / "node_answers.toml").read_text())["answer"]
 SELECTOR = "0xdeadbeef"
@@ -48,14 +49,14 @@ def refusal(code: int, text: str, data: Any = None) -> RpcError:
     return error_of({"code": code, "message": text, "data": data}, Request("eth_call"), "here")
 
 
-@pytest.mark.parametrize("said", CORPUS, ids=[f"{said['client']}: {said['text'][:50]}" for said in CORPUS])
+@for_each_case("said", CORPUS)
 def test_what_a_client_says_is_the_error_that_its_meaning_is(said: dict[str, Any]) -> None:
     error = error_of({"code": said["code"], "message": said["text"]}, LOGS, "here")
     assert type(error) is KINDS.get(said["meaning"], TransientRpcError)
 
 
-@pytest.mark.parametrize(
-    ("message", "hint"),
+@for_each_case(
+    "message, hint",
     [
         ("query returned more than 10000 results", None),
         ("query returned more than 10000 results. Try with this block range [0x10, 0x20].", 17),
@@ -74,7 +75,7 @@ def test_how_many_blocks_would_be_answered_is_taken_from_the_words(message: str,
     assert error.hint == hint
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "answer", [None, [], "text", {"id": 7}, {"id": 8, "result": []}, {"result": []}, {"id": None, "result": []}]
 )
 def test_what_is_not_an_answer_to_the_request_is_no_result(answer: Any) -> None:
@@ -87,8 +88,8 @@ def test_an_error_beside_a_result_is_an_error() -> None:
         result_of({"id": 7, "result": [], "error": {"code": -32000, "message": "busy"}}, LOGS, "here", 7)
 
 
-@pytest.mark.parametrize(
-    ("url", "text"),
+@for_each_case(
+    "url, text",
     [
         ("https://node.example/v3/0123456789abcdef", "https://node.example/…"),
         ("https://user:secret@node.example", "https://node.example"),
@@ -100,7 +101,7 @@ def test_keys_in_urls_are_not_shown(url: str, text: str) -> None:
     assert without_secrets(url) == text
 
 
-@pytest.mark.parametrize("said", CORPUS, ids=[f"{said['client']}: {said['text'][:50]}" for said in CORPUS])
+@for_each_case("said", CORPUS)
 def test_a_clients_words_have_their_meaning(said: dict[str, Any]) -> None:
     assert refusal(said["code"], said["text"]).meaning is Meaning[said["meaning"]]
 
@@ -111,15 +112,13 @@ def test_the_corpus_holds_every_client_and_every_meaning() -> None:
     assert {said["meaning"] for said in CORPUS} == set(Meaning.__members__)
 
 
-@pytest.mark.parametrize(
-    "reason", ["nonce too low", "insufficient funds", "already known", "rate limit", "block range"]
-)
+@for_each_case("reason", ["nonce too low", "insufficient funds", "already known", "rate limit", "block range"])
 def test_what_a_contract_writes_into_its_reason_does_not_change_that_it_reverted(reason: str) -> None:
     assert refusal(3, reason).meaning is Meaning.REVERTED
     assert refusal(-32000, f"execution reverted: {reason}").meaning is Meaning.REVERTED
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "data",
     [
         SELECTOR,
@@ -127,17 +126,16 @@ def test_what_a_contract_writes_into_its_reason_does_not_change_that_it_reverted
         {"result": SELECTOR, "txHash": "0xab"},
         f"Reverted {SELECTOR}",
     ],
-    ids=["geth", "nested", "ganache", "nethermind"],
 )
 def test_revert_data_is_found_where_each_client_puts_it(data: object) -> None:
     assert revert_data(refusal(3, "execution reverted", data)) == bytes.fromhex("deadbeef")
 
 
-@pytest.mark.parametrize("data", [None, "", "Reverted", {}, [], 7, "0x"])
+@for_each_case("data", [None, "", "Reverted", {}, [], 7, "0x"])
 def test_a_revert_without_data_has_none(data: object) -> None:
     assert revert_data(refusal(3, "execution reverted", data)) == b""
 
 
-@pytest.mark.parametrize("body", ["text", None, [], {"message": None}, {"code": "x"}])
+@for_each_case("body", ["text", None, [], {"message": None}, {"code": "x"}])
 def test_an_error_of_no_known_form_is_kept_as_text(body: object) -> None:
     assert isinstance(error_of(body, Request("eth_call"), "here").meaning, Meaning)

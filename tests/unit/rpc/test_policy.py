@@ -31,6 +31,7 @@ from bridge.rpc.policy import (
     Wait,
     votes_of,
 )
+from tests.cases import for_each_case
 
 CHAIN = 5
 FIRST, SECOND = "http://first", "http://second"
@@ -111,8 +112,8 @@ def test_the_first_is_asked_while_it_answers_and_again_once_it_has_rested() -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("error", "rests", "asks_second"),
+@for_each_case(
+    "error, rests, asks_second",
     [
         (TransientRpcError("down"), True, True),
         (UndecodableError("half"), True, True),
@@ -125,7 +126,6 @@ def test_the_first_is_asked_while_it_answers_and_again_once_it_has_rested() -> N
         (error_of({"code": 3, "message": "execution reverted"}, BALANCE, "here"), False, False),
         (error_of({"code": -32000, "message": "nonce too low"}, BALANCE, "here"), False, False),
     ],
-    ids=lambda value: str(value)[:20],
 )
 def test_what_an_error_means_for_the_endpoint_that_gave_it(error: RpcError, rests: bool, asks_second: bool) -> None:
     transport = Transport(first=failing(error), second=sound)
@@ -175,8 +175,8 @@ def test_a_request_is_tried_again_with_growing_pauses_until_its_time_is_over() -
     assert transport.waits == [0.1, 0.2, 0.4, 0.8]
 
 
-@pytest.mark.parametrize(
-    ("error", "catches_up", "tries"),
+@for_each_case(
+    "error, catches_up, tries",
     [
         (UndecodableError("half"), True, 2),
         (UnknownBlockError("not yet"), False, 1),
@@ -266,7 +266,7 @@ def test_answers_that_say_the_same_are_counted_together_and_refusals_by_what_the
     assert votes == [["0x1"] * 3, refusals, ["0x2"]]
 
 
-@pytest.mark.parametrize("name", ["requests_per_second", "concurrency", "batch", "agreement"])
+@for_each_case("name", ["requests_per_second", "concurrency", "batch", "agreement"])
 def test_a_policy_of_nothing_is_refused(name: str) -> None:
     nothing: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=f"{name} is 0; it must be greater than 0"):

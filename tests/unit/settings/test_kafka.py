@@ -13,6 +13,7 @@ from bridge.domain.streams import Stream
 from bridge.settings import Settings, SettingsError
 from bridge.streams.settings import DeadLetterTopicSettings, Semantics
 from tests.builders import DOCUMENTED_DEAD_LETTER_TOPIC
+from tests.cases import for_each_case
 
 SERVERS = "kafka-1:9092,kafka-2:9092"
 SASL = {"security_protocol": "sasl_ssl", "sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "waybill"}
@@ -74,8 +75,8 @@ def test_the_environment_adds_the_password_to_the_file(tmp_path: Path, monkeypat
     assert streams.security["sasl.password"] == "s3cret"
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
+@for_each_case(
+    "values, problem",
     [
         ({"bootstrap_servers": "kafka"}, "bootstrap_servers"),
         ({"delivery": "at-most-once"}, "at-least-once"),

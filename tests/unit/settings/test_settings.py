@@ -11,6 +11,7 @@ from bridge.domain.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.settings import PROFILES, Settings, SettingsError
+from tests.cases import for_each_case
 
 KEY = "0x" + "11" * 32
 
@@ -204,7 +205,7 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
         Settings.load(tmp_path / "nowhere.toml")
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@for_each_case("profile", PROFILES)
 def test_every_profile_is_valid_and_leaves_the_rows_of_the_document_alone(profile: str) -> None:
     policies = Settings.load(profile=profile).delivery_policies()
     assert {kind: policies[kind] for kind in Kind if kind is not Kind.PLAIN} == {
@@ -212,8 +213,8 @@ def test_every_profile_is_valid_and_leaves_the_rows_of_the_document_alone(profil
     }
 
 
-@pytest.mark.parametrize(
-    ("amount", "wei"), [("0.5 ether", 5 * 10**17), ("30 gwei", 30 * 10**9), ("12", 12), (7, 7), ("1.5 wei", None)]
+@for_each_case(
+    "amount, wei", [("0.5 ether", 5 * 10**17), ("30 gwei", 30 * 10**9), ("12", 12), (7, 7), ("1.5 wei", None)]
 )
 def test_amounts_have_units(amount: object, wei: int | None) -> None:
     limits = [{"wei_per_day": amount}]
@@ -229,7 +230,7 @@ def test_what_is_allowed_and_denied_at_once_is_refused() -> None:
         Settings.load(allow_chains="alpha,beta", deny_chains="beta")
 
 
-@pytest.mark.parametrize(
+@for_each_case(
     "signer",
     [
         {},

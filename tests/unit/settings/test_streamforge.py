@@ -14,6 +14,7 @@ from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.settings import Settings
 from bridge.settings.sources import PROFILES
 from tests.builders import message
+from tests.cases import for_each_case
 
 
 def plain(settings: Settings) -> DeliveryPolicy:
@@ -40,7 +41,7 @@ def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) 
     assert (settings.dlq.tries, settings.dlq.pause) == (3, 1)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@for_each_case("profile", PROFILES)
 def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_profile(profile: str) -> None:
     writing = Settings.load(profile=profile).dlq.dead_letter_queue()
     assert (writing.tries, writing.pause) == (3, 1)
