@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 
+import pytest
+
 from bridge.domain.figures import SlotSum
 from bridge.domain.lanes import Lane
 from bridge.domain.outbox import OutboxState
@@ -22,6 +24,8 @@ from tests.support.simulation.world import Sent
 from tests.support.stores import memory_store
 from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, running, until
+
+pytestmark = pytest.mark.long
 
 ALPHA, BETA = 31337, 31338
 DAY = 86_400

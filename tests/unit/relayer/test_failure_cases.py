@@ -35,6 +35,8 @@ from tests.unit.relayer.commits import CountingStore
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
+pytestmark = pytest.mark.long
+
 
 def answered_by_nobody() -> None:
     raise UnansweredError("no endpoint answers")

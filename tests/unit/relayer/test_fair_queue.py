@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
+
+pytestmark = pytest.mark.long
 
 ALPHA, BETA = 31337, 31338
 

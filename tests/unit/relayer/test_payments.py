@@ -23,6 +23,8 @@ from tests.support.stores import memory_store
 from tests.unit.relayer.test_spending import ALPHA, BETA, DAY, DELIVERY, PRICE, STRANGER, dear_world, word
 from tests.virtual_time import in_virtual_time, running, until
 
+pytestmark = pytest.mark.long
+
 PAID_FOR = SpendBounds(payments=PaymentPolicy(required=True))
 GAP = 3  # wei above a delivery's cost that a payment has: gwei are rounded
 WEEK = 7 * DAY

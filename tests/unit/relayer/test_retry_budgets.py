@@ -31,6 +31,8 @@ from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import OPERATOR, PLACE, FailingLog
 from tests.virtual_time import in_virtual_time, running, until
 
+pytestmark = pytest.mark.long
+
 ALPHA, BETA = 31337, 31338
 H, A, W = GMPS
 DAY = 86_400

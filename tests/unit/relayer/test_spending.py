@@ -41,6 +41,8 @@ from tests.support.simulation.world import DAPP, Sent
 from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
+pytestmark = pytest.mark.long
+
 ALPHA, BETA = 31337, 31338
 LANE = Lane(ALPHA, BETA)
 DAY = 86_400
