@@ -18,9 +18,9 @@ contract SendFloor {
     uint256 private constant TABLE = 4;
     uint256 private constant SLOTS = 5;
     uint256 private constant LANES = 7;
-    uint256 private constant SENT = 15;
-    uint256 private constant RETRIERS = 16;
-    uint256 private constant CREDITS = 17;
+    uint256 private constant SENT = 13;
+    uint256 private constant RETRIERS = 14;
+    uint256 private constant CREDITS = 15;
 
     // ---- what the functions, events and structs are known by
 

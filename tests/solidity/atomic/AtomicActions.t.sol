@@ -240,25 +240,6 @@ contract AtomicActionsTest is Test, AtomicChains {
         assertTrue(coordinator.actionOf(actionId).decision == Decision.ABORT);
     }
 
-    function test_AVoteAfterTheTimeToDecideAborts() external {
-        bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));
-        tell(actionId, 0);
-        answer(actionId, EAST);
-        tell(actionId, 1);
-        bytes32 vote = sendReply(actionId, WEST);
-        // The vote's own time runs out with it, but a pause of the lane stops that clock and not this one.
-        vm.prank(owner);
-        routers[HOME].pauseLane(WEST, uint48(START + 1000));
-        vm.warp(START + 1001);
-        deliver(vote);
-        assertTrue(coordinator.actionOf(actionId).decision == Decision.ABORT, "decided too late");
-        tell(actionId, 0);
-        answer(actionId, EAST);
-        tell(actionId, 1);
-        answer(actionId, WEST);
-        assertState(actionId, ActionState.ABORTED);
-    }
-
     /// forge-config: default.fuzz.runs = 24
     function testFuzz_ACommitWithinTheWindowFindsItsLock(uint32 votes, uint32 commits) external {
         bytes32 actionId = _begin(freeze(Level.ALL_OR_NOTHING));

@@ -171,21 +171,6 @@ contract MessageControlTest is GatewayChains {
         }
     }
 
-    /// @dev Why a deadline is not supported: the clock stands still during a pause (docs/decisions/0007).
-    function test_AMessageIsDeliveredAfterItsTtlIfThereWasAPause() external {
-        Message memory message = _send(_list(abi.encodeCall(IAttributes.ttl, (1 hours))));
-        _pay(message);
-        vm.chainId(BETA);
-        IRouter router = routers[BETA];
-        uint48 until = uint48(block.timestamp + 2 hours);
-        vm.prank(owner);
-        router.pauseLane(ALPHA, until);
-        vm.warp(until);
-        _deliver(message);
-        assertTrue(_isExecuted(message), "executed");
-        assertGt(block.timestamp, message.sentAt + message.ttl);
-    }
-
     function _expectUnsupported(bytes4 selector, bytes memory value) private {
         bytes memory to = InteroperableAddress.formatEvmV1(BETA, address(recipient));
         vm.chainId(ALPHA);

@@ -14,6 +14,8 @@ import pytest
 
 from scripts import build_docs, kit_reference
 
+pytestmark = pytest.mark.long
+
 SITE = build_docs.SITE
 
 
