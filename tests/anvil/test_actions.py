@@ -35,6 +35,8 @@ from tests.anvil.devnets import silent
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_relayer import blocks, settings
 
+pytestmark = pytest.mark.long
+
 PATIENCE = 150  # seconds
 HASTY = {"actions": {"advance": True, "poll_interval": 0.2}}
 SHORT = Window(prepare_ttl=120, decision_ttl=30, max_retries=1, max_backoff=3, lock_ttl=200)

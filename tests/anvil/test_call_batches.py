@@ -30,7 +30,7 @@ from tests.anvil.traffic import RELAYER, World
 
 SHARE = 8
 BY_ANYONE = sorted(frozenset(Gmp) - {Gmp.CCIP})  # CCIP lets its own transmitters deliver
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 
 
 @asynccontextmanager

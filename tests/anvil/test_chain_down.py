@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.evm.chain import EvmChain
@@ -20,6 +22,8 @@ from tests.anvil.devnets import silent
 from tests.anvil.relayers import PATIENCE, Process, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
+
+pytestmark = pytest.mark.long
 
 FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (

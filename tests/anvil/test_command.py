@@ -16,6 +16,8 @@ from indexer.store.blocks import BlockRange
 from indexer.store.store import Store
 from tests.anvil.command import Waybill, new_home
 
+pytestmark = pytest.mark.long
+
 FAILED, USAGE, UNKNOWN_ID, PENDING = 1, 2, 3, 4
 STRANGER_KEY = ANVIL_KEYS[5]
 

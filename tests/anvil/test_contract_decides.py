@@ -7,6 +7,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
@@ -27,6 +28,8 @@ from tests.anvil.safes import safe_on, safe_signature
 from tests.anvil.test_dead_letters import FAILED, FEW_TRIES, REVERTS, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import RELAYER, transact
+
+pytestmark = pytest.mark.long
 
 OWNER = account(DEPLOYER_KEY)
 USAGE = 2

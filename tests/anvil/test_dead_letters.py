@@ -34,6 +34,8 @@ from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP, RELAYER
 from tests.unit.dead_letters.servers import webhook_server
 
+pytestmark = pytest.mark.long
+
 FAILED, UNKNOWN_ID = 1, 3
 OPERATOR = account(DEPLOYER_KEY)
 STRANGER_KEY = ANVIL_KEYS[5]

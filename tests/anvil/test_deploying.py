@@ -35,6 +35,8 @@ from bridge.rpc.answers import WrongChainError
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
 
+pytestmark = pytest.mark.long
+
 FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 SALT = keccak(text="waybill 1")
 OWNER_KEY = ANVIL_KEYS[7]  # owns nothing yet: its routers have addresses of their own

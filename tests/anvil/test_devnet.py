@@ -26,6 +26,8 @@ from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from tests.anvil.devnets import next_base_fee, silent, undone
 from tests.anvil.rpc import free_ports, mine, rpc
 
+pytestmark = pytest.mark.long
+
 DEPLOYER = account(DEPLOYER_KEY).address
 
 

@@ -17,6 +17,8 @@ from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import FACTS, World
 from tests.unit.indexer.world import contents
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 DEEPEST = 64  # blocks: anvil calls final what has 64 above it
 

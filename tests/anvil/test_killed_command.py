@@ -29,6 +29,8 @@ from tests.anvil.traffic import DAPP, RELAYER
 from tests.asking_index import ask, asking_index
 from tests.builders import retry_request
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 LATEST = {"pwrite64": 120, "fdatasync": 30, "sendto": 160}
 """By how many calls of a kind a life has done nearly all that it has to do."""

@@ -21,7 +21,7 @@ from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks, settings
 from tests.anvil.test_storm import ended
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 
 SECONDS = 4  # that a fault lasts
 

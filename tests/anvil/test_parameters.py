@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
@@ -15,6 +16,8 @@ from bridge.evm.chain import EvmChain
 from bridge.service.dead_letter_service import on_chain_parameters
 from tests.anvil.test_relayer import settings
 from tests.anvil.traffic import DAPP, transact
+
+pytestmark = pytest.mark.long
 
 OWNER = account(DEPLOYER_KEY)
 

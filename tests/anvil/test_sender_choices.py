@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bridge.devnet import Devnet
 from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
@@ -17,6 +19,8 @@ from tests.anvil.relayers import process, until
 from tests.anvil.test_dead_letters import broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP, transact
+
+pytestmark = pytest.mark.long
 
 EVERY = bytes(32)
 STATE_HASH = 1
