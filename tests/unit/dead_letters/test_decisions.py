@@ -44,7 +44,7 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
     review = DeadLetterService()
     event_id = await review.die()
     document = decide(review.dead_letters, event_id, Decision.RETRY, newMessageId="0x" + "cd" * 32)
-    record = record_decision(review.dead_letters, document, SEAL, 1_700_000_000)
+    record = record_decision(review.dead_letters, document, SEAL, 1_700_000_000.0)
     assert record.document == {
         "chainId": PLACE[0],
         "verifyingContract": PLACE[1],
