@@ -16,6 +16,8 @@ from tests import seeds
 from tests.spark.crashing_index import POINTS
 from tests.spark.story import World
 
+pytestmark = pytest.mark.long
+
 
 def run_until_it_dies(world: World, point: str, call: int) -> None:
     deployment = world.folder.parent / "deployment.json"
