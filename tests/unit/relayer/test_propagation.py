@@ -45,6 +45,8 @@ from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
+pytestmark = pytest.mark.long
+
 LANE = Lane(ALPHA, BETA)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.domain.outbox import OutboxState, QueueCount
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.retry_planning import Situation, failing_on, ranked
+
+pytestmark = pytest.mark.long
 
 H, A, W, L, C = Gmp
 sets = st.frozensets(st.sampled_from(Gmp))
