@@ -32,6 +32,8 @@ from tests.spark.history import SeededHistory, seeded_history
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import contents
 
+pytestmark = pytest.mark.long
+
 Row = Mapping[str, Any]
 
 BY_CLOCK = {
