@@ -1,4 +1,4 @@
-"""How long the tables take: all of them, a tenth more, a thousand messages more, and nothing new."""
+"""Times a refresh of the tables: the first one, then with a tenth more messages, a thousand more, and none."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from bench.index.history import MESSAGES_OF_A_BLOCK, fill_lake
 from indexer.lake.lake import Lake
-from indexer.pipeline.noted import Noted
 from indexer.pipeline.refresh import refresh
+from indexer.pipeline.store_facts import StoreFacts
 from indexer.spark.session import batch_session
 
 _FEW: Final = 1_000  # messages
@@ -23,16 +23,16 @@ def refresh_times(folder: Path, messages: int) -> dict[str, Any]:
         folder: for the lake.
         messages: of the first refresh.
     """
-    lake, taken, reached = Lake(folder / "lake"), dict[str, float](), 0
+    lake, seconds, height = Lake(folder / "lake"), dict[str, float](), 0
     sizes = {"first": messages, "a tenth more": messages // 10, "1,000 more": _FEW, "nothing new": 0}
     with batch_session(events=5 * messages) as spark:
         spark.range(1).collect()
         for name, number in sizes.items():
             blocks = -(-number // MESSAGES_OF_A_BLOCK)
-            fill_lake(lake, reached, blocks)
-            reached += blocks
-            begun = time.monotonic()
-            refresh(spark, lake, Noted())
-            taken[name] = round(time.monotonic() - begun, 1)
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return {"messages": messages, "refresh_s": taken, "refresh_mb": round(most / 1024)}
+            fill_lake(lake, height, blocks)
+            height += blocks
+            started = time.monotonic()
+            refresh(spark, lake, StoreFacts())
+            seconds[name] = round(time.monotonic() - started, 1)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return {"messages": messages, "refresh_s": seconds, "refresh_mb": round(peak / 1024)}

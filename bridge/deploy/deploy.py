@@ -265,10 +265,10 @@ async def _compared(
         target: the deployments file.
         progress: is told what happens.
         replacement: adapters that may be replaced.
-        account: must be the owner, with funds for what is missing; None: neither is checked.
+        account: the owner's account, which must be able to pay for what is missing. None skips both checks.
 
     Raises:
-        DeployError: see `deploy`. Of the account, what is wrong on every chain is said at once.
+        DeployError: see `deploy`. The error lists what is wrong with the account on every chain.
     """
     async with AsyncExitStack() as stack:
         chains = []

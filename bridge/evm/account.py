@@ -42,8 +42,8 @@ class SendingSettings:
     reservation: float = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
     rebroadcast: float = 20.0  # until a transaction that is not included is broadcast again
     fee_bump_after: float = 60.0  # until the first pending transaction's fees are raised
-    refusals: int = 5  # after so many of every node, bytes that no pool holds are given up
-    foreign: float = 15.0  # until a nonce used by an unknown transaction counts as taken by another signer
+    refusals: int = 5  # by every node, after which a transaction that is in no pool is given up
+    foreign: float = 15.0  # until another signer is assumed to have used a nonce with an unknown transaction
     inclusion_timeout: float = 180.0  # how long a send waits for inclusion
     gas_margin: float = 1.2  # on top of an estimate
     max_gas: int = MOST_GAS  # gas limit of any transaction

@@ -117,11 +117,6 @@ class EvmChain:
         return self._endpoints.pool.chain
 
     @property
-    def answering_url(self) -> str:
-        """The currently preferred endpoint, for programs that take only one."""
-        return self._endpoints.pool.in_order()[0].url
-
-    @property
     def endpoint_states(self) -> list[EndpointState]:
         """The state of each endpoint."""
         return self._endpoints.pool.states
@@ -180,18 +175,6 @@ class EvmChain:
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
             return lower + await self.logs(middle + 1, last, addresses, topics)
-
-    async def logs_of(self, block_hash: bytes, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """As `logs`, for one block by hash. An endpoint that lacks the block says so, where it would return no logs for a range.
-
-        Raises:
-            TransientError: the endpoints do not answer, do not agree, or do not have the block.
-        """
-        what, span = f"block {_hex(block_hash)}", {"blockHash": _hex(block_hash)}
-        try:
-            return await self._logs(what, span, addresses, topics, lambda log: log.block_hash == block_hash)
-        except RpcError as error:
-            raise as_port_error(error) from error
 
     async def _logs(
         self,

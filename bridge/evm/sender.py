@@ -35,7 +35,7 @@ _CALL_HEAD: Final = 160  # bytes that a call takes in calldata beside its data
 _MOST_BYTES: Final = 96 * 1024
 
 _BLOCK_SHARE: Final = 2
-"""Calls that share a transaction take at most one part in so many of a block's gas: a fuller one waits long for its block."""
+"""A batch may use at most the block's gas limit divided by this: a larger transaction waits too long for a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Sender:
             raise TransientError(text)
 
     async def _waits_behind(self, slot: Slot) -> bool:
-        """Whether another transaction of the account has to be included first, which is no fault of this one.
+        """Whether a transaction with a lower nonce is still pending, in which case the delay is not this one's fault.
 
         Raises:
             UnansweredError: the chain does not answer.

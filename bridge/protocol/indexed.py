@@ -143,7 +143,7 @@ class DivergenceRecord:
     def contradicts_message(self) -> bool:
         """Whether it makes the message DIVERGED.
 
-        A SILENT message contradicts nothing yet, and each part of a fan-out may be right by itself.
+        A SILENT message is late but not contradictory, and the parts of a fan-out may each be correct.
         """
         return self.message_id is not None and self.is_contradiction and self.kind != "FAN_OUT_DIFFERS"
 
@@ -225,15 +225,6 @@ class EventRecord:
     outcome: int | None  # how the message ended: 1 executed, 2 expired, 3 cancelled
     second_outcome: int | None  # what a later, contradicting report says
     envelope: bytes | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageLatency:
-    """The times of a message's steps, in Unix seconds of block time."""
-
-    source_time: int
-    received_time: int | None
-    executed_time: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,12 +390,6 @@ class Index(Protocol):
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
         """The states of messages that the store has, ignoring divergences."""
-
-    def lane_size(self, source_chain: int, destination_chain: int) -> int:
-        """The number of messages of a lane."""
-
-    def message_latencies(self, source_chain: int, destination_chain: int, limit: int) -> list[MessageLatency]:
-        """The progress of the newest messages of a lane."""
 
     def gmp_deliveries(
         self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None

@@ -29,7 +29,7 @@ _WAITS: Final[Mapping[Status, str]] = {
 """States in which messages wait for somebody, in words."""
 
 _HOUR: Final = (150, 26)
-"""Seconds of a stretch, and how many are looked at. The newest two are left out: their messages are still on their way."""
+"""Length of an interval in seconds, and the number of intervals. The newest two are skipped: their messages are in transit."""
 
 _TOO_NEW: Final = 2
 _ENOUGH: Final = 3  # messages
@@ -278,7 +278,7 @@ def _silent(index: Index, now: float) -> list[Concern]:
             is_bad=not delivered[gmp],
             text=f"{gmp_title(gmp)} has delivered {count(delivered[gmp])} of {count(number)} in the last hour",
             path=f"/gmps/{gmp_label(gmp)}",
-            who="whoever runs the GMP's relayer",
+            who="the operator of the GMP's relayer",
         )
         for gmp, number in sorted(taken.items())
         if number >= _ENOUGH and delivered[gmp] < _EXPECTED * number

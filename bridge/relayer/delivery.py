@@ -490,9 +490,9 @@ class Deliveries:
         return None
 
     async def _would_be_late(self, message: Message, delay: float) -> bool:
-        """Whether a message will have expired after so many seconds.
+        """Whether a message will have expired by the end of a delay in seconds.
 
-        A critical regulatory action ends when its destination says so, and not before: no router lets one expire.
+        Critical regulatory actions never expire; only their destination ends them.
         """
         if message.expires_at is None or message.kind is Kind.REGULATORY_ACTION_CRITICAL:
             return False

@@ -43,7 +43,7 @@ class Figures:
         return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
 
     def deliveries(self) -> list[DeliverySum]:
-        """What was delivered, ever; again after it was replayed."""
+        """All deliveries so far; a replayed one counts again."""
         took = outbox.c.delivered_at - outbox.c.created_at
         place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
         delivered = outbox.c.state == OutboxState.DELIVERED

@@ -55,7 +55,7 @@ class FinalityRecords:
         self._database = database
 
     def collect(self, kinds: frozenset[Kind], after: int) -> int:
-        """Has observed messages of those kinds followed by jobs (`bridge.domain.jobs.SyncJob`): what is observed is final on its source.
+        """Adds a `SyncJob` for each observed message of these kinds. The relayer observes messages only once they are final.
 
         Args:
             kinds: those that are followed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from bridge.domain.finality import FinalityRule
@@ -77,6 +77,14 @@ class Suspicion:
     events: tuple[EventRecord, ...]
 
 
+@dataclass(slots=True)
+class _KnownPeers:
+    """The peers in a chain's final blocks, and the first block that was not read yet."""
+
+    next_block: int
+    peers: set[tuple[int, bytes]] = field(default_factory=set)
+
+
 class Evidence:
     """Accuses a GMP only for what at least as many endpoints say as have to agree on each chain.
 
@@ -100,6 +108,7 @@ class Evidence:
         self._heads: dict[
             tuple[bytes, int], int
         ] = {}  # by message and GMP: the source's newest block when it was suspected
+        self._peers: dict[int, _KnownPeers] = {}  # by chain
 
     async def suspicions(self, known: Iterable[tuple[int, int, bytes]]) -> list[Suspicion]:
         """The index's divergences that a lie would explain, without those whose every receipt is known."""
@@ -267,15 +276,24 @@ class Evidence:
     async def _has_other_peer(self, receipt: ReceiptRecord, source: ChainDeployment) -> bool:
         """Whether the destination has ever known another router of the source, whose messages the index does not read."""
         assert receipt.received_chain is not None
-        here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
-        head = await chain.head()
-        for first in range(here.start_block, head.number + 1, _RANGE):
+        peers = await self._peers_of(self._deployment.chain(receipt.received_chain))
+        return any(chain == source.chain_id and router != to_bytes32(source.router) for chain, router in peers)
+
+    async def _peers_of(self, here: ChainDeployment) -> set[tuple[int, bytes]]:
+        """The routers, by chain, that a router has ever known. Final blocks are read once."""
+        chain, rule = self._chains[here.chain_id], FinalityRule.of(here)
+        known = self._peers.setdefault(here.chain_id, _KnownPeers(here.start_block))
+        head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))
+        recent = set(known.peers)
+        first = known.next_block
+        while first <= head.number:
             last = min(first + _RANGE - 1, head.number)
-            for log in await chain.logs(first, last, [here.router], [_PEER_SET]):
-                peer_of = int.from_bytes(log.topics[1], "big")
-                if peer_of == source.chain_id and log.topics[2] != to_bytes32(source.router):
-                    return True
-        return False
+            logs = await chain.logs(first, last, [here.router], [_PEER_SET])
+            recent |= {(int.from_bytes(log.topics[1], "big"), log.topics[2]) for log in logs}
+            first = last + 1
+            if last <= rule.last(head, tagged):
+                known.peers, known.next_block = set(recent), first
+        return recent
 
     async def _ask(self, question: Callable[[IndexFacts], _T]) -> _T:
         def ask() -> _T:

@@ -15,8 +15,8 @@ from indexer.lake.lake import Lake
 from indexer.lake.reading import AsOf
 from indexer.model.errors import AttestationsUnknownError, IndexerError
 from indexer.model.settings import IndexSettings
-from indexer.pipeline.noted import noted_in
 from indexer.pipeline.refresh import refresh
+from indexer.pipeline.store_facts import read_facts
 from indexer.spark.outage import SPARK_ERRORS, reason_of
 from indexer.spark.session import batch_session
 from indexer.store.engine import reading_engine
@@ -51,8 +51,8 @@ def run_refresh(
     try:
         lake = Lake(settings.folder.lake)
         with _alone_in(settings.folder.path), batch_session(master, events=lake.rows()) as spark:
-            noted = noted_in(store, attested=_known(attested, settings), paid=paid)
-            return refresh(spark, lake, noted, full=full, keep_hours=keep_hours)
+            facts = read_facts(store, attested=_known(attested, settings), paid=paid)
+            return refresh(spark, lake, facts, full=full, keep_hours=keep_hours)
     except SPARK_ERRORS as error:
         raise IndexerError(f"Spark failed: {reason_of(error)}") from error
     finally:

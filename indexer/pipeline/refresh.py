@@ -24,7 +24,7 @@ from indexer.lake.reading import AsOf, as_of
 from indexer.model.dictionary import TABLES
 from indexer.model.storage_location import StorageLocation
 from indexer.pipeline import bronze, gold, silver
-from indexer.pipeline.noted import Noted
+from indexer.pipeline.store_facts import StoreFacts
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ _DAY: Final = 86_400
 def refresh(
     spark: SparkSession,
     lake: Lake,
-    noted: Noted,
+    facts: StoreFacts,
     *,
     full: bool = False,
     keep_hours: int = 168,
@@ -58,7 +58,7 @@ def refresh(
     Args:
         spark: a session of `indexer.spark.session.batch_session`.
         lake: the lake.
-        noted: what no log says.
+        facts: the inputs that are in no log.
         full: compute everything again from bronze; a repair of bronze and another version of the code do the same.
         keep_hours: for which replaced versions of the tables can still be read.
         clock: Unix seconds.
@@ -71,7 +71,7 @@ def refresh(
         ensure_table(lake.place, name)
     _refresh_silver(spark, lake.place, _checkpoint(spark, lake.place, state, full=full))
     now = AsOf(blocks=state.blocks, refreshed_at=int(clock()))
-    _refresh_gold(spark, lake.place, noted, now)
+    _refresh_gold(spark, lake.place, facts, now)
     if before is not None and before.refreshed_at // _DAY != now.refreshed_at // _DAY:
         _maintain(spark, lake.place, keep_hours)
     return now
@@ -100,7 +100,7 @@ def _properties(spark: SparkSession, lake: StorageLocation) -> dict[str, str]:
 
 
 def _code() -> str:
-    """Stands for the code that makes silver: rows of another version of it can't be added to."""
+    """Hash the code that computes silver. Rows of different versions of it must not be mixed."""
     folders = [resources("indexer.transforms"), resources("indexer.transforms") / "sql", resources("indexer.decode")]
     found = [part for folder in folders for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
     texts = b"".join(part.read_bytes() for part in sorted(found, key=lambda part: part.name))
@@ -108,7 +108,7 @@ def _code() -> str:
 
 
 def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str) -> None:
-    """Streams the logs that the checkpoint does not know yet into silver."""
+    """Stream the logs that the checkpoint has not seen into silver."""
 
     def add(logs: DataFrame, number: int) -> None:
         decoded = silver.events(logs).persist()
@@ -131,14 +131,14 @@ def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str)
 
 
 def _make_silver(decoded: DataFrame, lake: StorageLocation) -> None:
-    """The first batch of a checkpoint has every log: silver is what follows from it, and nothing else."""
+    """Overwrite silver with the first batch of a checkpoint, which holds every log."""
     _overwrite(decoded, lake.table("silver.events"))
     for name, make in _OF_MESSAGES.items():
         _overwrite(make(decoded), lake.table(name))
 
 
 def _add_to_silver(decoded: DataFrame, lake: StorageLocation) -> None:
-    """Merges new events, and computes the rows of the messages that they are of again from all of their events."""
+    """Merge new events, then recompute the rows of their messages from all events of those messages."""
     _merge("silver.events", decoded, lake)
     ids = decoded.where("message_id is not null").select("message_id").distinct()
     events = decoded.sparkSession.read.format("delta").load(lake.table("silver.events").uri)
@@ -157,26 +157,26 @@ def _merge(name: str, rows: DataFrame, lake: StorageLocation) -> None:
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
-def _refresh_gold(spark: SparkSession, lake: StorageLocation, noted: Noted, now: AsOf) -> None:
-    """Overwrites gold with what silver adds up to. A reader sees a table before or after."""
+def _refresh_gold(spark: SparkSession, lake: StorageLocation, facts: StoreFacts, now: AsOf) -> None:
+    """Overwrite gold from silver. A reader sees each table either before or after."""
     events, messages, receipts = (
         spark.read.format("delta").load(lake.table(name).uri)
         for name in ("silver.events", "silver.messages", "silver.receipts")
     )
     deliveries = gold.deliveries(messages, receipts).persist()
-    attested = None if noted.attested is None else gold.frame(noted.attested, messages)
+    attested = None if facts.attested is None else gold.frame(facts.attested, messages)
     duplicates = gold.duplicates(events)
-    limits = gold.frame(noted.limits, messages)
-    found = gold.divergences(events, messages, receipts, duplicates, limits=limits, policy=noted.policy)
+    limits = gold.frame(facts.limits, messages)
+    found = gold.divergences(events, messages, receipts, duplicates, limits=limits, policy=facts.policy)
     tables = {
         "gold.duplicates": duplicates,
         "gold.lanes": gold.lanes(messages, deliveries),
-        "gold.latencies": gold.latencies(messages, deliveries, gold.frame(noted.final_times, messages), attested),
+        "gold.latencies": gold.latencies(messages, deliveries, gold.frame(facts.final_times, messages), attested),
         "gold.redundancy": gold.redundancy(deliveries),
-        "gold.divergences": found.unionByName(gold.frame(noted.divergences, messages)),
+        "gold.divergences": found.unionByName(gold.frame(facts.divergences, messages)),
     }
-    if noted.paid is not None:  # else no relayer says what it paid, and the table stays as it is
-        tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(noted.paid, messages)), **tables}
+    if facts.paid is not None:  # without a relayer's store, the table of costs stays as it is
+        tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(facts.paid, messages)), **tables}
     for name, rows in tables.items():
         _overwrite(rows, lake.table(name), now.to_json())
     deliveries.unpersist()
@@ -190,7 +190,7 @@ def _overwrite(rows: DataFrame, folder: StorageLocation, metadata: str | None = 
 
 
 def _maintain(spark: SparkSession, lake: StorageLocation, keep_hours: int) -> None:
-    """Joins small files, and deletes those that no version of the last hours names. Once a day."""
+    """Compact small files, and delete files that no version of the last `keep_hours` refers to."""
     for name in TABLES:
         table = DeltaTable.forPath(spark, lake.table(name).uri)
         table.optimize().executeCompaction()

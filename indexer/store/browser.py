@@ -14,7 +14,6 @@ from bridge.protocol.indexed import (
     LaneCheckRecord,
     MessageCount,
     MessageFilter,
-    MessageLatency,
     MessagePage,
     MessageRecord,
     Position,
@@ -175,29 +174,6 @@ class IndexBrowser(IndexReader):
         rows = self._rows(f"select effective_status, count(*) as number from ({shown}) o group by effective_status")
         counts.update({Status(row["effective_status"]): row["number"] for row in rows})
         return dict(counts)
-
-    def lane_size(self, source_chain: int, destination_chain: int) -> int:
-        """How many messages the index knows of a lane."""
-        rows = self._rows(
-            "select count(*) as number from messages where source_chain = :source and destination_chain = :destination",
-            source=source_chain,
-            destination=destination_chain,
-        )
-        return int(rows[0]["number"])
-
-    def message_latencies(self, source_chain: int, destination_chain: int, limit: int) -> list[MessageLatency]:
-        """The newest messages of a lane, as far as they have come."""
-        rows = self._rows(
-            f"""
-            select source_time, received_time, executed_time from messages
-            where source_chain = :source and destination_chain = :destination and source_time is not null
-            order by {SEEN} desc, message_id desc limit :limit
-            """,
-            source=source_chain,
-            destination=destination_chain,
-            limit=limit,
-        )
-        return [MessageLatency(**row) for row in rows]
 
     def gmp_deliveries(
         self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None

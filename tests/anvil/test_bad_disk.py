@@ -7,8 +7,6 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from bridge.devnet import Devnet
 from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
@@ -18,8 +16,6 @@ from tests.anvil.command import new_home
 from tests.anvil.relayers import process, until
 from tests.anvil.test_relayer import Traffic, blocks, nonces_are_all_used
 from tests.anvil.tracing import injected
-
-pytestmark = pytest.mark.long
 
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 FULL = ("pwrite64:error=ENOSPC", "database or disk is full")

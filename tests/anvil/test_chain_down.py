@@ -23,8 +23,6 @@ from tests.anvil.relayers import PATIENCE, Process, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
 
-pytestmark = pytest.mark.long
-
 FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (
     "beta does not answer: what it has received and executed is known only as far as relayer and index have seen"
@@ -43,6 +41,7 @@ def without(devnet: Devnet, name: str) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination_is_down(
     devnet: Devnet, tmp_path: Path
 ) -> None:
@@ -79,6 +78,7 @@ def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination
     assert after["next"].startswith("wait for its cancellation")
 
 
+@pytest.mark.long
 def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
     with without(devnet, "beta"):
@@ -100,6 +100,7 @@ def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devne
     assert resumed.value["chains"][0]["pausedUntil"] is None
 
 
+@pytest.mark.long
 def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
     words = ("send", "--payload", "hello", "--gmps", "hyperlane", "--recipient", "0x" + "11" * 20, "--json")
@@ -170,6 +171,7 @@ def killed(home: Path, *command: str, **environment: str) -> Iterator[Callable[[
             one.kill()
 
 
+@pytest.mark.long
 async def test_a_message_is_explained_and_reported_while_its_source_is_down(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -17,8 +17,6 @@ from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import FACTS, World
 from tests.unit.indexer.world import contents
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).resolve().parents[2]
 DEEPEST = 64  # blocks: anvil calls final what has 64 above it
 
@@ -147,7 +145,7 @@ def sample() -> list[tuple[str, int]]:
     return [(way, dice.randint(1, DEEPEST)) for way in dice.sample(sorted(WAYS), 3)]
 
 
-def test_after_reorgs_of_this_commits_sample_the_index_is_the_chains_own_logs(world: World) -> None:
+def test_sampled_reorgs_leave_the_chains_own_logs(world: World) -> None:
     with Follower(world) as index:
         for way, depth in sample():
             reorganise(world, index, way, depth)

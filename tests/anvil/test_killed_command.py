@@ -195,7 +195,7 @@ async def lived(devnet: Devnet, chains: dict[int, EvmChain], home: Path, ends: l
     return sum(killed)
 
 
-async def test_killed_at_system_calls_of_this_commits_sample_it_makes_good_all_that_it_had_begun(
+async def test_command_killed_at_sampled_calls_loses_nothing(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     assert await lived(devnet, chains, tmp_path, moments(LIVES, "lives")) >= LIVES // 2

@@ -17,8 +17,6 @@ from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kil
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = 8
 FEWEST = 500
@@ -49,7 +47,7 @@ def sample() -> list[Point]:
 
 
 @pytest.mark.parametrize("point", sample(), ids=str)
-def test_a_life_killed_at_a_point_of_this_commits_sample_is_made_good_by_the_next(point: Point, rpc_url: str) -> None:
+def test_kill_at_sampled_points_loses_nothing(point: Point, rpc_url: str) -> None:
     _, complaints = kill_at(point, rpc_url)
     assert complaints == []
 

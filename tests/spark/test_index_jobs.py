@@ -21,8 +21,8 @@ from indexer.lake.reading import rows_of
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits, StallPolicy
-from indexer.pipeline.noted import Noted
 from indexer.pipeline.refresh import refresh
+from indexer.pipeline.store_facts import StoreFacts
 from indexer.sources import evm, options
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.store import tables
@@ -185,7 +185,7 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     lake = Lake(world.settings().folder.lake)
     assert lake.last_block(world.alpha.chain_id) == int(world.alpha.head()["number"], 16) - 64
     assert world.equals_chains()
-    refresh(spark, lake, Noted())
+    refresh(spark, lake, StoreFacts())
     of_lake = rows(spark.createDataFrame(rows_of(lake.place, "silver.messages")))
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]

@@ -24,8 +24,8 @@ from indexer.model import schemas
 from indexer.model.dictionary import TABLES
 from indexer.pipeline import refresh as pipeline
 from indexer.pipeline.catalog import register
-from indexer.pipeline.noted import Noted, noted_in
 from indexer.pipeline.refresh import refresh
+from indexer.pipeline.store_facts import StoreFacts, read_facts
 from indexer.spark.session import batch_session
 from indexer.store.reader import IndexReader
 from tests.spark.history import SeededHistory, seeded_history
@@ -205,7 +205,7 @@ def history_with_increments(batch: SparkSession, seed: int, folder: Path, increm
         nonlocal left
         if left:
             left -= 1
-            refresh(batch, made.lake, Noted())
+            refresh(batch, made.lake, StoreFacts())
 
     return seeded_history(seed, folder, refreshed)
 
@@ -214,7 +214,7 @@ def history_with_increments(batch: SparkSession, seed: int, folder: Path, increm
 def test_increments_equal_plain_python_and_open_in_every_reader(batch: SparkSession, tmp_path: Path) -> None:
     made = history_with_increments(batch, 0, tmp_path, 1)
     paid = paid_for(made)
-    stated = refresh(batch, made.lake, noted_in(made.store.engine, paid=paid))
+    stated = refresh(batch, made.lake, read_facts(made.store.engine, paid=paid))
     assert as_of(made.lake.place) == stated
     assert stated.blocks == {chain.chain_id: chain.head for chain in made.chains}
     expect_what_the_logs_say(made, paid)
@@ -243,11 +243,11 @@ def expect_every_reader_to_open(batch: SparkSession, lake: Lake) -> None:
 def test_any_increments_equal_a_full_refresh(batch: SparkSession, seed: int, tmp_path: Path) -> None:
     made = history_with_increments(batch, seed, tmp_path, 4)
     paid = paid_for(made)
-    noted = noted_in(made.store.engine, paid=paid)
-    refresh(batch, made.lake, noted)
+    facts = read_facts(made.store.engine, paid=paid)
+    refresh(batch, made.lake, facts)
     by_increments = tables_of(made.lake)
     expect_what_the_logs_say(made, paid)
-    refresh(batch, made.lake, noted, full=True)
+    refresh(batch, made.lake, facts, full=True)
     assert tables_of(made.lake) == by_increments
     made.store.close()
 
@@ -270,9 +270,9 @@ def test_refresh_killed_between_steps_is_finished_by_the_next(
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, step, cut)
         with pytest.raises(Exception, match="killed"):
-            refresh(batch, made.lake, Noted())
+            refresh(batch, made.lake, StoreFacts())
     paid = paid_for(made)
-    refresh(batch, made.lake, noted_in(made.store.engine, paid=paid))
+    refresh(batch, made.lake, read_facts(made.store.engine, paid=paid))
     expect_what_the_logs_say(made, paid)
     made.store.close()
 
@@ -281,11 +281,11 @@ def test_refresh_killed_between_steps_is_finished_by_the_next(
 @pytest.mark.timeout(1_800)
 def test_a_repair_of_bronze_makes_all_tables_again(batch: SparkSession, tmp_path: Path) -> None:
     made = history_with_increments(batch, 3, tmp_path, 0)
-    refresh(batch, made.lake, Noted())
+    refresh(batch, made.lake, StoreFacts())
     alpha, _ = made.chains
     back = FinalBlocks(6, 5, alpha.blocks[5].hash)
     made.lake.take_back(ALPHA, back, "the chain took them back")
-    refresh(batch, made.lake, Noted())
+    refresh(batch, made.lake, StoreFacts())
     kept = [one for one in made.events() if one["chain_id"] == BETA or one["block_number"] <= 5]
     assert sorted_rows(rows_of(made.lake.place, "silver.events")) == sorted(map(repr, kept))
     made.store.close()

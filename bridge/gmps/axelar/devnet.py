@@ -94,8 +94,4 @@ class AxelarSigners:
         return GATEWAY.encode("approveMessages", messages, proof)
 
 
-def _hash(signer_set: _SignerSet) -> bytes:
-    return keccak(encode([_SIGNERS_TYPE], [signer_set]))
-
-
 DEVNET: Final = GmpDevnet(deploy=deploy, attester=AxelarSigners)

@@ -141,6 +141,7 @@ def test_a_key_is_never_printed(waybill: Command) -> None:
     assert secret not in waybill("send", "--payload", "x", "--gmps", "wormhole", "--key", secret).err
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployed")
 def test_a_chain_that_does_not_answer_is_named_with_its_url(waybill: Command) -> None:
     ended = waybill("send", "--payload", "x", "--gmps", "wormhole")

@@ -54,6 +54,7 @@ def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
     assert letter["analysis"]["wouldRetrySucceed"].startswith("not known")
 
 
+@pytest.mark.long
 def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     assert [one["kind"] for one in value["history"]] == ["ENTERED"]
 
 
+@pytest.mark.long
 def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
     assert f"REQUEUE by {SEALER.address}: the gateway is back" in shown
 
 
+@pytest.mark.long
 def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -235,7 +235,6 @@ _AFTER = Position(NOW - 100, bytes(32))
         lambda browser: browser.count(MessageFilter(retried=True), contradicted=()),
         lambda browser: browser.count(MessageFilter(kind=Kind.QUERY, retried=False), contradicted=()),
         lambda browser: browser.count(MessageFilter(status=Status.STALLED, gmp=Gmp.AXELAR), contradicted=[bytes(32)]),
-        lambda browser: browser.message_latencies(*CHAINS, 50),
         lambda browser: browser.gmp_deliveries(50),
         lambda browser: browser.traffic(NOW - 900, 150, 6),
         lambda browser: browser.gmp_deliveries(50, CHAINS),

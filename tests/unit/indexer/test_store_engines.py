@@ -124,8 +124,6 @@ class Pair:
                 index.divergences(),
                 index.retry_requests(),
                 index.by_status(),
-                index.lane_size(ALPHA, BETA),
-                index.message_latencies(ALPHA, BETA, 10),
                 sorted(index.gmp_deliveries(10), key=repr),
                 [index.page(one, limit=2) for one in wanted],
                 replace(make_report(index), chains=()),

@@ -160,6 +160,7 @@ def counters(exposition: bytes) -> dict[str, float]:
     }
 
 
+@pytest.mark.long
 async def test_after_a_day_with_retention_prometheus_sees_no_reset_and_the_true_increase(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,8 +25,6 @@ from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.world import DAPP
 from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
-
-pytestmark = pytest.mark.long
 
 ALPHA, BETA = 31337, 31338
 SETTINGS = BreakerSettings(failures=5, cooldown=20, cooldown_cap=80)

@@ -276,6 +276,7 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
 async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind: Kind) -> None:
@@ -326,6 +327,7 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
     await world.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.STATE_SYNC, Kind.QUERY], ids=lambda kind: kind.name)
 @in_virtual_time
 async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter(kind: Kind) -> None:
@@ -376,6 +378,7 @@ async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
     await world.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ttl", [0, 600])
 @in_virtual_time
 async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:

@@ -177,6 +177,7 @@ async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_
         assert store.commits[0][0] - executed == pytest.approx(30, abs=1)
 
 
+@pytest.mark.long
 @for_each_case("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
 @for_each_case("ordering", Ordering)
 @in_virtual_time

@@ -25,8 +25,6 @@ from tests.support.stores import memory_store
 from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 ALPHA, BETA = 31337, 31338
 DAY = 86_400
 DELIVERY = 10**9  # wei that one costs at most: amounts are kept in whole gwei
@@ -44,6 +42,7 @@ def take_everything(world: World) -> int:
     return left
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None:
     world, store = World(block_time=10), memory_store()

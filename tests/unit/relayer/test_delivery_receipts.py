@@ -23,8 +23,6 @@ from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 ALPHA, BETA = 31337, 31338
 
 
@@ -59,6 +57,7 @@ async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_tried(
     monkeypatch: pytest.MonkeyPatch,
@@ -78,6 +77,7 @@ async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_t
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     world, store, truth = World(), memory_store(), SimulatedChain.call
@@ -153,6 +153,7 @@ async def collided(world: World, store: Store) -> Sent:
     return second
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() -> None:
     world, store = World(), memory_store()
@@ -170,6 +171,7 @@ async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() 
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbacks() -> None:
     world, store = World(), memory_store()
@@ -201,6 +203,7 @@ async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() ->
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
     world, store = World(), memory_store()

@@ -20,8 +20,6 @@ from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import crash, in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 ALPHA, BETA = 31337, 31338
 
 

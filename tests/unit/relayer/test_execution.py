@@ -40,8 +40,6 @@ from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 LANE = Lane(ALPHA, BETA)
 
@@ -111,6 +109,7 @@ async def relayed(
     await case.world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_one_transaction() -> None:
     async with relayed() as case:
@@ -124,6 +123,7 @@ async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_on
         assert (case.executions, len(case.transactions)) == (1, 1)
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_crash_at_any_point_loses_no_execution_and_pays_for_no_second_one() -> None:
     total = None
@@ -147,6 +147,7 @@ async def test_a_crash_at_any_point_loses_no_execution_and_pays_for_no_second_on
         total, draws = total or min(power.used, 2_000), draws + 61
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_is_taken() -> None:
     async with relayed() as case:
@@ -160,6 +161,7 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
         assert (case.executions, len(case.transactions)) == (1, 1)
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be() -> None:
     dead_letters, seal = memory_dead_letters(), KeySealer(SEALER)
@@ -221,6 +223,7 @@ def deceived(monkeypatch: pytest.MonkeyPatch) -> set[bool]:
     return is_on
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_transaction_that_reverts_although_its_trial_succeeded_is_not_repeated(deceived: set[bool]) -> None:
     async with relayed() as case:
@@ -241,6 +244,7 @@ def change(state: LaneState) -> LaneChange:
     return LaneChange(lane=LANE, state=state, reason="a drill", by="ann", at=1)
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_on_a_lane_that_is_held_nothing_is_executed_until_it_runs_again() -> None:
     async with relayed() as case:
@@ -267,6 +271,7 @@ def execution(case: Case, gate: SpendGate) -> Execution:
     )
 
 
+@pytest.mark.long
 @for_each_case(
     "named, outcome",
     [
@@ -290,6 +295,7 @@ async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], o
         assert case.transactions == []
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_executed() -> None:
     async with relayed() as case:
@@ -303,6 +309,7 @@ async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_ex
         await until(lambda: case.executions == 1, seconds=30)
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_destination_that_does_not_answer_for_a_while_is_no_warning_and_loses_no_execution() -> None:
     async with relayed() as case:

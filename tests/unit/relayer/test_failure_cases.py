@@ -35,8 +35,6 @@ from tests.unit.relayer.commits import CountingStore
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 
 def answered_by_nobody() -> None:
     raise UnansweredError("no endpoint answers")
@@ -101,6 +99,7 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
     return type("Failing", (Failing,), changes)
 
 
+@pytest.mark.long
 @for_each_case(
     "cause, at_proof, code, kind, tries",
     [
@@ -160,6 +159,7 @@ async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_once() -> None:
     world, store = World(), memory_store()
@@ -207,6 +207,7 @@ async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and
     store.close()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     world, store = World(), memory_store()
@@ -229,6 +230,7 @@ async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(mon
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request, a delivery, an execution, another GMP, a dead letter: each begins where the one before has ended in vain."""
@@ -272,6 +274,7 @@ async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypa
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_store_that_is_away_is_written_again_and_costs_no_try() -> None:
     world, store = World(), CountingStore()

@@ -215,6 +215,7 @@ async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_
             assert max(blocks[1:]) < blocks[0], "the failing one was overtaken"
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_deliveries_are_forgotten_only_when_they_are_final_and_old_enough() -> None:
     store = CountingStore()

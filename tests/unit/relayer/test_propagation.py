@@ -45,8 +45,6 @@ from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 LANE = Lane(ALPHA, BETA)
 
 
@@ -140,6 +138,7 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final() -> None:
     world, store, counting = World(), memory_store(), Counting()
@@ -159,6 +158,7 @@ async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final()
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
     world, store, counting = World(), memory_store(), Counting()
@@ -195,6 +195,7 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_then_under_a_new_one() -> None:
     world, store, counting = World(), memory_store(), Counting()
@@ -279,6 +280,7 @@ async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: 
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -> None:
     world, store = World(), memory_store()
@@ -350,6 +352,7 @@ async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
     world, store = World(block_time=5), memory_store()
@@ -393,6 +396,7 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_diverged_change_is_reconciled_by_its_record_as_long_as_the_destination_does_not_show_it() -> None:
     world, store, counting = World(), memory_store(), Counting()
@@ -428,6 +432,7 @@ async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> 
     return sent.message
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_and_applied_once_more() -> None:
     world, store = World(), memory_store()
@@ -457,6 +462,7 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
     assert record.final_at > 100, "it became final once more"
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
     world, store = World(), memory_store()
@@ -480,6 +486,7 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_was_abandoned_is_not_brought_forward() -> None:
     world, store, counting = World(), memory_store(), Counting(error=AbandonedError("by decision"))
@@ -509,6 +516,7 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_looked_at() -> None:
     world, store = World(chains=3), memory_store()
@@ -527,6 +535,7 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
     world, store = World(), memory_store()
@@ -548,6 +557,7 @@ async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_k
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_record_is_still_proven_after_it_was_archived() -> None:
     world, store = World(), memory_store()
@@ -574,6 +584,7 @@ async def test_a_record_is_still_proven_after_it_was_archived() -> None:
     await world.stop()
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
     world, store = World(), memory_store()

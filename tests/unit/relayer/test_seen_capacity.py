@@ -16,8 +16,6 @@ from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observed
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 
 @in_virtual_time
 async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_is_room() -> None:

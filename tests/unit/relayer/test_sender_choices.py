@@ -17,8 +17,6 @@ from bridge.settings import Settings
 from tests.builders import ALPHA, BETA, message
 from tests.unit.dead_letters.test_review import deployed
 
-pytestmark = pytest.mark.long
-
 NETWORK = Deployment.model_validate(
     {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
 )

@@ -1,4 +1,4 @@
-"""What gold needs and no log says: the running index noted it in its store, the relayer in its own."""
+"""The inputs of gold that are in no log: they come from the index's store and from the relayer's."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from indexer.store.limits import saved_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """What events do not say.
+class StoreFacts:
+    """Facts that the events do not contain.
 
     Attributes:
         policy: when a message counts as silent; from the index's store.
@@ -35,8 +35,8 @@ class Noted:
     paid: pa.Table | None = None
 
 
-def noted_in(engine: Engine, *, attested: pa.Table | None = None, paid: pa.Table | None = None) -> Noted:
-    """What the running index has noted.
+def read_facts(engine: Engine, *, attested: pa.Table | None = None, paid: pa.Table | None = None) -> StoreFacts:
+    """Read the facts that the running index has stored.
 
     Args:
         engine: the store's, for reading.
@@ -54,7 +54,7 @@ def noted_in(engine: Engine, *, attested: pa.Table | None = None, paid: pa.Table
             pa.Table.from_pylist([dict(row) for row in connection.execute(rows).mappings()], schema=schema)
             for schema, rows in chosen.items()
         )
-    return Noted(
+    return StoreFacts(
         policy=saved_policy(engine),
         limits=limits,
         divergences=divergences,
