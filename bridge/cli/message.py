@@ -19,7 +19,9 @@ from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, r
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client
 from bridge.domain.guarantee import DeliveryGuarantee
+from bridge.domain.jobs import SyncJob
 from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Message
@@ -27,7 +29,7 @@ from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
 from bridge.protocol.times import utc
 from bridge.queries.explain import GmpProgress, Stage
-from bridge.queries.lanes import lane_name
+from bridge.queries.lanes import chain_name, lane_name
 from bridge.queries.messages import record_value
 
 _MOST_SHOWN = 1_000
@@ -216,10 +218,31 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                 }
             )
         )
+        if explanation.changes:
+            console.print()
+            console.print(facts(_records(found.deployment, explanation.changes)))
     if explanation.gmps:
         console.print()
         rows = [_row(progress) for progress in explanation.gmps]
         console.print(table(None, ["GMP", "stage", "attempts", "failed tries", "last error"], rows))
+
+
+def _records(deployment: Deployment, changes: Sequence[SyncJob]) -> dict[str, str]:
+    """The primary record of each message that carries the state change, and whether its destination has applied it."""
+    return {f"on {chain_name(deployment, one.lane.destination_chain)}": _record(one) for one in changes}
+
+
+def _record(job: SyncJob) -> str:
+    record = job.record
+    lines = [
+        job.state.value,
+        f"message 0x{record.message_id.hex()}",
+        f"final in block {record.block.number} 0x{record.block.hash.hex()}",
+        f"transaction 0x{record.transaction_hash.hex()}",
+    ]
+    if record.signature:
+        lines.append(f"signed by {record.signer}: 0x{record.signature.hex()}")
+    return "\n".join(lines)
 
 
 def _evidence(found: Sequence[DivergenceRecord]) -> dict[str, str]:

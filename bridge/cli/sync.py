@@ -1,4 +1,4 @@
-"""`waybill sync`: how far state changes are, and the record that each was final."""
+"""`waybill sync`: the progress of state changes from source finality to their application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from bridge.cli import options
@@ -16,7 +15,6 @@ from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
-from bridge.domain.merkle import verifies
 from bridge.protocol.addresses import checksummed
 from bridge.queries.heartbeats import arrived_everywhere
 from bridge.queries.lanes import chain_name, lane_name
@@ -164,34 +162,6 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
         raise SystemExit(ExitCode.PENDING)
 
 
-@app.command()
-def prove(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
-    """Print the primary finality record of a message and, once it is archived, the proof of it.
-
-    Example: waybill sync prove 0x…
-    """
-    message_id = options.message_id(message)
-    with _store(network) as store:
-        one, archived = store.jobs.newest(SyncJob, message_id), store.finality_records.archived(message_id)
-    if one is not None:
-        value: dict[str, Any] = {"record": one.record.document, "state": one.state.value}
-    elif archived is not None:
-        value = {
-            "record": orjson.loads(archived.leaf),
-            "state": "ARCHIVED",
-            "position": archived.proof.position,
-            "count": archived.proof.count,
-            "path": [f"0x{node.hex()}" for node in archived.proof.path],
-            "root": archived.segment.root,
-            "signer": archived.segment.signer,
-            "signature": archived.segment.signature,
-            "verifies": verifies(archived.leaf, archived.proof, archived.segment.root),
-        }
-    else:
-        raise _unknown(message)
-    result(value, as_json=as_json, render=lambda console: console.print_json(data=value, default=_plain))
-
-
 @contextmanager
 def _store(network: str) -> Iterator[Store]:
     with open_relayer_store(Workspace.of(network)) as store:
@@ -206,7 +176,3 @@ def _unknown(message: str) -> CliError:
         code=ExitCode.UNKNOWN_ID,
         next_step="waybill sync status",
     )
-
-
-def _plain(value: Any) -> str:
-    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -1,7 +1,6 @@
-"""Primary finality records: which state changes are final on their source, how far each lane is, and the archive.
+"""Primary finality records: the state changes that are final on their source, and how far each lane has applied them.
 
-What is final on the source is the truth (the primary finality record). What a destination shows is an observation: where the two
-differ, the destination is brought into line, and never the other way round.
+The source is authoritative. Where a destination differs from it, the destination is brought into line, never the other way round.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from eth_utils import keccak
 
 from bridge.domain.dead_letters import canonical
 from bridge.domain.lanes import Lane
-from bridge.domain.merkle import InclusionProof
 from bridge.domain.observations import BlockRef, ObservedAttempt
 from bridge.protocol.message import Kind, Message
 
@@ -36,15 +34,24 @@ FOLLOWED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryRecord:
-    """What shows that a message is final on its source."""
+    """The evidence that a message is final on its source. A record is kept for ever.
+
+    Attributes:
+        change_id: the same for all messages that carry one state change to several chains.
+        final_at: Unix seconds.
+        signer: the relayer's account; empty until the relayer has signed the record.
+        signature: of `digest`.
+    """
 
     message_id: bytes
-    change_id: bytes  # the same for all messages that carry one state change to several chains
+    change_id: bytes
     source_chain: int
     destination_chain: int
     block: BlockRef
     transaction_hash: bytes
-    final_at: float  # Unix seconds
+    final_at: float
+    signer: str = ""
+    signature: bytes = b""
 
     @classmethod
     def of(cls, message: Message, attempt: ObservedAttempt, final_at: float) -> PrimaryRecord:
@@ -65,13 +72,19 @@ class PrimaryRecord:
         return Lane(self.source_chain, self.destination_chain)
 
     @property
-    def leaf(self) -> bytes:
-        """Its bytes in a Merkle tree."""
-        return canonical(self.document)
+    def digest(self) -> bytes:
+        """The hash that the relayer signs."""
+        return keccak(b"waybill primary record" + canonical(self.document))
+
+    @property
+    def signed_document(self) -> Mapping[str, Any]:
+        """The record as JSON, with the relayer's signature of its digest."""
+        signature = f"0x{self.signature.hex()}" if self.signature else None
+        return {**self.document, "signer": self.signer or None, "signature": signature}
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """The record as JSON."""
+        """The record as JSON, without its signature."""
         return {
             "messageId": f"0x{self.message_id.hex()}",
             "changeId": f"0x{self.change_id.hex()}",
@@ -114,27 +127,6 @@ class Heartbeat:
             self.progress.lag_seconds,
         ]
         return keccak(b"waybill heartbeat" + canonical(content))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """Records that were archived together, and the signed root over them."""
-
-    number: int
-    root: bytes
-    count: int
-    archived_at: float  # Unix seconds
-    signer: str
-    signature: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedRecord:
-    """A record in the archive, with what proves it."""
-
-    leaf: bytes
-    proof: InclusionProof
-    segment: Segment
 
 
 def change_id_of(message: Message, transaction_hash: bytes) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
+from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
 from bridge.domain.lanes import Lane, LaneChange
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
@@ -83,6 +83,7 @@ class Kept:
         entries: its deliveries.
         retries: the relayer's retries of it, the oldest first.
         own_retries: the attempts whose transaction this relayer sent; None if there is no relayer to say so.
+        changes: the applications of its state change, on every destination; none if the message changes no state.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
         blocked: what of it waits since a bound on what the relayer spends has no room.
         lane: why its lane is not worked on; None if it is.
@@ -101,6 +102,7 @@ class Kept:
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
     own_retries: frozenset[int] | None = None
+    changes: Sequence[SyncJob] = ()
     execution: ExecutionJob | None = None
     blocked: Sequence[Blocked] = ()
     lane: LaneChange | None = None
@@ -158,12 +160,14 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
     if store is not None:
         observed = store.observations.message(message_id)
         said = (one.retriable for one in store.observations.attempts(message_id))
+        change = store.jobs.newest(SyncJob, message_id)
         kept = replace(
             kept,
             relayed=observed.message if observed else None,
             retriable=next((one for one in said if one is not None), None),
             entries=store.outbox.entries(message_id),
             retries=store.jobs.of_message(RetryJob, message_id),
+            changes=store.jobs.of_change(change.record) if change else (),
             execution=store.jobs.newest(ExecutionJob, message_id),
             blocked=store.spending.blocked(message_id),
             lane=_held_lane(store, observed.message) if observed else None,
@@ -255,6 +259,7 @@ class Explanation:
     unknown: tuple[str, ...] = ()  # which of its chains did not answer, and what is therefore unknown
     divergences: Sequence[DivergenceRecord] = ()  # what contradicts about it, as the index found
     gmp_pauses: Sequence[GmpPause] = ()  # of the GMPs of its lane, on either of its chains
+    changes: Sequence[SyncJob] = ()  # the applications of its state change, on every destination
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -376,6 +381,7 @@ def explain(
         lags=tuple(lags),
         unknown=tuple(unknown),
         divergences=kept.divergences,
+        changes=kept.changes,
     )
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
+from bridge.domain.jobs import SyncJob
 from bridge.domain.outbox import OutboxEntry
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
@@ -84,6 +85,7 @@ def explanation_value(
         "expiresAt": iso(expires_at) if expires_at is not None else None,
         "guarantee": guarantee.value() if guarantee else None,
         "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
+        "primaryRecords": [_record_value(job) for job in found.changes],
         "gmps": [_progress_value(progress) for progress in found.gmps],
         "gmpPauses": [
             {"gmp": one.gmp.label, "chain": one.chain_id, "until": iso(one.until)} for one in found.gmp_pauses
@@ -93,6 +95,10 @@ def explanation_value(
             for lag in found.lags
         ],
     }
+
+
+def _record_value(job: SyncJob) -> dict[str, Any]:
+    return {**job.record.signed_document, "state": job.state.value, "problem": job.outcome}
 
 
 def divergence_value(found: DivergenceRecord) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from typing import Final, Protocol
 import structlog
 
 from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.finality_records import FOLLOWED, Heartbeat, PrimaryRecord, Segment
+from bridge.domain.finality_records import FOLLOWED, Heartbeat, PrimaryRecord
 from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
 from bridge.domain.lanes import Lane
-from bridge.domain.merkle import root_of
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.spending import SpendBlockedError
 from bridge.domain.supervision import run_forever
@@ -33,8 +32,6 @@ from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 
-_ARCHIVE_EVERY = 3_600.0  # seconds
-
 LOCK_KEYS: Final = "lock/"
 """How the transaction keys of locks that are taken again begin."""
 
@@ -50,7 +47,7 @@ class AbandonedError(Exception):
 
 
 class HeartbeatSigner(Protocol):
-    """Signs heartbeats and archives."""
+    """Signs heartbeats and primary records."""
 
     @property
     def address(self) -> str:
@@ -92,8 +89,6 @@ class PropagationSettings:
     )
     longest_pause: float = 900.0
     lock_ttl: float = 1_020.0  # for which one worker re-propagates a message alone
-    keep: float = 30 * 86_400.0  # for which resolved records stay out of the archive
-    segment: int = 1_000  # records archived together at most
     batch: int = 200  # messages looked at at once
 
     def pause_after(self, propagations: int) -> float:
@@ -142,7 +137,6 @@ class Propagation:
             group.create_task(run_forever("follow state changes", self.collect, every=self._settings.poll_interval))
             group.create_task(self._worker.run())
             group.create_task(run_forever("heartbeat", self.beat, every=self._settings.heartbeat))
-            group.create_task(run_forever("archive records", self.archive, every=_ARCHIVE_EVERY))
 
     async def collect(self) -> bool:
         """Enqueues newly final messages for propagation."""
@@ -153,7 +147,7 @@ class Propagation:
     async def perform(self, context: JobContext[SyncJob]) -> None:
         """See `Handler.perform`."""
         now = self._clock.now()
-        job = self._recorded_again(context.job, now)
+        job = self._recorded(context.job, now)
         context.job, router = job, self._routers.get(job.lane.destination_chain)
         if router is None:
             context.save(self._later(job, now, f"chain {job.lane.destination_chain} is not relayed to"))
@@ -184,24 +178,6 @@ class Propagation:
             signature = self._signer.sign(heartbeat.digest)
             self._records.beat(replace(heartbeat, signer=self._signer.address, signature=signature))
         return False
-
-    async def archive(self) -> bool:
-        """Moves old resolved records below a signed Merkle root; says whether there are more."""
-        now = self._clock.now()
-        records = self._records.resolved(now - self._settings.keep, self._settings.segment)
-        if not records:
-            return False
-        root = root_of([record.leaf for record in records])
-        segment = Segment(
-            number=len(self._records.segments()) + 1,
-            root=root,
-            count=len(records),
-            archived_at=now,
-            signer=self._signer.address,
-            signature=self._signer.sign(root),
-        )
-        self._records.archive(records, segment)
-        return len(records) == self._settings.segment
 
     async def reconcile(self, message_id: bytes) -> SyncJob:
         """Compares a message's record with what its destination shows now, and goes by the record.
@@ -236,13 +212,16 @@ class Propagation:
         trial = await router.try_execution(seen.message, block=block)
         return replace(progress, ended=trial.result is TrialResult.SETTLED)
 
-    def _recorded_again(self, job: SyncJob, now: float) -> SyncJob:
-        """With the record of where it is now, if its source took back what was final and it is in another block."""
+    def _recorded(self, job: SyncJob, now: float) -> SyncJob:
+        """The job with a signed record of the block that holds its message now: a deep reorg may have moved the message."""
         seen = self._store.observations.message(job.message_id)
         attempts = self._store.observations.attempts(job.message_id)
-        if seen is None or not attempts or attempts[0].block == job.record.block:
+        if seen is not None and attempts and attempts[0].block != job.record.block:
+            job = replace(job, record=PrimaryRecord.of(seen.message, attempts[0], now), since=now)
+        if job.record.signature:
             return job
-        return replace(job, record=PrimaryRecord.of(seen.message, attempts[0], now), since=now)
+        signature = self._signer.sign(job.record.digest)
+        return replace(job, record=replace(job.record, signer=self._signer.address, signature=signature))
 
     async def _over(self, context: JobContext[SyncJob], router: RouterReader, state: SyncState, now: float) -> None:
         """APPLIED or ENDED, once the block at whose end it was seen so is final and stands."""

@@ -619,7 +619,6 @@ class PropagationTable(Section):
     pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
     most: int = Field(default=5, gt=0, description="re-propagations in vain, after which the destination has DIVERGED")
     longest_pause: float = Field(default=900.0, gt=0, description="each pause after that is twice as long, up to this")
-    keep_days: float = Field(default=30.0, gt=0, description="days until resolved records go into the archive")
 
     def settings(self, poll_interval: float, lock_ttl: float) -> PropagationSettings:
         """What propagation needs of these."""
@@ -631,7 +630,6 @@ class PropagationTable(Section):
             most=self.most,
             longest_pause=self.longest_pause,
             lock_ttl=lock_ttl,
-            keep=self.keep_days * 86_400,
         )
 
 

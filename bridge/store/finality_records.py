@@ -1,29 +1,21 @@
-"""Primary finality records, heartbeats and the archive in SQL."""
+"""Primary finality records and heartbeats in SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 
-from sqlalchemy import Connection, RowMapping, bindparam, case, delete, exists, func, insert, select
+from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select
 
-from bridge.domain.finality_records import (
-    LOOKED_BACK,
-    ArchivedRecord,
-    Heartbeat,
-    PrimaryRecord,
-    Segment,
-    SyncProgress,
-)
-from bridge.domain.jobs import SyncJob
+from bridge.domain.finality_records import LOOKED_BACK, Heartbeat, PrimaryRecord, SyncProgress
+from bridge.domain.jobs import UNRESOLVED, SyncJob
 from bridge.domain.lanes import Lane
-from bridge.domain.merkle import prove
 from bridge.protocol.message import EnvelopeError, Kind, decode_envelope
 from bridge.store.database import Database
-from bridge.store.jobs import IS_THERE, add_job, read_jobs
+from bridge.store.jobs import IS_THERE, add_job
 from bridge.store.observations import attempt_from
-from bridge.store.tables import archived_records, attempts, heartbeats, jobs, messages, outbox, sync_segments
+from bridge.store.tables import attempts, heartbeats, jobs, messages, outbox
 
 # Statements of every poll of the queue are built once: building them costs more than running them.
 _NEWEST = select(func.max(messages.c.sequence))
@@ -42,9 +34,20 @@ _FRESH = (
         ),
         exists().where(attempts.c.message_id == messages.c.message_id),
         ~exists().where(jobs.c.queue == SyncJob.QUEUE, jobs.c.message_id == messages.c.message_id),
-        ~exists().where(archived_records.c.message_id == messages.c.message_id),
     )
     .order_by(messages.c.sequence)
+)
+
+# Records are kept for ever: an index of the jobs by lane and state answers the first query, one of unfinished jobs the second.
+_LANE = (jobs.c.source_chain, jobs.c.destination_chain)
+_RESOLVED = (
+    select(*_LANE, func.count().filter(jobs.c.state.not_in(sorted(UNRESOLVED))).label("count"))
+    .where(jobs.c.queue == SyncJob.QUEUE)
+    .group_by(*_LANE)
+    .order_by(*_LANE)
+)
+_WAITING = select(*_LANE, jobs.c.since).where(  # grouped by lane, SQLite would read all jobs
+    jobs.c.queue == SyncJob.QUEUE, jobs.c.finished_at.is_(None), IS_THERE
 )
 
 
@@ -73,25 +76,22 @@ class FinalityRecords:
         return int(newest)
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        """How far each lane is that ever had a message; what waits, and was reorged away on its source, is no part of it."""
-        resolved = jobs.c.finished_at.is_not(None)
-        waits = ~resolved & IS_THERE
-        key = (jobs.c.source_chain, jobs.c.destination_chain)
-        query = select(
-            *key,
-            func.count().filter(resolved | waits).label("total"),
-            func.count().filter(resolved).label("applied"),
-            func.min(case((waits, jobs.c.since))).label("oldest"),
-        )
-        query = query.where(jobs.c.queue == SyncJob.QUEUE)
-        found = self._database.rows(query.group_by(*key).order_by(*key))
+        """The progress of each lane that ever had a record.
+
+        A pending record whose message was reorged away on its source counts for nothing.
+        """
+        rows = self._database.rows(_RESOLVED)
+        resolved = {Lane(row.source_chain, row.destination_chain): row.count for row in rows}
+        waiting: dict[Lane, list[float]] = defaultdict(list)
+        for source, destination, since in self._database.rows(_WAITING):
+            waiting[Lane(source, destination)].append(since)
         return {
-            Lane(row.source_chain, row.destination_chain): SyncProgress(
-                primary_final=row.total,
-                applied=row.applied,
-                lag_seconds=0.0 if row.oldest is None else max(0.0, now - row.oldest),
+            lane: SyncProgress(
+                primary_final=applied + len(waiting[lane]),
+                applied=applied,
+                lag_seconds=max(0.0, now - min(waiting[lane], default=now)),
             )
-            for row in found
+            for lane, applied in resolved.items()
         }
 
     def beat(self, heartbeat: Heartbeat) -> bool:
@@ -122,44 +122,6 @@ class FinalityRecords:
         """The latest of each lane."""
         query = select(heartbeats).order_by(heartbeats.c.source_chain, heartbeats.c.destination_chain)
         return [_heartbeat(row) for row in self._database.read(query)]
-
-    def resolved(self, before: float, limit: int) -> list[PrimaryRecord]:
-        """Records that were resolved before that moment (Unix seconds), in the order of their finality."""
-        query = select(jobs).where(jobs.c.queue == SyncJob.QUEUE, jobs.c.finished_at < before)
-        found = read_jobs(self._database, SyncJob, query.order_by(jobs.c.since, jobs.c.message_id).limit(limit))
-        return [job.record for job in found]
-
-    def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
-        """Moves records into a segment of the archive, in that order; their jobs go."""
-        with self._database.transaction(exclusive="finality records") as connection:
-            connection.execute(insert(sync_segments).values(**asdict(segment)))
-            connection.execute(
-                insert(archived_records),
-                [
-                    {"segment": segment.number, "position": place, "message_id": record.message_id, "leaf": record.leaf}
-                    for place, record in enumerate(records)
-                ],
-            )
-            ids = [record.message_id for record in records]
-            connection.execute(delete(jobs).where(jobs.c.queue == SyncJob.QUEUE, jobs.c.message_id.in_(ids)))
-
-    def segments(self) -> list[Segment]:
-        """All segments, oldest first."""
-        query = select(sync_segments).order_by(sync_segments.c.number)
-        return [Segment(**row) for row in self._database.read(query)]
-
-    def archived(self, message_id: bytes) -> ArchivedRecord | None:
-        """A record in the archive."""
-        with self._database.reading() as connection:
-            mine = select(archived_records).where(archived_records.c.message_id == message_id)
-            row = connection.execute(mine).mappings().first()
-            if row is None:
-                return None
-            number = row["segment"]
-            segment = connection.execute(select(sync_segments).where(sync_segments.c.number == number)).mappings().one()
-            query = select(archived_records.c.leaf).where(archived_records.c.segment == number)
-            leaves = list(connection.execute(query.order_by(archived_records.c.position)).scalars())
-        return ArchivedRecord(row["leaf"], prove(leaves, row["position"]), Segment(**segment))
 
 
 def _add(connection: Connection, row: RowMapping) -> None:

@@ -116,6 +116,15 @@ class Jobs:
         found = self.of_message(kind, message_id)
         return found[-1] if found else None
 
+    def of_change(self, record: PrimaryRecord) -> list[SyncJob]:
+        """The jobs of all messages that carry a record's state change, by destination."""
+        query = select(jobs).where(
+            jobs.c.source_chain == record.source_chain,
+            jobs.c.source_block == record.block.number,  # which jobs of other queues leave empty
+        )
+        found = read_jobs(self._database, SyncJob, query.order_by(jobs.c.destination_chain, jobs.c.job_id))
+        return [job for job in found if job.record.change_id == record.change_id]
+
     def listed(self, kind: type[JobT], states: Collection[StrEnum], limit: int) -> list[JobT]:
         """Jobs in those states, the one that has waited the longest first."""
         query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.state.in_(sorted(states)))
@@ -278,6 +287,8 @@ def _detail(job: Job) -> dict[str, Any]:
                 "change_id": record.change_id,
                 "block_hash": record.block.hash,
                 "transaction_hash": record.transaction_hash,
+                "signer": record.signer,
+                "signature": record.signature,
                 "lock_until": job.lock_until,
             }
     raise TypeError(f"{job!r} is in no queue")
@@ -323,6 +334,8 @@ def _sync(row: RowMapping) -> SyncJob:
         block=BlockRef(row["source_block"], bytes.fromhex(detail["block_hash"])),
         transaction_hash=bytes.fromhex(detail["transaction_hash"]),
         final_at=row["since"],
+        signer=detail.get("signer", ""),
+        signature=bytes.fromhex(detail.get("signature", "")),
     )
     return SyncJob(**_common(row), state=SyncState(row["state"]), record=record, lock_until=detail["lock_until"])
 

@@ -346,11 +346,12 @@ jobs = Table(
         name="state",
     ),
     Index(None, "queue", "state", "since"),
+    Index(None, "queue", "source_chain", "destination_chain", "state"),
     Index(None, "destination_chain", "seen_number"),
 )
 
 _UNFINISHED = jobs.c.finished_at.is_(None)
-_FINISHED = jobs.c.finished_at.is_not(None)  # otherwise SQLite uses that index to find unfinished jobs
+_IN_BLOCK = jobs.c.source_block.is_not(None)
 _SENDING = jobs.c.state == literal_column(f"'{RetryState.SENDING}'")
 
 Index(
@@ -362,11 +363,11 @@ Index(
     postgresql_where=_UNFINISHED,
 )
 Index(
-    "ix_jobs_finished",
-    jobs.c.queue,
-    jobs.c.finished_at,
-    sqlite_where=_FINISHED,
-    postgresql_where=_FINISHED,
+    "ix_jobs_source_block",
+    jobs.c.source_chain,
+    jobs.c.source_block,
+    sqlite_where=_IN_BLOCK,
+    postgresql_where=_IN_BLOCK,
 )
 Index(
     "uq_jobs_one_sending",
@@ -387,26 +388,6 @@ heartbeats = Table(
     Column("lag_seconds", Double, nullable=False),
     Column("signer", String, nullable=False),
     Column("signature", LargeBinary, nullable=False),
-)
-
-sync_segments = Table(
-    "sync_segments",
-    METADATA,
-    _key("number", BigInteger),
-    Column("root", LargeBinary, nullable=False),
-    Column("count", Integer, nullable=False),
-    Column("archived_at", Double, nullable=False),
-    Column("signer", String, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-)
-
-archived_records = Table(
-    "archived_records",
-    METADATA,
-    _key("segment", BigInteger),
-    _key("position", Integer),
-    Column("message_id", LargeBinary, nullable=False, unique=True),
-    Column("leaf", LargeBinary, nullable=False),
 )
 
 # The GMP fees of retries, written before they are sent.

@@ -19,7 +19,6 @@ from bridge.store.dead_letters import DeadLetterLog
 from tests.simulation.actions import ActionWatch, ends
 from tests.support.simulation import DAPP, RELAYER, World
 from tests.support.simulation.world import Sent
-from tests.support.state_changes import of_change
 from tests.support.stores import memory_dead_letters
 
 POLICIES: Mapping[Kind, DeliveryPolicy] = {
@@ -129,7 +128,7 @@ def _change_complaints(history: History, name: str, sent: Sent) -> list[str]:
         for other in standing(history.world)
         if other.transaction_hash == sent.transaction_hash
     }
-    named = {other.record.destination_chain for other in of_change(history.store, record.change_id)}
+    named = {other.record.destination_chain for other in history.store.jobs.of_change(record)}
     if record.change_id != change_id_of(message, sent.transaction_hash) or together != named:
         found.append(f"{name} went to {together}, and its change is recorded for {named}")
     return found

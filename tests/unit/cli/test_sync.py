@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Awaitable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eth_abi.abi import encode
-from eth_account import Account
-from eth_typing import Hash32
 
-from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import canonical
-from bridge.domain.finality_records import Heartbeat, Segment
+from bridge.domain.finality_records import Heartbeat
 from bridge.domain.jobs import SyncJob, SyncState
-from bridge.domain.merkle import InclusionProof, root_of, verifies
 from bridge.protocol.message import Kind
 from bridge.store import open_store
-from tests.builders import ALPHA, BETA, block, message, observed_range
+from tests.builders import ALPHA, BETA, message, observed_range
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
-from tests.unit.dead_letters.world import SEALER
 from tests.unit.evm.rpc_server import Answer, error
 
 RELAYER = "0x" + "e1" * 20
@@ -64,7 +56,7 @@ def test_what_was_applied_where_is_told_for_each_message(
     write_network(tmp_path)
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     waybill = Command(monkeypatch, capsys)
-    applied, lost, stuck, unknown = (message(nonce, kind=Kind.STATE_SYNC) for nonce in (1, 2, 3, 4))
+    applied, lost, stuck = (message(nonce, kind=Kind.STATE_SYNC) for nonce in (1, 2, 3))
     store = open_store(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")
     store.observations.record(observed_range(applied, lost, stuck))
     store.finality_records.collect(frozenset({Kind.STATE_SYNC}), 0)
@@ -78,10 +70,6 @@ def test_what_was_applied_where_is_told_for_each_message(
         store.finality_records.beat(Heartbeat(lane=lane, at=2_000, progress=progress))
     store.close()
 
-    for sent, state in ((applied, "APPLIED"), (lost, "PENDING")):
-        told = json.loads(waybill("sync", "prove", f"0x{sent.id.hex()}", "--json").out)
-        assert (told["state"], told["record"]["messageId"]) == (state, f"0x{sent.id.hex()}")
-        assert (told["record"]["sourceChain"], told["record"]["destinationChain"]) == (ALPHA, BETA)
     status = json.loads(waybill("sync", "status", "--json").out)
     (lane,) = status["lanes"]
     assert (lane["name"], lane["primaryFinal"], lane["applied"], lane["lagSeconds"]) == ("alpha → beta", 3, 1, 1_900)
@@ -98,44 +86,3 @@ def test_what_was_applied_where_is_told_for_each_message(
     assert "1900 s" in shown
     assert "DIVERGED" in shown
     assert f"0x{lost.id.hex()}" in shown, "an id is copied, so it is not broken into lines"
-    refused = waybill("sync", "prove", f"0x{unknown.id.hex()}", "--json")
-    assert "is not followed: only state changes are" in refused.error["message"]
-
-
-def test_a_record_is_proven_from_the_archive_and_a_changed_one_is_not(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write_network(tmp_path)
-    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    waybill, sent = Command(monkeypatch, capsys), [message(nonce, kind=Kind.STATE_SYNC) for nonce in (1, 2, 3)]
-    store = open_store(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")
-    store.observations.record(observed_range(*sent))
-    store.finality_records.collect(frozenset({Kind.STATE_SYNC}), 0)
-    for job in store.jobs.due(SyncJob, 1e12, 10):
-        store.jobs.save(job.settled(SyncState.APPLIED, "", 1_000), fence=job.fence)
-    records = store.finality_records.resolved(2_000, 10)
-    root, signer = root_of([record.leaf for record in records]), KeySealer(SEALER)
-    segment = Segment(
-        number=1, root=root, count=3, archived_at=2_000, signer=signer.address, signature=signer.sign(root)
-    )
-    store.finality_records.archive(records, segment)
-    store.close()
-
-    def proven(number: int) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(waybill("sync", "prove", f"0x{sent[number].id.hex()}", "--json").out)
-        assert told["state"] == "ARCHIVED"
-        return told
-
-    for number, one in enumerate(sent):
-        told = proven(number)
-        assert told["record"] == next(record.document for record in records if record.message_id == one.id)
-        named = (told["record"]["block"], told["record"]["blockHash"], told["record"]["finalAt"])
-        assert named == (10, f"0x{block(10).hash.hex()}", records[0].final_at)
-        assert (told["verifies"], told["root"], told["signer"]) == (True, f"0x{root.hex()}", SEALER.address)
-        proof = InclusionProof(told["position"], told["count"], tuple(bytes.fromhex(node[2:]) for node in told["path"]))
-        assert verifies(canonical(told["record"]), proof, root), "by what is printed alone"
-        assert Account._recover_hash(Hash32(root), signature=bytes.fromhex(told["signature"][2:])) == SEALER.address
-    with closing(sqlite3.connect(tmp_path / ".waybill" / "devnet" / "bridge.db")) as tampered, tampered:
-        changed = canonical({**records[0].document, "block": 11})
-        tampered.execute("UPDATE archived_records SET leaf = ? WHERE position = 0", (changed,))
-    assert [proven(number)["verifies"] for number in range(3)].count(False) >= 1

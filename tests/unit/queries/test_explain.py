@@ -11,7 +11,8 @@ import pytest
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob
+from bridge.domain.finality_records import FOLLOWED
+from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, OutboxEntry
@@ -23,8 +24,9 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
 from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
+from bridge.queries.messages import explanation_value
 from bridge.store.dead_letters import DeadLetterLog
-from tests.builders import message_record, observed_range, retry_request
+from tests.builders import BETA, message, message_record, observed_range, retry_request, word
 from tests.cases import for_each_case
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
@@ -392,3 +394,23 @@ def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int,
     assert ("makes no progress after" in found.reason) is is_stuck
     (progress,) = found.gmps
     assert (progress.stage, progress.failed_tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)
+
+
+def test_a_state_change_is_shown_with_its_signed_record_for_every_destination() -> None:
+    store = memory_store()
+    sent = [message(1, kind=Kind.STATE_SYNC, destination_chain=destination) for destination in (BETA, BETA + 1)]
+    seen = observed_range(*sent)
+    same = tuple(replace(attempt, transaction_hash=word("one transaction")) for attempt in seen.attempts)
+    store.observations.record(replace(seen, attempts=same))
+    store.finality_records.collect(FOLLOWED, 0)
+    applied = store.jobs.newest(SyncJob, sent[0].id)
+    assert applied is not None
+    signed = replace(applied.record, signer=SEALER.address, signature=b"s")
+    assert store.jobs.save(replace(applied, record=signed).settled(SyncState.APPLIED, "", NOW), fence=0)
+    explanation = explain_kept(sent[1], read_kept(sent[1].id, None, store, None), frozenset(), NOW)
+    records = explanation_value(explanation)["primaryRecords"]
+    assert [(one["destinationChain"], one["state"], one["signature"]) for one in records] == [
+        (BETA, "APPLIED", "0x73"),
+        (BETA + 1, "PENDING", None),
+    ]
+    assert {one["transaction"] for one in records} == {f"0x{word('one transaction').hex()}"}

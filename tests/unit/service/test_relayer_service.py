@@ -160,7 +160,7 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
         "Relayer.run", "counters", "retention", "expire payments", f"send on {ALPHA}", f"send on {BETA}",
         "Recovery.run", "copy retry requests", "Execution.run",
         "DeadLetterService.run", "DeadLetterService._keep_verified", "close dead letters", "tell of dead letters",
-        "Propagation.run", "follow state changes", "heartbeat", "archive records",
+        "Propagation.run", "follow state changes", "heartbeat",
         "follow actions", "send heartbeats",
     }  # fmt: skip
     running = asyncio.create_task(service.run())

@@ -1,4 +1,4 @@
-"""The pending sync queue on every store, and the tree that keeps its archive provable."""
+"""The pending sync queue and the primary records in the store."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from bridge.domain.finality_records import FOLLOWED, Heartbeat, Segment, SyncProgress
+from bridge.domain.finality_records import FOLLOWED, Heartbeat, SyncProgress
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
-from bridge.domain.merkle import InclusionProof, prove, root_of, verifies
 from bridge.domain.observations import BlockRef
 from bridge.protocol.message import Kind
 from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
-from tests.support.state_changes import of_change
 
 LANE = Lane(ALPHA, BETA)
 
@@ -44,7 +40,7 @@ def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(sto
     due = store.jobs.due(SyncJob, 100, 10)
     assert {one.record.destination_chain for one in due} == {BETA, BETA + 1}
     assert len({one.record.change_id for one in due}) == 1
-    assert of_change(store, due[0].record.change_id) == sorted(due, key=lambda one: one.record.destination_chain)
+    assert store.jobs.of_change(due[0].record) == sorted(due, key=lambda one: one.record.destination_chain)
     assert store.jobs.newest(SyncJob, message(2).id) is None
     assert due[0].record.final_at == 100
     assert due[0].record.block == block(10)
@@ -161,49 +157,3 @@ def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: 
 
     assert [store.finality_records.beat(beat(at)) for at in (5, 15, 10, 15)] == [True, True, False, False]
     assert store.finality_records.heartbeats() == [beat(15)]
-
-
-def test_archived_records_leave_the_queue_and_are_proven_by_their_segment(store: Store) -> None:
-    three(store)
-    store.finality_records.collect(FOLLOWED, 0)
-    for one in store.jobs.due(SyncJob, 100, 10):
-        store.jobs.save(one.settled(SyncState.APPLIED, "", 160), fence=0)
-    assert store.finality_records.resolved(160, 10) == []
-    records = store.finality_records.resolved(161, 10)
-    root = root_of([record.leaf for record in records])
-    segment = Segment(number=1, root=root, count=2, archived_at=200, signer="0x", signature=b"s")
-    store.finality_records.archive(records, segment)
-    assert store.finality_records.collect(FOLLOWED, 0) > 0
-    assert store.jobs.listed(SyncJob, UNRESOLVED, 100) == [], "not followed again"
-    assert store.finality_records.segments() == [segment]
-    for record in records:
-        archived = store.finality_records.archived(record.message_id)
-        assert archived is not None
-        assert (archived.leaf, archived.segment) == (record.leaf, segment)
-        assert verifies(archived.leaf, archived.proof, root)
-    assert store.finality_records.archived(bytes(32)) is None
-
-
-@settings(max_examples=60, deadline=None)
-@given(leaves=st.lists(st.binary(max_size=40), min_size=1, max_size=33, unique=True), data=st.data())
-def test_each_leaf_is_proven_and_nothing_else_is(leaves: list[bytes], data: st.DataObject) -> None:
-    root = root_of(leaves)
-    position = data.draw(st.integers(0, len(leaves) - 1))
-    proof = prove(leaves, position)
-    assert verifies(leaves[position], proof, root)
-    other = data.draw(st.binary(max_size=40).filter(lambda leaf: leaf != leaves[position]))
-    assert not verifies(other, proof, root)
-    elsewhere = data.draw(st.integers(0, len(leaves) - 1))
-    if elsewhere != position:
-        assert not verifies(leaves[position], InclusionProof(elsewhere, proof.count, proof.path), root)
-    assert not verifies(leaves[position], InclusionProof(position, proof.count, (*proof.path, bytes(32))), root)
-    if proof.path:
-        assert not verifies(leaves[position], InclusionProof(position, proof.count, proof.path[:-1]), root)
-
-
-def test_a_node_does_not_pass_for_a_leaf() -> None:
-    leaves = [b"a", b"b", b"c", b"d"]
-    inner = prove(leaves, 2).path[1]  # the node above a and b
-    assert root_of([inner, b"x"]) != root_of(leaves)
-    with pytest.raises(ValueError, match="at least one leaf"):
-        root_of([])
