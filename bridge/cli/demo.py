@@ -96,7 +96,6 @@ def _draw(console: Console, report: Report) -> None:
         ],
         ["refused by the recipient, executed later", str(audit.execution_failures_recovered)],
         *([outcome.text, _said(outcome)] for outcome in report.actions),
-        ["lanes with a heartbeat", f"{len(report.heartbeats)} of {report.lanes}"],
         ["divergences", str(len(report.divergences))],
         ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],
         ["seconds", str(report.seconds)],

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
-from bridge.cli.output import CliError, ExitCode, escaped, progress, result, table
+from bridge.cli.output import CliError, ExitCode, escaped, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
-from bridge.protocol.addresses import checksummed
-from bridge.queries.heartbeats import arrived_everywhere
-from bridge.queries.lanes import chain_name, lane_name
-from bridge.relayer.heartbeats import ArrivedHeartbeat
-from bridge.service.connections import connected
-from bridge.service.keys import paying_accounts
+from bridge.queries.lanes import lane_name
 from bridge.store import Store
 
 app = typer.Typer(help="Follow state changes from primary finality to their application.", no_args_is_help=True)
@@ -74,66 +68,6 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
         as_json=as_json,
         render=lambda console: console.print(drawn, *([shown] if pending else [])),
     )
-
-
-@app.command()
-def heartbeats(
-    *,
-    sender: Annotated[
-        str | None,
-        typer.Option("--from", help="The relayer's account, if it is not this one's.", metavar="ADDRESS"),
-    ] = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
-) -> None:
-    """Show lag and loss of each lane as its destination knows it: from the heartbeats that arrived there.
-
-    Needs neither the relayer nor its store, and asks no source chain. Exits with status 1 if a destination can't be read. The lanes of
-    the others are shown all the same.
-
-    Example: waybill sync heartbeats
-    """
-    workspace = Workspace.of(network, config)
-    settings, deployment = workspace.settings(), workspace.deployment()
-    contracts = settings.heartbeats.contracts(deployment)
-    if not contracts:
-        raise CliError(
-            "no chain is known to have a Heartbeats contract", next_step="name them in [heartbeats.recipients]"
-        )
-    if sender is not None:
-        believed: set[str] = {checksummed(sender)}
-    else:
-        believed = set(settings.heartbeats.senders) or paying_accounts(settings, deployment)
-
-    async def work() -> tuple[list[ArrivedHeartbeat], dict[int, str]]:
-        async with connected(deployment, settings, eager=False) as chains:
-            return await arrived_everywhere(chains, contracts, believed)
-
-    now = time.time()
-    arrived, problems = asyncio.run(work())
-    value = [
-        {**one.value(now), "name": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain)}
-        for one in arrived
-    ]
-    columns = ["lane", "age", "final", "applied", "lag", "sent", "not executed", "checksum"]
-    rows = [
-        [
-            row["name"],
-            f"{row['ageSeconds']:.0f} s",
-            *(str(row[name]) for name in ("primaryFinal", "applied")),
-            f"{row['lagSeconds']:.0f} s",
-            *(str(row[name]) for name in ("sent", "missing")),
-            "matches" if row["matches"] else "differs",
-        ]
-        for row in value
-    ]
-    drawn = table(None, columns, rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no heartbeat has arrived"))
-    for chain_id, problem in problems.items():
-        progress(f"the lanes to {chain_name(deployment, chain_id)} are missing: {problem}")
-    if problems:
-        raise SystemExit(ExitCode.FAILED)
 
 
 @app.command()

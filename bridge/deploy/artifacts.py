@@ -26,7 +26,6 @@ _CONTRACTS: Final = (
     "contracts/RouterExtension.sol",
     "contracts/atomic/AtomicCoordinator.sol",
     "contracts/examples/AtomicAssets.sol",
-    "contracts/examples/Heartbeats.sol",
     "contracts/examples/Inbox.sol",
     "contracts/governance/Parameters.sol",
     "contracts/relaying/BoundedMulticall.sol",

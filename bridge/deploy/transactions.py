@@ -151,7 +151,6 @@ class ChainContracts:
 def _examples(router: str, owner: str) -> dict[str, OwnContract]:
     arguments = {
         "Inbox": encode(["address", "address"], [router, owner]),
-        "Heartbeats": encode(["address"], [router]),
     }
     return {
         contract.lower(): OwnContract(contract.lower(), Artifact.load(contract), packed)

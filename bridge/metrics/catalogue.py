@@ -328,27 +328,6 @@ METRICS: Final = (
         "Does a lane still give a sign of life?",
         "Seconds since its last signed heartbeat; absent before the first.",
     ),
-    Metric(
-        "waybill_heartbeat_age_seconds",
-        _GAUGE,
-        _LANE,
-        "Does the lane's relayer still give the destination a sign of life?",
-        "Seconds since the newest heartbeat that arrived on the destination; absent before the first. Read there alone.",
-    ),
-    Metric(
-        "waybill_heartbeat_lag_seconds",
-        _GAUGE,
-        _LANE,
-        "How far is the destination behind, by what it was told?",
-        "The lag that the newest heartbeat states, and what passed since if it is not 0.",
-    ),
-    Metric(
-        "waybill_heartbeat_missing_messages",
-        _GAUGE,
-        _LANE,
-        "Has the destination lost messages, by what it was told?",
-        "Messages created before the newest heartbeat and not executed when it arrived; those under way count too.",
-    ),
     # executions
     Metric(
         "waybill_executions",

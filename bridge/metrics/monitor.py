@@ -21,7 +21,6 @@ from bridge.metrics.streams import add_streams
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
-from bridge.queries.heartbeats import arrived_on
 from bridge.rpc.policy import EndpointState
 from bridge.settings import Settings
 from bridge.store import Store
@@ -191,28 +190,9 @@ class Monitor:
         if cursor >= 0:
             samples.add("waybill_chain_read_block", cursor, chain=name)
             samples.add("waybill_chain_read_lag_blocks", max(0, head.number - cursor), chain=name)
-        await self._add_heartbeats(samples, deployed, senders)
         for account in sorted(self._accounts | senders.get(deployed.chain_id, frozenset())):
             balance = await chain.balance(account)
             samples.add("waybill_account_balance_wei", balance, chain=name, account=account)
-
-    async def _add_heartbeats(
-        self, samples: Samples, deployed: ChainDeployment, senders: Mapping[int, frozenset[str]]
-    ) -> None:
-        """What has arrived on a chain; a heartbeat has its sender's account on the source."""
-        table, chain = self._settings.heartbeats, self._chains[deployed.chain_id]
-        contract = table.contracts(self._deployment).get(deployed.chain_id)
-        if contract is None:
-            return
-        believed = table.senders or self._accounts.union(*senders.values())
-        now = self._clock.now()
-        for found in await arrived_on(chain, contract, self._chains, sorted(believed)):
-            source = self._deployment.chain(found.lane.source_chain).name
-            age, lag = max(0.0, now - found.at), found.progress.lag_seconds
-            lane = {"source": source, "destination": deployed.name}
-            samples.add("waybill_heartbeat_age_seconds", age, **lane)
-            samples.add("waybill_heartbeat_lag_seconds", lag and lag + age, **lane)
-            samples.add("waybill_heartbeat_missing_messages", found.missing, **lane)
 
 
 def _add_chains(samples: Samples, deployment: Deployment, chains: Sequence[ChainRecord]) -> None:

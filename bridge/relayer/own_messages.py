@@ -1,4 +1,4 @@
-"""Messages that the relayer sends of its own accord: heartbeats, and what governance is told. All are paid within a ceiling."""
+"""Messages that the relayer sends of its own accord, such as notifications of governance. All are paid within a ceiling."""
 
 from __future__ import annotations
 

@@ -33,15 +33,6 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
     }
 
 
-def paying_accounts(settings: Settings, deployment: Deployment) -> set[str]:
-    """The addresses of all paying signers.
-
-    Raises:
-        SettingsError, InvalidKeyError: see `paying_signers`.
-    """
-    return {signer.address for signers in paying_signers(settings, deployment).values() for signer in signers}
-
-
 def tripwire_signer(settings: Settings) -> Signer:
     """The account that pauses.
 

@@ -38,7 +38,6 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
-from bridge.relayer.heartbeats import TravellingHeartbeats
 from bridge.relayer.own_messages import OwnMessages
 from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.relayer import Relayer
@@ -158,7 +157,6 @@ class RelayerService:
         self.recovery = self._open_recovery(relaying, gate, clock)
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(served, clock)
-        self.heartbeats = self._open_heartbeats(relaying, clock)
         self.actions = self._open_actions(served, clock)
         self._streams = self._open_streams(worker, index)
 
@@ -231,21 +229,6 @@ class RelayerService:
             signer=self.dead_letter_service.sealer,
             clock=clock,
             settings=self._settings.propagation(),
-        )
-
-    def _open_heartbeats(self, relaying: RelaySettings, clock: Clock) -> TravellingHeartbeats | None:
-        """Sends heartbeats over the lanes; None if the settings want none."""
-        settings = self._settings.heartbeats.settings(self.deployment)
-        if settings is None:
-            return None
-        return TravellingHeartbeats(
-            deployment=self.deployment,
-            chains=self.chains,
-            store=self.store,
-            messages=self.own_messages,
-            gmps=relaying.claimable,
-            clock=clock,
-            settings=settings,
         )
 
     def _open_actions(self, payers: Mapping[int, SenderPool], clock: Clock) -> Actions:
@@ -341,9 +324,6 @@ class RelayerService:
             for run in self._streams:
                 group.create_task(run())
             group.create_task(keep_lock(self._lock))
-            if self.heartbeats is not None:
-                every = self._settings.heartbeats.interval
-                group.create_task(run_forever("send heartbeats", self.heartbeats.step, every=every))
 
     async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Runs something while all accounts' transactions are monitored. Not reentrant."""

@@ -56,7 +56,6 @@ from bridge.settings.sections import (
     DeadLetterTable,
     Gmps,
     GuaranteeTable,
-    HeartbeatTable,
     IndexTable,
     KafkaTable,
     Keys,
@@ -180,9 +179,6 @@ class Settings(BaseSettings):
     )
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
-    heartbeats: HeartbeatTable = Field(
-        default=HeartbeatTable(), description="messages that show lag and loss on destinations, see below"
-    )
     actions: ActionsTable = Field(
         default=ActionsTable(), description="which atomic actions are followed, and whether they are moved on"
     )
@@ -615,7 +611,6 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
         "payments": set(settings.payments.data_fees),
         **settings.attestations.chains(),
-        "heartbeats": set(settings.heartbeats.recipients),
         "actions": set(settings.actions.coordinators),
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},
         "dlq": {

@@ -40,7 +40,6 @@ from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.actions import ActionSettings
-from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.sender_choices import ChoiceBounds
 from bridge.relayer.settings import PhaseLimit
@@ -631,47 +630,6 @@ class PropagationTable(Section):
             longest_pause=self.longest_pause,
             lock_ttl=lock_ttl,
         )
-
-
-class HeartbeatTable(Section):
-    """Heartbeats that travel: messages that show lag and loss on a lane's destination. Times are in seconds."""
-
-    enabled: bool = Field(default=False, description="whether they are sent")
-    interval: float = Field(default=HeartbeatSettings().interval, gt=0, description="between two of a lane")
-    wei_per_day: Wei = Field(
-        default=HeartbeatSettings().wei_per_day,
-        ge=0,
-        description="what those from one chain may cost there per day (UTC), gas and fees together",
-    )
-    quorum: int = Field(
-        default=HeartbeatSettings().quorum, ge=1, le=16, description="GMPs that each travels over; the lane's floor"
-    )
-    recipients: dict[str, Address] = Field(
-        default={}, description="`Heartbeats` contracts, by name of the chain; none: the deployments file's"
-    )
-
-    senders: Addresses = Field(
-        default=frozenset(), description="relayers whose heartbeats are shown; none: the accounts that pay here"
-    )
-
-    def settings(self, deployment: Deployment) -> HeartbeatSettings | None:
-        """What sending them needs of these; None if none are sent."""
-        if not self.enabled:
-            return None
-        return HeartbeatSettings(
-            interval=self.interval,
-            wei_per_day=self.wei_per_day,
-            quorum=self.quorum,
-            recipients=self.contracts(deployment),
-        )
-
-    def contracts(self, deployment: Deployment) -> dict[int, str]:
-        """The contracts that keep them, by chain id."""
-        found = {
-            deployed.chain_id: self.recipients.get(deployed.name) or deployed.examples.get(EXAMPLE)
-            for deployed in deployment.chains
-        }
-        return {chain_id: address for chain_id, address in found.items() if address is not None}
 
 
 class ReliabilityTable(Section):

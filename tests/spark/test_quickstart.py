@@ -184,7 +184,6 @@ def check_demonstration(terminal: Terminal, ended: subprocess.CompletedProcess[s
     assert ends == [("freeze", "COMMITTED", "ALL_PREPARED", frozen), ("unfreeze", "ABORTED", "TIMED_OUT", frozen)]
     for line in ("freeze gold on beta and gamma", "unfreeze gold on beta and gamma"):
         assert line in ended.stdout
-    assert len(report["heartbeats"]) == 6, "on each lane of three chains"
     assert report["late_receipts"] >= retries["executed"]
     assert report["repeated_deliveries"] > 0
     assert report["execution_failures_recovered"] > 0

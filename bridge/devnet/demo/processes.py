@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,13 +21,12 @@ class ProcessFailedError(Exception):
 class Service:
     """A `waybill` command that runs until it is stopped, with its output in a file."""
 
-    def __init__(self, arguments: list[str], log: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, arguments: list[str], log: Path) -> None:
         """Starts the command in a process group of its own, so that stopping it reaches what it started.
 
         Args:
             arguments: the command without `waybill`.
             log: gets its output.
-            settings: environment variables that it has beside this process's own.
         """
         self._name = " ".join(arguments)
         self._log = log
@@ -39,7 +37,6 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=os.environ | dict(settings or {}),
                 start_new_session=True,
             )
 

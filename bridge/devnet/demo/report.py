@@ -27,7 +27,6 @@ class Report:
         stalled: the messages that had to be retried to be executed.
         requested: the messages of the traffic whose retry the index requested.
         actions: what became of the atomic actions.
-        heartbeats: lanes whose destination shows one.
         divergences: as the index found them.
         seconds: how long the demonstration took.
     """
@@ -37,7 +36,6 @@ class Report:
     stalled: frozenset[bytes]
     requested: frozenset[bytes]
     actions: Sequence[ActionOutcome]
-    heartbeats: Sequence[str]
     divergences: Sequence[Mapping[str, Any]]
     seconds: float
 
@@ -50,11 +48,6 @@ class Report:
             "executed": len(self.audit.retried_and_executed & self.stalled),
         }
 
-    @property
-    def lanes(self) -> int:
-        """How many there are."""
-        return len(self.chains) * (len(self.chains) - 1)
-
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
         same = ("messages", "executed", "executed_twice", "lost", "late_receipts", "repeated_deliveries")
@@ -65,7 +58,6 @@ class Report:
             "duplicates_absorbed": self.audit.duplicates_absorbed,
             "execution_failures_recovered": self.audit.execution_failures_recovered,
             "actions": [outcome.to_json() for outcome in self.actions],
-            "heartbeats": list(self.heartbeats),
             "divergences": self.divergences,
             "per_gmp": self.audit.per_gmp,
             "latency_ms": percentiles(self.audit),

@@ -28,8 +28,6 @@ HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
 """How many messages arrive at once, stall, and are refused; how many deliveries a stranger repeats."""
 
 STALL_AFTER = 10  # seconds
-_RELAYER_SETTINGS = {"WAYBILL_HEARTBEATS": json.dumps({"enabled": True, "interval": 600})}
-"""One on each lane whenever the relayer starts. The report compares sums, and wants chains on which nothing is under way."""
 _PATIENCE = 90  # seconds that any step may take
 _POLL = 0.5  # seconds
 _REPORT = (
@@ -172,7 +170,7 @@ class Demonstration:
             try:
                 return await self._agreed_report(names)
             except DisagreementError:
-                # The index is a moment behind the chains, and a heartbeat may be under way: both come to an end.
+                # The index is a moment behind the chains.
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_POLL)
@@ -186,7 +184,6 @@ class Demonstration:
             stalled=self._stalled,
             requested=self._requested_in(index),
             actions=actions,
-            heartbeats=[beat["lane"] for beat in self._waybill("sync", "heartbeats")],
             divergences=index["divergences"],
             seconds=round(time.monotonic() - self._started, 1),
         )
@@ -261,10 +258,10 @@ class Demonstration:
         return self._service("index", "run", "--stall-after", str(STALL_AFTER))
 
     def _relayer_service(self, *options: str) -> Service:
-        return self._service("relayer", "run", *options, settings=_RELAYER_SETTINGS)
+        return self._service("relayer", "run", *options)
 
-    def _service(self, *arguments: str, settings: Mapping[str, str] | None = None) -> Service:
-        return Service(list(arguments), self._folder / f"{arguments[0]}.log", settings)
+    def _service(self, *arguments: str) -> Service:
+        return Service(list(arguments), self._folder / f"{arguments[0]}.log")
 
 
 async def demonstrate(network: Devnet, folder: Path, say: Say, finished: Finished) -> None:

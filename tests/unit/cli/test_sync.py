@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from eth_abi.abi import encode
 
 from bridge.domain.finality_records import Heartbeat
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.protocol.message import Kind
 from bridge.store import open_store
-from tests.builders import ALPHA, BETA, message, observed_range
+from tests.builders import message, observed_range
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
-from tests.unit.cli.nodes import node, nodes
-from tests.unit.evm.rpc_server import Answer, error
-
-RELAYER = "0x" + "e1" * 20
-ARRIVED = f"0x{encode(['(uint64,uint64,uint64,uint32,uint64,uint256)', 'uint256', 'bool'], [(1_700_000_000, 3, 2, 9, 4, 0), 1, True]).hex()}"
-
-
-def another_contract(method: str, params: list[Any]) -> Answer | Awaitable[Answer]:
-    """The node of a chain with another contract where `Heartbeats` should be."""
-    return error(3, "execution reverted", "0x") if method == "eth_call" else node()(method, params)
-
-
-def test_heartbeats_are_shown_but_for_the_chain_that_can_not_be_read(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    recipients = dict.fromkeys(("alpha", "beta"), "0x" + "b0" * 20)
-    monkeypatch.setenv("WAYBILL_HEARTBEATS", json.dumps({"recipients": recipients, "senders": [RELAYER]}))
-    waybill = Command(monkeypatch, capsys)
-    for broken, named in ((another_contract, "compare its address"), (None, "answers")):
-        with nodes((ALPHA, node(said=ARRIVED)), (BETA, broken or node())) as urls:
-            write_network(tmp_path, urls[0], urls[1] if broken else "http://127.0.0.1:1")
-            ended = waybill("sync", "heartbeats", "--json")
-        (lane,) = json.loads(ended.out)
-        assert (lane["name"], lane["lagSeconds"], lane["missing"]) == ("beta → alpha", 9, 1)
-        assert ended.code == 1, "a list that lacks lanes is no success"
-        assert "the lanes to beta are missing" in ended.err
-        assert named in ended.err
-    refused = waybill("sync", "heartbeats", "--from", "nonsense", "--json")
-    assert (refused.code, "'nonsense' is not an EVM address" in refused.error["message"]) == (2, True)
 
 
 def test_what_was_applied_where_is_told_for_each_message(

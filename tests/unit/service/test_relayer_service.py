@@ -56,7 +56,6 @@ def settings(tmp_path: Path) -> Settings:
         reliability={"dedup_capacity": 2_000_000, "lock_ttl": 1_200},
         sync={"threshold": 77},
         actions={"coordinators": {"alpha": ["0x" + "0c" * 20]}},
-        heartbeats={"enabled": True, "recipients": {"beta": "0x" + "0d" * 20}},
     )
 
 
@@ -161,7 +160,7 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
         "Recovery.run", "copy retry requests", "Execution.run",
         "DeadLetterService.run", "DeadLetterService._keep_verified", "close dead letters", "tell of dead letters",
         "Propagation.run", "follow state changes", "heartbeat",
-        "follow actions", "send heartbeats",
+        "follow actions",
     }  # fmt: skip
     running = asyncio.create_task(service.run())
     for _ in range(3_000):
