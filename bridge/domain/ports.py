@@ -21,7 +21,15 @@ class TransientError(Exception):
 
 
 class UnansweredError(TransientError):
-    """No endpoint or service gave an answer that can be used: that says nothing of what was asked for, and costs no try."""
+    """No endpoint or service gave an answer that can be used: that says nothing of what was asked for, and costs no try.
+
+    Attributes:
+        chain_id: the chain whose endpoints did not answer; None where no chain was asked, or it is not known which.
+    """
+
+    def __init__(self, *texts: object, chain_id: int | None = None) -> None:
+        super().__init__(*texts)
+        self.chain_id = chain_id
 
 
 class NotTakenError(UnansweredError):

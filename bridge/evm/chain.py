@@ -92,7 +92,7 @@ class EvmChain:
         try:
             return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked, may_be_down=may_be_down))
         except TransientRpcError as error:
-            raise as_port_error(error) from error
+            raise as_port_error(error, chain_id) from error
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -148,7 +148,7 @@ class EvmChain:
                 " tag needs a deployments file without finality, and confirmations"
             ) from error
         except RpcError as error:
-            raise as_port_error(error) from error
+            raise as_port_error(error, self._chain_id) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
             raise UnansweredError(f"{self._name} has no {tag} block yet, say its nodes")
@@ -171,7 +171,7 @@ class EvmChain:
             return await self._logs(what, span, addresses, topics, lambda log: first <= log.block_number <= last)
         except RpcError as error:
             if not isinstance(error, RangeTooLargeError) or first == last:
-                raise as_port_error(error) from error
+                raise as_port_error(error, self._chain_id) from error
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
             return lower + await self.logs(middle + 1, last, addresses, topics)
@@ -227,7 +227,7 @@ class EvmChain:
                 _sum_of_simulation, request, decoder_of("a simulation", _to_simulated)
             )
         except RpcError as error:
-            raise as_port_error(error) from error
+            raise as_port_error(error, self._chain_id) from error
         found: list[Simulated] = answer
         if len(found) != len(calls):
             raise UnansweredError(f"{self._name} simulated {len(found)} of {len(calls)} calls")
@@ -268,8 +268,8 @@ class EvmChain:
             if meaning is Meaning.NOT_UNDERSTOOD:
                 raise TransientError(str(error)) from error
             if isinstance(error, DisagreementError) or (error.code is not None and meaning in _UNEXPLAINED):
-                raise NotTakenError(str(error)) from error
-            raise as_port_error(error) from error
+                raise NotTakenError(str(error), chain_id=self._chain_id) from error
+            raise as_port_error(error, self._chain_id) from error
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
@@ -308,7 +308,7 @@ class EvmChain:
         try:
             return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
-            raise as_port_error(error) from error
+            raise as_port_error(error, self._chain_id) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
         """The value of a growing number, such as the head, that enough endpoints have reached."""
@@ -319,7 +319,7 @@ class EvmChain:
         try:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
-            raise as_port_error(error) from error
+            raise as_port_error(error, self._chain_id) from error
 
     def _block_decoder(self, number: int) -> Callable[[Any], Block | None]:
         def decoder(answer: Any) -> Block | None:
@@ -360,8 +360,8 @@ def _reached(numbers: Sequence[int], needed: int) -> int:
 _UNEXPLAINED: Final = (Meaning.UNKNOWN, Meaning.LIMITED)
 
 
-def as_port_error(error: RpcError) -> Exception:
-    """Translates an endpoint's error into an error of the `Chain` port."""
+def as_port_error(error: RpcError, chain_id: int | None = None) -> Exception:
+    """Translates an endpoint's error into an error of the `Chain` port; `chain_id` is the chain that was asked."""
     meaning = error.meaning
     if meaning is Meaning.REVERTED:
         return CallRevertedError(revert_data(error))
@@ -372,7 +372,7 @@ def as_port_error(error: RpcError) -> Exception:
     ):
         # The transaction that used a nonce may be reorged away, so only blocks decide, and the message is not to blame.
         return TransientError(str(error))
-    return UnansweredError(str(error))
+    return UnansweredError(str(error), chain_id=chain_id)
 
 
 def _to_json(call: Call, sender: str | None) -> dict[str, str]:

@@ -144,7 +144,8 @@ class TransactionMonitor:
                 await self._account.broadcast([stuck])
         for slot in slots:
             if slot.latest is None and now - slot.reserved_at >= settings.reservation:
-                await self._account.close(slot)
+                # The worker that reserved it is gone; whoever asks for the key again finds what is under way.
+                await self._account.replace(slot, is_noop=slot.call is None)
 
     async def _raise_fees(self, slot: Slot) -> bool:
         if await self._account.lacks_funds(slot):

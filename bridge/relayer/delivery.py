@@ -271,8 +271,8 @@ class Deliveries:
             look_at = self._gate.note_blocked(entry.event_id, _message_of(entry), error.refusal)
             self._commits.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
-            now = self._clock.now()
-            self._commits.add(TryAgain(claim, _interrupted(now, "the worker stopped"), now))
+            # A graceful stop costs no try: the transaction, if there is one, is in the ledger. A lapsed lease does cost one.
+            self._commits.add(Postponed(claim, "the worker stopped", self._clock.now()))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError | AttestationPendingError):  # these say nothing about the GMP
@@ -599,8 +599,3 @@ def failure_of(error: Exception, now: float) -> Failure:
     """The failure that an entry's history records for an error; `now` is in Unix seconds."""
     kind = classify(error).kind or FailureKind.UNKNOWN
     return Failure(at=now, kind=kind, code=code_of(error), message=str(error) or repr(error))
-
-
-def _interrupted(now: float, why: str) -> Failure:
-    """The failure that records an interrupted try; `now` is in Unix seconds."""
-    return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message=why)

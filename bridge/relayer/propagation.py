@@ -13,7 +13,7 @@ from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.finality_records import FOLLOWED, Heartbeat, PrimaryRecord
 from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
 from bridge.domain.lanes import Lane
-from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
+from bridge.domain.ports import CallRevertedError, Chain, Clock, UnansweredError
 from bridge.domain.spending import SpendBlockedError
 from bridge.domain.supervision import run_forever
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
@@ -161,10 +161,10 @@ class Propagation:
             context.save(self._later(replace(job, seen=None), now))
 
     def failed(self, context: JobContext[SyncJob], error: Exception) -> None:
-        """See `Handler.failed`. If a destination does not answer, its other messages are put off: all others have their turn."""
+        """See `Handler.failed`. A destination that does not answer defers its other messages; a silent source defers none."""
         job, now = context.job, self._clock.now()
         chain_id = job.lane.destination_chain
-        if isinstance(error, TransientError):
+        if isinstance(error, UnansweredError) and error.chain_id == chain_id:
             self._silent[chain_id] = now + self._settings.look
         _log.warning("state change can't be followed now", chain=chain_id, error=str(error) or repr(error))
         if job.available_at <= now:  # else it is leased, and looked at again after that

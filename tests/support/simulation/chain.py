@@ -25,6 +25,7 @@ from bridge.domain.ports import (
     Log,
     Receipt,
     TransientError,
+    UnansweredError,
 )
 from bridge.protocol.deployment import FinalityTag
 from tests.support.simulation.contracts import Emitted, State, transact, view
@@ -34,7 +35,7 @@ _GAS_USED: Final = 50_000
 _SLOW: Final = 10.0  # seconds
 
 
-class SilentError(TransientError):
+class SilentError(UnansweredError):
     """The node gave no answer: nobody knows what it did."""
 
 
@@ -231,7 +232,7 @@ class SimulatedChain:
     async def _answer(self) -> None:
         await asyncio.sleep(_SLOW if self.random.random() < self.faults.slow else self.latency)
         if self.random.random() < self.faults.unavailable:
-            raise SilentError(f"chain {self.chain_id} does not answer")
+            raise SilentError(f"chain {self.chain_id} does not answer", chain_id=self.chain_id)
 
     async def head(self) -> Block:
         """See `Chain.head`."""

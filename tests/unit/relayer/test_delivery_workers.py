@@ -9,13 +9,11 @@ import pytest
 from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Dispatch
-from bridge.domain.transactions import SlotRequest
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.settings import RelaySettings
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
-from tests.support.simulation.contracts import gmp_address
 from tests.support.stores import memory_store
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import crash, in_virtual_time, running, until
@@ -43,29 +41,6 @@ async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> No
     assert entry.fence == 2
     assert entry.delivered_at - died < lease + 30
     assert [one.worker for one in store.outbox.failures(entry.event_id)] == ["first"]
-    await world.stop()
-
-
-@in_virtual_time
-async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_the_delivery_no_try() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    watching = SimulatedRelayer(world, store, relaying=RelaySettings(gmps=frozenset()))
-    async with running(watching):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [])
-    event_id = only_entry(store, sent).event_id
-    call = Call(to=gmp_address(Gmp.HYPERLANE), data=b"", gas=100_000)
-    store.transactions.reserve(
-        BETA, RELAYER.address, [SlotRequest(event_id, call)], first_nonce=0, now=world.clock.now()
-    )
-    async with running(SimulatedRelayer(world, store)):
-        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
-    lost, used = store.transactions.slots_for(event_id)
-    assert lost.ended_as_noop
-    assert not used.ended_as_noop
-    assert (only_entry(store, sent).failed_tries, store.outbox.failures(event_id)) == (0, [])
-    assert world.executions(sent.message) == 1
     await world.stop()
 
 
@@ -164,6 +139,7 @@ async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None
     entry = only_entry(store, sent)
     assert (entry.state, entry.last_error) == (OutboxState.PENDING, "the worker stopped")
     assert entry.available_at <= world.clock.now()
+    assert (entry.failed_tries, entry.setbacks) == (0, 0), "a deployment of the relayer costs no try"
     await world.stop()
 
 

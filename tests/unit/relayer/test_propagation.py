@@ -20,12 +20,13 @@ from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Block, Call, Chain, Receipt
+from bridge.domain.ports import Block, Call, Chain, Receipt, UnansweredError
 from bridge.evm.locks import LOCKED_RECIPIENT, MessageLock, retake_lock_call
 from bridge.evm.sender import Sending
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
+from bridge.relayer.jobs import JobContext
 from bridge.relayer.propagation import (
     AbandonedError,
     Propagation,
@@ -537,6 +538,24 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
 
 
 @pytest.mark.long
+@in_virtual_time
+async def test_a_silent_source_holds_up_no_other_lane_to_its_destination() -> None:
+    world, store = World(chains=3), memory_store()
+    world.start()
+    one = propagation(world, store, Counting(), PropagationSettings())
+    async with running(SimulatedRelayer(world, store)):
+        sent = [world.send(source, BETA, kind=Kind.STATE_SYNC) for source in (ALPHA, BETA + 1)]
+        await until(lambda: all(each.created and world.executions(each.message) for each in sent))
+        while not all(store.jobs.newest(SyncJob, each.message.id) for each in sent):
+            await asyncio.sleep(1)
+            await one.collect()
+        first, second = (JobContext(store.jobs, followed(store, each.message)) for each in sent)
+        one.failed(first, UnansweredError("no endpoint of alpha answers", chain_id=ALPHA))
+        await one.perform(second)
+    assert followed(store, sent[1].message).seen is not None, "its destination was asked"
+    await world.stop()
+
+
 @in_virtual_time
 async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
     world, store = World(), memory_store()
