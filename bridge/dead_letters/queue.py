@@ -54,6 +54,7 @@ class DeadLetterQueue:
         self._sealer = sealer
         self._clock = clock
         self._settings = settings or DeadLetterSettings()
+        self._reviewed = 0  # first sequence of the last open letter that `step` looked at
 
     async def mark_dead(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
         """Writes the letter of a delivery, and says how its claim ends.
@@ -152,8 +153,14 @@ class DeadLetterQueue:
         return problem
 
     async def step(self) -> bool:
-        """Closes letters whose message arrived after all, and notes the log's head; there is never more to do at once."""
-        for letter in self._letters.dead_letters(statuses=OPEN, limit=self._settings.batch):
+        """Closes letters whose message arrived after all, and notes the log's head.
+
+        Each call looks at the next batch of open letters, and starts again after the last one. Returns False, since the next
+        batch can wait for the next poll.
+        """
+        letters = self._letters.open_letters(after=self._reviewed, limit=self._settings.batch)
+        self._reviewed = letters[-1].first_sequence if len(letters) == self._settings.batch else 0
+        for letter in letters:
             evidence = self._arrival(letter)
             if evidence is not None:
                 last = self._letters.history(letter.event_id)[-1]

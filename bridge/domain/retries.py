@@ -113,11 +113,11 @@ class RetryBudgets:
 class RetryRequestSource(Protocol):
     """Where the indexer leaves its requests; only read."""
 
-    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+    async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
         """Requests with a higher sequence, in order; none if there is no index yet."""
 
-    def highest_sequence(self) -> int:
+    async def highest_sequence(self) -> int:
         """The last request's sequence, 0 if there is none."""
 
-    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""

@@ -121,9 +121,9 @@ class Recovery:
         if self._source is None:
             return False
         cursor = self._retries.cursor()
-        requests = self._source.requests_after(cursor, self._settings.batch)
+        requests = await self._source.requests_after(cursor, self._settings.batch)
         if not requests:
-            if self._source.highest_sequence() >= cursor:
+            if await self._source.highest_sequence() >= cursor:
                 return False
             _log.info("the index was built again: its retry requests are read from the start", cursor=cursor)
             self._retries.copy([], 0, self._clock.now())
@@ -189,14 +189,14 @@ class Recovery:
         request = job.request
         message = await self._planner.find(request.message_id, request.source_chain, request.cause_block)
         tried = request.missing_gmps | request.received_gmps
-        ranking = self._ranking(request.sequence)
+        ranking = await self._ranking(request.sequence)
         wanted = tuple(sorted(job.wanted)) or None
         return await self._planner.plan(message, attempt=request.attempt, gmps=wanted, tried=tried, ranking=ranking)
 
-    def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
+    async def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """The index's ranking of GMPs; a retry does not wait for an index that can't be read now."""
         try:
-            return () if self._source is None else self._source.ranking(sequence)
+            return () if self._source is None else await self._source.ranking(sequence)
         except StoreBusyError as error:
             _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
             return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bridge.domain.outbox import OutboxEntry, OutboxState, QueueCount
+from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Call, CallRevertedError, Chain
 from bridge.domain.retries import Exceeded, RetryPayment
 from bridge.domain.spending import Bound, Refusal, SpendBlockedError
@@ -20,8 +20,6 @@ from bridge.protocol.message import Message
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
 from bridge.store.observations import Observations
-
-_WAITING = (OutboxState.PENDING, OutboxState.CLAIMED)
 
 
 class NotNeededError(Exception):
@@ -252,7 +250,7 @@ class Planner:
         ranking: tuple[Gmp, ...],
     ) -> list[Gmp]:
         tried = tried.union(*(one.gmps for one in self._store.observations.attempts(message.id)))
-        failing = failing_on(self._store.outbox.counts(), message.source_chain, message.destination_chain)
+        failing = self._store.outbox.failing(message.source_chain, message.destination_chain)
         situation = Situation(
             usable=usable,
             received=received,
@@ -309,17 +307,6 @@ def ranked(situation: Situation) -> list[Gmp]:
             place.get(gmp, len(place)),
             gmp,
         ),
-    )
-
-
-def failing_on(counts: Iterable[QueueCount], source_chain: int, destination_chain: int) -> frozenset[Gmp]:
-    """The GMPs of a lane with deliveries that failed and are not there yet."""
-    return frozenset(
-        count.gmp
-        for count in counts
-        if (count.source_chain, count.destination_chain) == (source_chain, destination_chain)
-        and count.state in _WAITING
-        and count.failing
     )
 
 

@@ -158,6 +158,14 @@ class DeadLetterLog:
         found = self._database.read(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
         return [_letter_from(row) for row in found]
 
+    def open_letters(self, *, after: int, limit: int) -> list[DeadLetter]:
+        """Letters that are not closed, in the order in which they entered, from the one after that first sequence."""
+        is_open = dead_letters.c.status.in_(sorted(OPEN)) & (dead_letters.c.first_sequence > after)
+        found = self._database.read(
+            select(dead_letters).where(is_open).order_by(dead_letters.c.first_sequence).limit(limit)
+        )
+        return [_letter_from(row) for row in found]
+
     def counts(self) -> dict[LetterStatus, int]:
         """How many letters are in each state."""
         query = select(dead_letters.c.status, func.count()).group_by(dead_letters.c.status)

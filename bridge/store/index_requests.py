@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +18,57 @@ from bridge.protocol.retry_requests import COLUMNS, RANKING_COLUMNS, RANKING_TAB
 _REQUESTS = table(TABLE, *(column(name) for name in COLUMNS))
 _RANKING = table(RANKING_TABLE, *(column(name) for name in RANKING_COLUMNS))
 _GMPS = frozenset(int(gmp) for gmp in Gmp)
+_ANSWER_SECONDS = 5
 
 
 class IndexRequests:
-    """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has none."""
+    """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has none.
 
-    def __init__(self, url: str) -> None:
-        """`url` is that of the index's store, such as ``sqlite:///index.db``."""
+    Queries run in a thread of their own: a database that accepts connections and never answers holds up nothing else.
+    """
+
+    def __init__(self, url: str, *, answer_seconds: float = _ANSWER_SECONDS) -> None:
+        """Prepares to read; connects at each query.
+
+        Args:
+            url: of the index's store, such as ``sqlite:///index.db``.
+            answer_seconds: how long a query may take.
+        """
+        self._answer_seconds = answer_seconds
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index-requests")
         parsed = make_url(url)
         self._file = None
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             self._file = Path(parsed.database)
             parsed = parsed.set(database=f"file:{self._file}", query={**parsed.query, "mode": "ro", "uri": "true"})
         # Connections are not pooled: one to a file that was deleted and rebuilt would keep reading the old file.
-        self._engine = create_engine(parsed, poolclass=NullPool)
+        limits = {"connect_timeout": _ANSWER_SECONDS, "tcp_user_timeout": _ANSWER_SECONDS * 1000}
+        is_sqlite = parsed.get_backend_name() == "sqlite"
+        self._engine = create_engine(parsed, poolclass=NullPool, connect_args={} if is_sqlite else limits)
 
-    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+    async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
         """Requests with a higher sequence, in order; none if there is no index yet."""
         query = select(_REQUESTS).where(_REQUESTS.c.sequence > sequence).order_by(_REQUESTS.c.sequence).limit(limit)
-        return [RetryRequest.from_row(row) for row in self._read(query)]
+        return [RetryRequest.from_row(row) for row in await self._read(query)]
 
-    def highest_sequence(self) -> int:
+    async def highest_sequence(self) -> int:
         """The last request's sequence, 0 if there is none."""
-        found = self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
+        found = await self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
         return (found[0]["highest"] or 0) if found else 0
 
-    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
         query = select(_RANKING.c.gmp).where(_RANKING.c.sequence == sequence).order_by(_RANKING.c.rank)
-        return tuple(Gmp(row["gmp"]) for row in self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
+        return tuple(Gmp(row["gmp"]) for row in await self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
 
-    def _read(self, query: Select[Any], name: str = TABLE) -> list[dict[str, Any]]:
+    async def _read(self, query: Select[Any], name: str = TABLE) -> list[dict[str, Any]]:
+        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._rows, query, name)
+        try:
+            return await asyncio.wait_for(reading, self._answer_seconds)
+        except TimeoutError as error:
+            raise StoreBusyError(f"the index's store does not answer within {self._answer_seconds:g} s") from error
+
+    def _rows(self, query: Select[Any], name: str) -> list[dict[str, Any]]:
         if self._file is not None and not self._file.exists():
             return []
         try:

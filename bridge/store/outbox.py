@@ -55,7 +55,7 @@ from bridge.protocol.message import Kind
 from bridge.store.counters import add_counts, delivered_counts
 from bridge.store.database import Database
 from bridge.store.jobs import await_executions, end_executions, forget_executions
-from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_blocked
+from bridge.store.tables import FAILING, NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_blocked
 
 
 class _EntryRow(NamedTuple):
@@ -361,6 +361,12 @@ class Outbox:
             QueueCount(**{**row, "gmp": Gmp(row["gmp"]), "state": OutboxState(row["state"])})
             for row in self._database.read(query)
         ]
+
+    def failing(self, source_chain: int, destination_chain: int) -> frozenset[Gmp]:
+        """The GMPs of a lane with deliveries that have failed and are still to be made."""
+        lane = (outbox.c.source_chain == source_chain) & (outbox.c.destination_chain == destination_chain)
+        found = self._database.rows(select(outbox.c.gmp).where(lane, FAILING).distinct())
+        return frozenset(Gmp(row.gmp) for row in found)
 
     def _read(self, query: Select[Any]) -> list[OutboxEntry]:
         with self._database.reading() as connection:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
     event,
     literal_column,
+    text,
 )
 
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob, SyncState
@@ -169,6 +170,18 @@ Index(
     outbox.c.available_at,
     sqlite_where=NEVER_CLAIMED,
     postgresql_where=NEVER_CLAIMED,
+)
+
+# An entry that is still to be delivered and has failed before.
+FAILING = text("failed_tries > 0 AND state IN ('PENDING', 'CLAIMED')")
+
+Index(
+    "ix_outbox_failing",
+    outbox.c.source_chain,
+    outbox.c.destination_chain,
+    outbox.c.gmp,
+    sqlite_where=FAILING,
+    postgresql_where=FAILING,
 )
 
 outbox_failures = Table(

@@ -61,15 +61,15 @@ class Requests:
         self.requests: list[RetryRequest] = []
         self.rankings: dict[int, tuple[Gmp, ...]] = {}
 
-    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+    async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
         """See `RetryRequestSource.requests_after`."""
         return [request for request in self.requests if request.sequence > sequence][:limit]
 
-    def highest_sequence(self) -> int:
+    async def highest_sequence(self) -> int:
         """See `RetryRequestSource.highest_sequence`."""
         return self.requests[-1].sequence if self.requests else 0
 
-    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """See `RetryRequestSource.ranking`."""
         return self.rankings.get(sequence, ())
 

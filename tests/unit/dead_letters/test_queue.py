@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from bridge.dead_letters.integrity import verify
-from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.queue import DeadLetterQueue, DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.actions import BranchState
 from bridge.domain.dead_letters import Decision, LetterStatus, RecordKind
@@ -204,6 +204,21 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     assert last is not None
     assert (last["by"], last["block"]) == (event_id, 7)
     assert len(review.dead_letters.records()) == 3
+
+
+async def test_letters_beyond_a_batch_are_looked_at_in_turn() -> None:
+    review = DeadLetterService(settings=DeadLetterSettings(batch=1))
+    first, second = await review.die(), await review.die(message(2))
+    for event_id in (first, second):
+        await requeue(review, event_id)
+    entries = {entry.event_id: entry for entry in review.claim(limit=2)}
+    claim = entries[second].current_claim
+    review.store.outbox.finish([Delivered(claim, ObservedDelivery(block(7, "beta"), word("tx")))], review.clock.now())
+    review.store.outbox.confirm([second], review.clock.now())
+    for _ in range(2):
+        await review.dead_letter_queue.step()
+    found = {letter.event_id: letter.status for letter in review.dead_letters.dead_letters()}
+    assert found == {first: LetterStatus.RETRY_QUEUED, second: LetterStatus.RECOVERED}
 
 
 @in_virtual_time

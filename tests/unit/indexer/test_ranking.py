@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def ranking(world: World, sent: Message) -> tuple[Gmp, ...]:
     """What the bridge reads for the one request of this message."""
     assert world.ask() >= 1
     (request,) = [one for one in world.requests() if one.message_id == sent.id]
-    return IndexRequests(world.url).ranking(request.sequence)
+    return asyncio.run(IndexRequests(world.url).ranking(request.sequence))
 
 
 def stalled(world: World, gmps: int = 0b1, nonce: int = 11, **changes: int) -> Message:

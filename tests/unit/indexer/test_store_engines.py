@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -127,7 +128,7 @@ class Pair:
                 sorted(index.gmp_deliveries(10), key=repr),
                 [index.page(one, limit=2) for one in wanted],
                 replace(make_report(index), chains=()),
-                IndexRequests(url).requests_after(0, 100),
+                asyncio.run(IndexRequests(url).requests_after(0, 100)),
             ]
 
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.outbox import OutboxState, QueueCount
 from bridge.protocol.gmps import Gmp
-from bridge.relayer.retry_planning import Situation, failing_on, ranked
+from bridge.relayer.retry_planning import Situation, ranked
 
 pytestmark = pytest.mark.long
 
@@ -77,28 +76,3 @@ def test_only_usable_gmps_without_a_receipt_each_once_and_healthy_ones_first(
     for healthy in (True, False):
         known = [gmp in tried for gmp in chosen if (gmp not in failing) is healthy]
         assert known == sorted(known)
-
-
-def count(gmp: Gmp, state: OutboxState, failing: int, lane: tuple[int, int] = (1, 2)) -> QueueCount:
-    return QueueCount(
-        source_chain=lane[0],
-        destination_chain=lane[1],
-        gmp=gmp,
-        state=state,
-        count=9,
-        failing=failing,
-        stuck=0,
-        oldest=0,
-    )
-
-
-def test_a_gmp_fails_on_a_lane_while_deliveries_there_failed_and_are_still_open() -> None:
-    counts = [
-        count(H, OutboxState.PENDING, 1),
-        count(A, OutboxState.PENDING, 0),
-        count(W, OutboxState.DELIVERED, 3),
-        count(L, OutboxState.DEAD, 3),
-        count(C, OutboxState.CLAIMED, 2),
-        count(A, OutboxState.PENDING, 5, lane=(2, 1)),
-    ]
-    assert failing_on(counts, 1, 2) == {H, C}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sqlite3
 from pathlib import Path
 
@@ -19,69 +21,84 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index.db"
 
 
-def test_requests_come_in_order_after_the_cursor_and_at_most_as_many_as_asked_for(path: Path) -> None:
+async def test_requests_come_in_order_after_the_cursor_and_at_most_as_many_as_asked_for(path: Path) -> None:
     requests = [retry_request(sequence, message(sequence)) for sequence in (1, 2, 5)]
     writer = asking_index(path, *reversed(requests))
     source = IndexRequests(f"sqlite:///{path}")
-    assert source.requests_after(0, 10) == requests
-    assert source.requests_after(1, 1) == [requests[1]]
-    assert source.requests_after(5, 10) == []
-    assert source.highest_sequence() == 5
+    assert await source.requests_after(0, 10) == requests
+    assert await source.requests_after(1, 1) == [requests[1]]
+    assert await source.requests_after(5, 10) == []
+    assert await source.highest_sequence() == 5
     writer.close()
 
 
-def test_an_index_that_is_not_there_yet_has_no_requests(path: Path) -> None:
+async def test_an_index_that_is_not_there_yet_has_no_requests(path: Path) -> None:
     source = IndexRequests(f"sqlite:///{path}")
-    assert source.requests_after(0, 10) == []
-    assert source.highest_sequence() == 0
-    assert not path.exists()  # looking does not make one
+    assert await source.requests_after(0, 10) == []
+    assert await source.highest_sequence() == 0
+    assert list(path.parent.iterdir()) == []  # looking does not make one
 
 
-def test_an_index_without_the_table_has_no_requests(path: Path) -> None:
-    sqlite3.connect(path).close()
-    path.touch()
-    assert IndexRequests(f"sqlite:///{path}").requests_after(0, 10) == []
+async def test_an_index_without_the_table_has_no_requests(path: Path) -> None:
+    with sqlite3.connect(path) as writer:
+        writer.execute("CREATE TABLE other (id)")
+    assert await IndexRequests(f"sqlite:///{path}").requests_after(0, 10) == []
 
 
-def test_a_ranking_comes_best_first_without_gmps_of_a_later_waybill_and_an_index_without_any_has_none(
+async def test_a_ranking_comes_best_first_without_gmps_of_a_later_waybill_and_an_index_without_any_has_none(
     path: Path,
 ) -> None:
     source = IndexRequests(f"sqlite:///{path}")
-    assert source.ranking(1) == ()  # no index yet
+    assert await source.ranking(1) == ()  # no index yet
     writer = asking_index(path, retry_request())
-    assert source.ranking(1) == ()  # one that ranks nothing
+    assert await source.ranking(1) == ()  # one that ranks nothing
     writer.execute("CREATE TABLE retry_gmps (sequence, rank, gmp)")
     writer.executemany("INSERT INTO retry_gmps VALUES (?, ?, ?)", [(1, 2, 1), (1, 0, 3), (1, 1, 16), (2, 0, 2)])
-    assert source.ranking(1) == (Gmp.WORMHOLE, Gmp.HYPERLANE)
-    assert source.ranking(3) == ()
+    assert await source.ranking(1) == (Gmp.WORMHOLE, Gmp.HYPERLANE)
+    assert await source.ranking(3) == ()
     writer.close()
 
 
-def test_an_index_that_was_made_anew_is_read_anew(path: Path) -> None:
+async def test_an_index_that_was_made_anew_is_read_anew(path: Path) -> None:
     asking_index(path, retry_request(7)).close()
     source = IndexRequests(f"sqlite:///{path}")
-    assert source.highest_sequence() == 7
+    assert await source.highest_sequence() == 7
     for file in path.parent.glob("index.db*"):
         file.unlink()
     asking_index(path, retry_request(1)).close()
-    assert source.highest_sequence() == 1
+    assert await source.highest_sequence() == 1
 
 
-def test_reading_neither_waits_for_the_writer_nor_can_it_write(path: Path) -> None:
+async def test_reading_neither_waits_for_the_writer_nor_can_it_write(path: Path) -> None:
     writer = asking_index(path, retry_request(1))
     writer.execute("BEGIN IMMEDIATE")
     source = IndexRequests(f"sqlite:///{path}")
-    assert source.highest_sequence() == 1
+    assert await source.highest_sequence() == 1
     with source._engine.connect() as connection, pytest.raises(Exception, match="readonly"):
         connection.exec_driver_sql("DELETE FROM retry_requests")
     writer.close()
 
 
-def test_a_file_that_can_not_be_read_now_is_a_transient_error(path: Path) -> None:
+async def test_a_file_that_can_not_be_read_now_is_a_transient_error(path: Path) -> None:
     writer = asking_index(path, retry_request(1))
     writer.execute("PRAGMA journal_mode = DELETE")
     writer.execute("BEGIN EXCLUSIVE")
     source = IndexRequests(f"sqlite:///{path}?timeout=0")
     with pytest.raises(StoreBusyError):
-        source.requests_after(0, 10)
+        await source.requests_after(0, 10)
     writer.close()
+
+
+async def test_silent_database_is_given_up_and_holds_up_nothing_else() -> None:
+    """The listener accepts connections by its backlog, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        source = IndexRequests(f"postgresql://user@127.0.0.1:{port}/index", answer_seconds=0.2)
+        reading = asyncio.create_task(source.highest_sequence())
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        with pytest.raises(StoreBusyError, match="does not answer"):
+            await reading
+    assert turns > 1

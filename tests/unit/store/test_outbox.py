@@ -74,6 +74,17 @@ def test_claims_give_at_most_the_limit_oldest_first_and_nothing_twice(store: Sto
     assert claim(store, limit=2) == []
 
 
+def test_gmp_fails_on_a_lane_while_an_entry_that_failed_there_is_open(store: Store) -> None:
+    (first,) = claim(store)
+    assert store.outbox.failing(ALPHA, BETA) == frozenset()
+    store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
+    assert store.outbox.failing(ALPHA, BETA) == {first.dispatch.gmp}
+    assert store.outbox.failing(BETA, ALPHA) == frozenset()
+    again = next(entry for entry in claim(store, limit=3) if entry.event_id == first.event_id)
+    store.outbox.finish([Delivered(again.current_claim, delivery())], NOW)
+    assert store.outbox.failing(ALPHA, BETA) == frozenset()
+
+
 def test_an_entry_that_is_not_due_is_not_claimed(store: Store) -> None:
     assert claim(store, now=99.9) == []
 
