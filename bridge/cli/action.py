@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -24,6 +23,7 @@ from bridge.domain.actions import Action, Branch, BranchState, Decision
 from bridge.domain.ports import Chain
 from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
 from bridge.evm.chain import EvmChain
+from bridge.protocol.times import utc
 from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, retriable
 from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
@@ -294,7 +294,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     pairs = {
         "level": value["level"],
         "subject": value["subject"],
-        "begun": f"{_moment(value['begunAt'])} by {value['initiator']}",
+        "begun": f"{utc(value['begunAt'])} UTC by {value['initiator']}",
         "coordinator": f"{value['coordinator']} on {value['chain']}",
         "decision": decision,
         **({"phase": f"{value['phase']}{_time_left(ends)}"} if value["phase"] else {}),
@@ -304,7 +304,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         [
             *(str(part["branch"]), part["chain"], part["participant"], part["change"], part["state"]),
             part["problem"] or " ".join(filter(None, (part["says"], part["reason"]))),
-            _moment(part["lockedUntil"]) if part["lockedUntil"] else "-",
+            f"{utc(part['lockedUntil'])} UTC" if part["lockedUntil"] else "-",
         ]
         for part in value["participants"]
     ]
@@ -317,10 +317,10 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     ]
     if sent:
         console.print(table("\nMessages", ["", "phase", "state", "message"], sent))
-    holds = [[one["chain"], one["change"], one["actionId"], _moment(one["decidedAt"])] for one in value["inForce"]]
+    holds = [[one["chain"], one["change"], one["actionId"], f"{utc(one['decidedAt'])} UTC"] for one in value["inForce"]]
     if holds:
         console.print(table("\nIn force on the subject", ["chain", "change", "by action", "decided"], holds))
-    others = [[one["actionId"], one["state"], _moment(one["begunAt"])] for one in value["onSubject"]]
+    others = [[one["actionId"], one["state"], f"{utc(one['begunAt'])} UTC"] for one in value["onSubject"]]
     if others:
         console.print(table("\nOther actions on the subject", ["action", "state", "begun"], others))
     if value["onSubjectSince"] > 1:
@@ -343,8 +343,5 @@ def _time_left(ends: int | None) -> str:
     """A phase may end before, once no retry is left."""
     if ends is None:
         return ""
-    return f", until {_moment(ends)} at the latest" if ends > time.time() else f", whose time was over {_moment(ends)}"
-
-
-def _moment(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    end = f"{utc(ends)} UTC"
+    return f", until {end} at the latest" if ends > time.time() else f", whose time was over {end}"

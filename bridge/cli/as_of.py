@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from bridge.protocol.times import utc
 
 if TYPE_CHECKING:
     from indexer.lake.reading import AsOf
@@ -13,8 +14,7 @@ def as_of_text(tables: AsOf | None) -> str:
     """In words."""
     if tables is None:
         return "were never refreshed: run `waybill index refresh`"
-    at = datetime.fromtimestamp(tables.refreshed_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"as of {at} UTC"
+    return f"as of {utc(tables.refreshed_at)} UTC"
 
 
 def as_of_value(tables: AsOf | None) -> dict[str, Any] | None:

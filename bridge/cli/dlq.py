@@ -21,7 +21,6 @@ from bridge.cli import options
 from bridge.cli.open_stores import open_letters
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.decisions import GOVERNANCE
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
@@ -32,6 +31,7 @@ from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.times import iso_milliseconds
 from bridge.queries.dead_letters import (
     happened,
     letter_acts,
@@ -480,8 +480,8 @@ def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None
                 {
                     "letter": letter.event_id,
                     "state": letter.status.value,
-                    "entered": iso(letter.entered_at),
-                    "kept until": iso(letter.retention_until),
+                    "entered": iso_milliseconds(letter.entered_at),
+                    "kept until": iso_milliseconds(letter.retention_until),
                     "reason": document["reason"],
                     "lane": f"{lane} over {letter.gmp}",
                     "kind": letter.kind,
@@ -505,5 +505,7 @@ def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None
         }
         console.print()
         console.print(facts(questions))
-        history = [[str(one.sequence), iso(one.at), one.kind.value, happened(one)] for one in opened.history]
+        history = [
+            [str(one.sequence), iso_milliseconds(one.at), one.kind.value, happened(one)] for one in opened.history
+        ]
         console.print(table("\nhistory", ["record", "at", "what", "why"], history))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,6 +13,7 @@ from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.output import CliError, ExitCode, result
 from bridge.cli.workspace import Workspace
 from bridge.protocol.indexed import ChainRecord
+from bridge.protocol.times import utc
 from bridge.queries.explain import distance
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ChainFreshness:
         """In words."""
         if self.record is None:
             return f"{self.name}: not read yet"
-        at = datetime.fromtimestamp(self.record.block_time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        at = utc(self.record.block_time)
         if self.blocks is None:
             distance = f"its head is not known, the chain does not answer; {self.seconds} s old"
         elif self.blocks:

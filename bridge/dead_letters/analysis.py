@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from bridge.domain.actions import ACTION_ROUTE
@@ -17,6 +16,7 @@ from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
+from bridge.protocol.times import utc
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
@@ -134,7 +134,7 @@ class NamedPause:
     @property
     def end(self) -> str:
         """When it ends, for people."""
-        return f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{utc(self.until)} UTC"
 
     def told(self, now: float) -> str:
         """What it means for the delivery."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from bridge.domain.actions import ACTION_ROUTE, Action, Branch, action_letter_id
@@ -17,14 +16,10 @@ from bridge.domain.retries import RETRY_ROUTE, spent_id
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.retry_requests import RetryRequest
+from bridge.protocol.times import iso_milliseconds
 
 PIPELINE: Final = "observe>attest>deliver"
 RETRY_PIPELINE: Final = "request>plan>retry"
-
-
-def iso(seconds: float) -> str:
-    """Unix seconds as ISO 8601, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def entered_record(
@@ -161,7 +156,7 @@ def action_record(
             "state": action.state.name,
             "decision": action.decision.name,
             "cause": action.cause.name,
-            "decidedAt": iso(action.decided_at),
+            "decidedAt": iso_milliseconds(action.decided_at),
             "branch": branch.number,
             "participant": branch.participant,
             "knownToCoordinator": branch.state.name,
@@ -174,8 +169,8 @@ def action_record(
 
 def _entering(document: dict[str, Any], now: float, retention: float) -> Draft:
     kept = {
-        "enteredDLQAt": iso(now),
-        "retentionUntil": iso(now + retention),
+        "enteredDLQAt": iso_milliseconds(now),
+        "retentionUntil": iso_milliseconds(now + retention),
         "retentionUntilSeconds": now + retention,
     }
     event_id = document["eventId"]
@@ -202,7 +197,7 @@ def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now
         kind=RecordKind.RECOVERED,
         event_id=letter,
         at=now,
-        document={"eventId": letter, "recoveredAt": iso(now), **evidence},
+        document={"eventId": letter, "recoveredAt": iso_milliseconds(now), **evidence},
     )
 
 
@@ -230,7 +225,7 @@ def _failure_headers(last: Failure, reason: str) -> dict[str, str]:
         "waybill-error": last.message,
         "waybill-error-type": last.code,
         "waybill-reason": reason,
-        "waybill-timestamp": iso(last.at),
+        "waybill-timestamp": iso_milliseconds(last.at),
     }
 
 
@@ -268,7 +263,7 @@ def _failure(recorded: RecordedFailure) -> dict[str, Any]:
     failure = recorded.failure
     return {
         "attemptNumber": recorded.number,
-        "failedAt": iso(failure.at),
+        "failedAt": iso_milliseconds(failure.at),
         "errorCode": failure.code,
         "errorMessage": failure.message,
         "kind": failure.kind.value,

@@ -13,7 +13,6 @@ from typing import Any, Final
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
-from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.signing import decision_digest, decision_signer, sign_decision
 from bridge.domain.dead_letters import (
     OPEN,
@@ -27,6 +26,7 @@ from bridge.domain.dead_letters import (
 )
 from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.contracts import contract
+from bridge.protocol.times import iso_milliseconds
 from bridge.store.dead_letters import DeadLetterLog
 
 GOVERNANCE: Final = "GOVERNANCE"
@@ -122,7 +122,7 @@ def decision_document(
         "verifyingContract": to_checksum_address(contract),
         "dlqEntryId": record.event_id,
         "letterHash": f"0x{record.hash.hex()}",
-        "decisionAt": iso(now),
+        "decisionAt": iso_milliseconds(now),
         "decisionMaker": maker.name,
         "decisionAccount": maker.account,
         "decisionType": decision.value,

@@ -9,8 +9,14 @@ def iso(seconds: float | None) -> str | None:
     """Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``; with milliseconds if they are not whole."""
     if seconds is None:
         return None
-    precision = "seconds" if seconds == int(seconds) else "milliseconds"
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+    if seconds != int(seconds):
+        return iso_milliseconds(seconds)
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def iso_milliseconds(seconds: float) -> str:
+    """Unix seconds as ISO 8601 in UTC with milliseconds, such as ``2026-11-28T22:00:00.000Z``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def utc(seconds: float | None) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +14,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import MessageRecord, PausedThing, PauseRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
+from bridge.protocol.times import utc
 
 
 class Act(StrEnum):
@@ -290,8 +290,7 @@ def _expired(standing: Standing, acts: set[Act], name: str) -> str:
 def _once_open(until: int | None, what: str) -> str:
     if until is None:
         return f"wait, then {what}"
-    at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"wait until {at} UTC: the lane is paused; then {what}"
+    return f"wait until {utc(until)} UTC: the lane is paused; then {what}"
 
 
 _EXECUTE: Final = {

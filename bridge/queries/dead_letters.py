@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from bridge.dead_letters.analysis import Analysis
-from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.review import Opened
 from bridge.domain.actions import action_of_letter
 from bridge.domain.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
 from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.protocol.times import iso_milliseconds, utc
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -39,7 +38,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
     if about is not None:
         return _acts_about_action(letter, *about)
     until = analysis.not_before if analysis else None
-    end = "" if until is None else f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    end = "" if until is None else f"{utc(until)} UTC"
     gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
     found = (
         ("requeue", Decision.REQUEUE, f"Delivers the same message again, with all its tries. {gone}"),
@@ -136,8 +135,8 @@ def letter_value(letter: DeadLetter) -> dict[str, Any]:
         "gmp": letter.gmp,
         "status": letter.status.value,
         "errorCode": letter.error_code,
-        "enteredAt": iso(letter.entered_at),
-        "retentionUntil": iso(letter.retention_until),
+        "enteredAt": iso_milliseconds(letter.entered_at),
+        "retentionUntil": iso_milliseconds(letter.retention_until),
     }
 
 

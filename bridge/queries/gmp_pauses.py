@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from bridge.domain.ports import Chain
 from bridge.evm.routers import RouterReader
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import PausedThing
+from bridge.protocol.times import utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class GmpPause:
     @property
     def text(self) -> str:
         """In words, without the chain's name."""
-        at = datetime.fromtimestamp(self.until, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return f"{self.gmp.title} is paused until {at} UTC"
+        return f"{self.gmp.title} is paused until {utc(self.until)} UTC"
 
 
 async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:

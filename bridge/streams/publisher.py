@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import orjson
 import structlog
@@ -16,6 +15,7 @@ from confluent_kafka import KafkaError
 from bridge.domain.ports import TransientError
 from bridge.domain.streams import StreamRecord, original_of, value_of
 from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.protocol.times import iso_milliseconds
 from bridge.store.streams import Streams
 from bridge.streams.kafka import (
     DeadLetterTopic,
@@ -162,7 +162,7 @@ class Publisher:
             "waybill-error": error.str(),
             "waybill-error-type": error.name(),
             "waybill-reason": "REFUSED",
-            "waybill-timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "waybill-timestamp": iso_milliseconds(time.time()),
             "waybill-source-topic": topic,
             "waybill-source-partition": record.key,
             "waybill-source-offset": str(record.version),

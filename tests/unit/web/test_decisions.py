@@ -17,7 +17,6 @@ from eth_utils.address import to_checksum_address
 from pydantic import SecretStr
 
 from bridge.cli.web_server import DeadLetterReviews
-from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
@@ -25,6 +24,7 @@ from bridge.domain.dead_letters import Decision, LetterStatus
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.times import iso_milliseconds
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import Sources, create_app
@@ -125,7 +125,7 @@ def test_a_decision_that_an_operators_wallet_signed_is_recorded_and_verifies(
         decided.items()
         >= {
             "dlqEntryId": browser.event_id,
-            "decisionAt": iso(form["at"]),
+            "decisionAt": iso_milliseconds(form["at"]),
             "decisionMaker": OPERATOR.address,
             "decisionType": decision.value,
             "rationale": "the gateway is back",
