@@ -10,6 +10,9 @@ from typing import Any, ParamSpec
 
 from tests.support.simulation import SimulatedRelayer, run_in_virtual_time
 
+_LOOKS = 0.5
+"""Virtual seconds between two looks at a condition, each of which may cost more than all that happens meanwhile."""
+
 _Parameters = ParamSpec("_Parameters")
 
 
@@ -46,8 +49,8 @@ async def crash(bridge: SimulatedRelayer, task: asyncio.Task[Any]) -> None:
 
 async def until(condition: Callable[[], bool], *, seconds: float = 300, what: str = "the condition") -> None:
     """Waits for something, in virtual time."""
-    for _ in range(int(seconds * 10)):
+    for _ in range(int(seconds / _LOOKS)):
         if condition():
             return
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(_LOOKS)
     raise AssertionError(f"{what} did not hold within {seconds} s")

@@ -35,7 +35,6 @@ class Cursor:
 
     chain_id: int
     position: BlockRef  # the last block read
-    ancestors: tuple[BlockRef, ...]  # positions before it, newest first
     watched: str  # fingerprint of the contracts and topics that were looked for
 
 

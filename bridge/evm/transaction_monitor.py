@@ -63,7 +63,7 @@ class TransactionMonitor:
             TransientError: the chain did not answer; completed steps are kept.
         """
         key = self._account.key
-        if not self._account.awaited and not self._ledger.included_slots(*key) and not self._ledger.open_slots(*key):
+        if not self._account.awaited and not self._ledger.has_unsettled(*key):
             return
         looked_at = self._account.clock.now()
         head = await self._chain.head()

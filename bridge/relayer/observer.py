@@ -231,7 +231,7 @@ class Observer:
 
     async def _rewind(self, cursor: Cursor) -> None:
         ancestor = None
-        for candidate in cursor.ancestors:
+        for candidate in self._observations.ancestors(cursor.chain_id):
             if await self._stands(candidate):
                 ancestor = candidate
                 break

@@ -56,8 +56,12 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": _BUSY_SECONDS}},
 }
 _READING: Final[Mapping[str, Mapping[str, Any]]] = {
-    "sqlite": {"waybill_reads_only": True},
+    "sqlite": {"waybill_begin": "BEGIN"},
     "postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+}
+_ONE_QUERY: Final[Mapping[str, Mapping[str, Any]]] = {
+    **_READING,
+    "sqlite": {"waybill_begin": ""},  # a single statement sees one snapshot without a transaction
 }
 
 
@@ -80,6 +84,8 @@ class Database:
         if parsed.get_backend_name() == "sqlite":
             table_names(parsed)
         self._engine = _engine(parsed)
+        self._reads = self._engine.execution_options(**_READING[self._engine.dialect.name])
+        self._queries = self._engine.execution_options(**_ONE_QUERY[self._engine.dialect.name])
         try:
             with self.transaction(exclusive="schema") as connection:
                 _prepare(connection, self._url, tables)
@@ -118,13 +124,12 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Opens a read-only transaction on one snapshot, which waits for no writer."""
-        options = _READING[self._engine.dialect.name]
-        with _errors(self._url), self._engine.connect().execution_options(**options) as connection:
+        with _errors(self._url), self._reads.connect() as connection:
             yield connection
 
     def read(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[RowMapping]:
         """The rows of a query as mappings; see `reading`."""
-        with self.reading() as connection:
+        with _errors(self._url), self._queries.connect() as connection:
             return connection.execute(query, values).mappings().all()
 
     def first(self, query: Executable, values: Mapping[str, Any] | None = None) -> RowMapping | None:
@@ -133,12 +138,12 @@ class Database:
 
     def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """The rows of a query as tuples."""
-        with self.reading() as connection:
+        with _errors(self._url), self._queries.connect() as connection:
             return connection.execute(query, values).all()
 
     def scalar(self, query: Executable, values: Mapping[str, Any] | None = None) -> Any:
         """The single value of a query, or None."""
-        with self.reading() as connection:
+        with _errors(self._url), self._queries.connect() as connection:
             return connection.execute(query, values).scalar()
 
     def close(self) -> None:
@@ -297,8 +302,9 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    reads_only = connection.get_execution_options().get("waybill_reads_only", False)
-    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+    begin = connection.get_execution_options().get("waybill_begin", "BEGIN IMMEDIATE")
+    if begin:
+        connection.exec_driver_sql(begin)
 
 
 def _configure_postgresql(connection: Any, _record: object) -> None:

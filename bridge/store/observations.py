@@ -40,6 +40,22 @@ _ANCESTORS = (
     .where(cursor_ancestors.c.chain_id == bindparam("chain"))
     .order_by(cursor_ancestors.c.number.desc())
 )
+_ADVANCE = (
+    update(cursors)
+    .where(cursors.c.chain_id == bindparam("chain"))
+    .values(number=bindparam("to_number"), hash=bindparam("to_hash"), watched=bindparam("to_watched"))
+)
+_REMEMBER = insert(cursor_ancestors)
+_FORGET_OLDEST = delete(cursor_ancestors).where(
+    cursor_ancestors.c.chain_id == bindparam("chain"),
+    cursor_ancestors.c.number
+    <= select(cursor_ancestors.c.number)
+    .where(cursor_ancestors.c.chain_id == bindparam("chain"))
+    .order_by(cursor_ancestors.c.number.desc())
+    .offset(ANCESTORS_KEPT)
+    .limit(1)
+    .scalar_subquery(),
+)
 _FINAL_HEIGHT = select(cursors.c.number).where(cursors.c.chain_id == bindparam("chain"))
 _FINAL_BLOCK = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == bindparam("chain"))
 _PASSED = union_all(
@@ -78,17 +94,15 @@ class Observations:
 
     def cursor(self, chain_id: int) -> Cursor | None:
         """How far the chain was read, or None if not at all."""
-        with self._database.reading() as connection:
-            row = connection.execute(_CURSOR, {"chain": chain_id}).mappings().first()
-            if row is None:
-                return None
-            ancestors = connection.execute(_ANCESTORS, {"chain": chain_id}).all()
-            return Cursor(
-                chain_id=chain_id,
-                position=BlockRef(row["number"], row["hash"]),
-                ancestors=tuple(BlockRef(number, block_hash) for number, block_hash in ancestors),
-                watched=row["watched"],
-            )
+        row = self._database.first(_CURSOR, {"chain": chain_id})
+        if row is None:
+            return None
+        position = BlockRef(row["number"], row["hash"])
+        return Cursor(chain_id=chain_id, position=position, watched=row["watched"])
+
+    def ancestors(self, chain_id: int) -> list[BlockRef]:
+        """The positions that the cursor had before, newest first, at most `ANCESTORS_KEPT`; a reorg needs them."""
+        return [BlockRef(number, block) for number, block in self._database.rows(_ANCESTORS, {"chain": chain_id})]
 
     def record(self, observed: ObservedRange) -> set[str]:
         """Writes a range: cursor, messages, attempts and outbox entries; returns the event ids of entries that are new.
@@ -100,8 +114,10 @@ class Observations:
         """
         with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
             _advance(connection, observed)
-            _add_messages(connection, observed.messages)
-            _put_attempts(connection, observed.attempts)
+            if observed.messages:
+                _add_messages(connection, observed.messages)
+            if observed.attempts:
+                _put_attempts(connection, observed.attempts)
             if observed.vault_events:
                 self._database.exclude(connection, SPENDING)
                 record_payments(connection, observed.vault_events, observed.observed_at)
@@ -178,15 +194,13 @@ class Observations:
 
     def final_block(self, chain_id: int) -> BlockRef | None:
         """That block; None without one."""
-        with self._database.reading() as connection:
-            row = connection.execute(_FINAL_BLOCK, {"chain": chain_id}).first()
-        return None if row is None else BlockRef(row.number, row.hash)
+        row = self._database.first(_FINAL_BLOCK, {"chain": chain_id})
+        return None if row is None else BlockRef(row["number"], row["hash"])
 
     def has_passed(self, chain_id: int, block: BlockRef) -> bool:
         """Whether the cursor is at a block, or has gone on from it and was not taken back behind it; as far as it remembers."""
         values = {"chain": chain_id, "number": block.number, "hash": block.hash}
-        with self._database.reading() as connection:
-            return connection.execute(_PASSED, values).first() is not None
+        return self._database.first(_PASSED, values) is not None
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
         """One message."""
@@ -226,31 +240,20 @@ def _cursor_of(chain_id: int) -> str:
 
 def _advance(connection: Connection, observed: ObservedRange) -> None:
     chain_id, position = observed.chain_id, observed.position
-    query = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == chain_id)
-    found = connection.execute(query).first()
+    found = connection.execute(_FINAL_BLOCK, {"chain": chain_id}).first()
     stored = found and BlockRef(found.number, found.hash)
     if stored != observed.previous:
         raise CursorMovedError(f"the cursor of chain {chain_id} is at {stored}, not at {observed.previous}")
-    values = {"number": position.number, "hash": position.hash, "watched": observed.watched}
     if stored is None:
-        connection.execute(insert(cursors).values(chain_id=chain_id, **values))
+        first = {"number": position.number, "hash": position.hash, "watched": observed.watched}
+        connection.execute(insert(cursors).values(chain_id=chain_id, **first))
         return
     if stored == position:
         return
-    connection.execute(update(cursors).where(cursors.c.chain_id == chain_id).values(**values))
-    connection.execute(insert(cursor_ancestors).values(chain_id=chain_id, number=stored.number, hash=stored.hash))
-    oldest = (
-        select(cursor_ancestors.c.number)
-        .where(cursor_ancestors.c.chain_id == chain_id)
-        .order_by(cursor_ancestors.c.number.desc())
-        .offset(ANCESTORS_KEPT)
-        .limit(1)
-    )
-    cut = connection.execute(oldest).scalar()
-    if cut is not None:
-        connection.execute(
-            delete(cursor_ancestors).where(cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number <= cut)
-        )
+    to = {"to_number": position.number, "to_hash": position.hash, "to_watched": observed.watched}
+    connection.execute(_ADVANCE, {"chain": chain_id, **to})
+    connection.execute(_REMEMBER, {"chain_id": chain_id, "number": stored.number, "hash": stored.hash})
+    connection.execute(_FORGET_OLDEST, {"chain": chain_id})
 
 
 def _forget_cursor(connection: Connection, chain_id: int) -> None:
@@ -297,6 +300,8 @@ def _known_attempts(connection: Connection, message_ids: Sequence[bytes]) -> set
 
 def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatch], now: float) -> set[str]:
     """Upserts the outbox entries of dispatches with their current positions; returns the ids of new ones."""
+    if not dispatches:
+        return set()
     seen = {event_id_of(one.dispatch.message_id, one.dispatch.gmp, one.attempt): one for one in dispatches}
     known = _known(connection, list(seen))
     moved = [{"key": key, **dispatch_columns(seen[key].dispatch)} for key in known]

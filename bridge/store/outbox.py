@@ -25,6 +25,7 @@ from sqlalchemy import (
     literal_column,
     null,
     select,
+    union_all,
     update,
 )
 
@@ -115,6 +116,20 @@ _BEHIND_ANOTHER = exists().where(
 )
 
 # Statements that every delivery needs are built once: building them costs more than running them.
+_MAY_CLAIM = union_all(  # two queries, since each has an index
+    *(
+        select(literal_column("1")).select_from(
+            select(outbox.c.event_id)
+            .where(outbox.c.destination_chain == bindparam("destination"), outbox.c.state == state, is_due)
+            .limit(1)
+            .subquery()
+        )
+        for state, is_due in (
+            (OutboxState.PENDING, outbox.c.available_at <= bindparam("now")),
+            (OutboxState.CLAIMED, outbox.c.lease_until <= bindparam("now")),
+        )
+    )
+)
 _EXPIRED = _ENTRIES.where(
     outbox.c.destination_chain == bindparam("destination"),
     outbox.c.state == OutboxState.CLAIMED,
@@ -188,6 +203,8 @@ class Outbox:
         for a bound on what is spent (`bridge.domain.spending`): nobody may block a lane by being too expensive.
         """
         now_here = {"destination": destination_chain, "now": now}
+        if self._database.first(_MAY_CLAIM, now_here) is None:
+            return []  # most polls find nothing, and should not wait for the write lock
         terms = {**now_here, "worker": worker, "until": now + lease, "most": limit}
         with self._database.transaction() as connection:
             expired = _found(connection, _EXPIRED, now_here)

@@ -54,6 +54,11 @@ _FOR_ANY = slots.c.transaction_key.in_(_KEYS) | slots.c.slot_id.in_(
 )
 _OPEN_FOR_ANY = select(slots).where(_OF_ACCOUNT, _FOR_ANY, _OPEN).order_by(*_IN_ORDER)
 _OPEN_OF_ACCOUNT = select(slots).where(_OF_ACCOUNT, _OPEN).order_by(*_IN_ORDER)
+_UNSETTLED = (
+    select(slots.c.slot_id)
+    .where(_OF_ACCOUNT, slots.c.state.in_([state.value for state in (*OPEN_STATES, SlotState.INCLUDED)]))
+    .limit(1)
+)
 _INCLUDED_OF_ACCOUNT = (
     select(slots.c.included_block_number, slots.c.included_block_hash, slots.c.slot_id)
     .where(_OF_ACCOUNT, slots.c.state == SlotState.INCLUDED)
@@ -219,6 +224,10 @@ class TransactionLedger:
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         """Slots whose nonce is unused, lowest first."""
         return self._read(_OPEN_OF_ACCOUNT, _account(chain_id, account))
+
+    def has_unsettled(self, chain_id: int, account: str) -> bool:
+        """Whether a slot of the account is open, or in a block that may still fall."""
+        return self._database.scalar(_UNSETTLED, _account(chain_id, account)) is not None
 
     def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
         """The ids of slots that are in blocks which may still fall, by block, lowest block first."""

@@ -69,9 +69,7 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule(depth=st.integers(1, 3), again=st.booleans())
     def reorg(self, depth: int, again: bool) -> None:
-        cursor = self.store.observations.cursor(ALPHA)
-        assert cursor is not None
-        ancestor = next((one for one in cursor.ancestors[depth - 1 : depth]), None)
+        ancestor = next(iter(self.store.observations.ancestors(ALPHA)[depth - 1 : depth]), None)
         fallen = [
             one
             for one in self.store.outbox.listed(limit=1000)
