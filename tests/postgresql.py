@@ -21,9 +21,9 @@ from urllib.parse import quote
 import psycopg
 
 from scripts.setup_postgresql import find_postgresql
+from tests.waiting import PATIENCE
 
 PORT = 5432  # names the socket's file; nothing listens on the network
-PATIENCE = 30  # seconds
 SERVANT = "nobody"  # whom the server runs as when the tests run as root, which PostgreSQL refuses
 
 _schemas = itertools.count(1)

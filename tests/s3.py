@@ -15,7 +15,8 @@ from pathlib import Path
 
 import httpx
 
-PATIENCE = 60  # seconds
+from tests.waiting import PATIENCE
+
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "waybill", "AWS_SECRET_ACCESS_KEY": "not a secret"}
 _FROM_OUTSIDE = ("AWS_", "MOTO_", "INITIAL_NO_AUTH", "WERKZEUG_")
 

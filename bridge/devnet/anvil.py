@@ -24,7 +24,7 @@ from bridge.devnet.paths import ANVIL
 HOST: Final = "127.0.0.1"
 
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # anvil has none, and the machine's take long to read
-_START_SECONDS = 20.0
+_START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
 # Two readings of one process's start may differ by a clock tick; another process with the same id is older or younger.
 _START_TOLERANCE = 1.0  # seconds

@@ -11,8 +11,7 @@ from typing import Any
 
 from bridge.devnet import Devnet
 from tests.anvil.running import start
-
-LIMIT = 60  # seconds
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Waybill:
     """The `waybill` command on one network's files."""
 
     home: Path
-    limit: float = LIMIT
+    limit: float = PATIENCE
 
     def __call__(self, *arguments: str, **environment: str) -> Ended:
         """Runs it to its end."""

@@ -26,10 +26,10 @@ from indexer.store.retries import request_retries
 from indexer.store.store import Store
 from tests.spark.chain import AnvilChain
 from tests.spark.story import World
+from tests.waiting import PATIENCE
 
 LIMITS: Final = SourceLimits(rollback_patience=0.05, poll_interval=0.02)
 POLICY: Final = StallPolicy(stall_after=60, max_lag=10_000_000, requests_per_lane_minute=1_000_000)
-PATIENCE: Final = 60.0  # seconds until index and chains must agree
 
 
 class Follower:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import ssl
@@ -10,15 +11,19 @@ from typing import Any
 
 import httpx
 
+from tests.waiting import PATIENCE
+
 _NO_CERTIFICATES = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT
 )  # anvil has none, and httpx takes 20 ms to load the machine's
+
+_FIRST_PORT, _PORT_RANGES, _PORTS_OF_A_RANGE = 20_000, 6, 2_000
 
 
 def rpc(url: str, method: str, *params: Any) -> Any:
     """The result of a request; an error fails the test."""
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-    answer = httpx.post(url, json=request, timeout=10, trust_env=False, verify=_NO_CERTIFICATES).json()
+    answer = httpx.post(url, json=request, timeout=PATIENCE, trust_env=False, verify=_NO_CERTIFICATES).json()
     assert "error" not in answer, answer
     return answer["result"]
 
@@ -29,9 +34,11 @@ def mine(url: str, blocks: int = 1) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports in a row that nobody listens on."""
+    """Ports in a row that nobody listens on; below the system's own, and each test process has a range of its own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    start = _FIRST_PORT + worker % _PORT_RANGES * _PORTS_OF_A_RANGE
     while True:
-        first = random.randrange(20_000, 32_000)
+        first = random.randrange(start, start + _PORTS_OF_A_RANGE - count)
         with ExitStack() as stack:
             try:
                 for port in range(first, first + count):

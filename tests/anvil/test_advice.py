@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -45,6 +44,7 @@ from tests.anvil.command import new_home
 from tests.anvil.devnets import new_devnet
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
 
@@ -117,9 +117,7 @@ class Ground:
         )
         fields = {"from": chain.adapter(gmp), "to": chain.router, "data": f"0x{data.hex()}", "gas": hex(gas)}
         digest = rpc(chain.rpc_urls[0], "eth_sendTransaction", fields)
-        deadline = time.monotonic() + 10
-        while (receipt := rpc(chain.rpc_urls[0], "eth_getTransactionReceipt", digest)) is None:
-            assert time.monotonic() < deadline
+        receipt = eventually(lambda: rpc(chain.rpc_urls[0], "eth_getTransactionReceipt", digest), "it is included")
         assert receipt["status"] == "0x1"
 
     async def route(self, kind: Kind, *, retriable: bool, ttl: int, gas_limit: int = 200_000) -> Message:

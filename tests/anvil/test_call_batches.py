@@ -24,9 +24,10 @@ from bridge.service.relayer_service import SystemClock
 from bridge.store import Store
 from bridge.store.finality import Finality
 from indexer.sources.chain import chain_config, costs_of
-from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.relayers import until
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 from tests.anvil.traffic import RELAYER, World
+from tests.waiting import PATIENCE
 
 SHARE = 8
 BY_ANYONE = sorted(frozenset(Gmp) - {Gmp.CCIP})  # CCIP lets its own transmitters deliver

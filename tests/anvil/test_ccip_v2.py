@@ -22,10 +22,11 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
 from bridge.store import Store
-from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.relayers import until
 from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
 from tests.builders import ALPHA, BETA
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

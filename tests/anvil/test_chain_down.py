@@ -19,9 +19,10 @@ from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Ended, Waybill, new_home
 from tests.anvil.devnets import silent
-from tests.anvil.relayers import PATIENCE, Process, process, until
+from tests.anvil.relayers import Process, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
+from tests.waiting import PATIENCE
 
 FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (

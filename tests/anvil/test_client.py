@@ -28,8 +28,7 @@ from bridge.protocol.gmps import Gmp
 from tests.anvil import recipes
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, World
-
-PATIENCE = 60.0
+from tests.waiting import PATIENCE
 
 
 def deliver(devnet: Devnet, gmp: Gmp) -> None:

@@ -22,12 +22,13 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.store import open_dead_letters
 from tests.anvil.command import Waybill, new_home
-from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.relayers import process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.safes import safe_on, safe_signature
 from tests.anvil.test_dead_letters import FAILED, FEW_TRIES, REVERTS, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import RELAYER, transact
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

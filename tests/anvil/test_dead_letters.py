@@ -28,11 +28,12 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.fault_proxy import FaultProxy
-from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.relayers import process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP, RELAYER
 from tests.unit.dead_letters.servers import webhook_server
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

@@ -25,6 +25,7 @@ from bridge.devnet.anvil import block_number, mine_every, start, stop
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from tests.anvil.devnets import next_base_fee, silent, undone
 from tests.anvil.rpc import free_ports, mine, rpc
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
 
@@ -149,15 +150,9 @@ def test_a_chain_that_comes_up_leaves_no_transaction_behind(tmp_path: Path) -> N
     chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "alpha.log")
     try:
         sent = rpc(chain.url, "eth_sendTransaction", {"from": DEPLOYER, "to": DEPLOYER, "value": "0x0"})
-        deadline = time.monotonic() + 20
-        while (receipt := rpc(chain.url, "eth_getTransactionReceipt", sent)) is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert receipt is not None
+        receipt = eventually(lambda: rpc(chain.url, "eth_getTransactionReceipt", sent), "the transaction is included")
         included = int(receipt["blockNumber"], 16)
-        while (newest := block_number(chain)) == included and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert newest is not None
-        assert newest > included
+        eventually(lambda: (block_number(chain) or 0) > included, "the next block came")
     finally:
         stop([chain])
 
@@ -208,9 +203,7 @@ def test_a_crashed_chain_is_noticed_and_up_says_what_to_do(home: Path) -> None:
     (first_port, _) = free_ports(2)
     started = up(home, first_port)
     os.kill(started.chains[1].pid, signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while devnet.status(home=home)[1].state is not ChainState.CRASHED:
-        assert time.monotonic() < deadline
+    eventually(lambda: devnet.status(home=home)[1].state is ChainState.CRASHED, "the crash is noticed")
     assert devnet.status(home=home)[0].state is ChainState.RUNNING
     with pytest.raises(DevnetError, match=r"beta crashed.*waybill devnet down"):
         up(home, first_port)

@@ -25,10 +25,11 @@ from bridge.protocol.gmps import Gmp
 from bridge.relayer.retries import RetryFailedError
 from bridge.service.relayer_service import RelayerService
 from tests import seeds
-from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.relayers import until
 from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import RELAYER, World, transact
 from tests.builders import ALPHA, BETA
+from tests.waiting import PATIENCE
 
 DEPLOYER, STRANGER = account(ANVIL_KEYS[0]), account(ANVIL_KEYS[5])
 ROOT = Path(__file__).resolve().parents[2]

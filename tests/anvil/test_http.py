@@ -15,9 +15,10 @@ from bridge.devnet import Devnet
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import new_home
-from tests.anvil.relayers import PATIENCE, process
+from tests.anvil.relayers import process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

@@ -14,6 +14,7 @@ from indexer.decode.events import Emitters
 from indexer.sources.chain import ChainConfig, costs_of
 from tests.anvil.rpc import free_ports, rpc
 from tests.spark.chain import TOOLS
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -27,13 +28,13 @@ def url(tmp_path: Path) -> Iterator[str]:
     options = ["--port", str(port), "--chain-id", str(CHAIN), "--silent", "--cache-path", str(tmp_path / "states")]
     anvil = subprocess.Popen([TOOLS / "anvil", *options])
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 rpc(found, "eth_chainId")
                 break
             except httpx.TransportError:
-                assert time.monotonic() < deadline, "anvil did not answer within 60 s"
+                assert time.monotonic() < deadline, "anvil did not answer"
                 time.sleep(0.05)
         yield found
     finally:

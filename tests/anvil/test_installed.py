@@ -23,6 +23,7 @@ from bridge.devnet.accounts import ANVIL_KEYS
 from bridge.devnet.paths import ANVIL, GMP_ARTIFACTS
 from tests.anvil.rpc import free_ports
 from tests.anvil.test_deploying import plan
+from tests.waiting import PATIENCE
 from tests.wheel import build_wheel
 
 pytestmark = pytest.mark.long
@@ -128,7 +129,7 @@ def test_a_fresh_environment_runs_everything_from_an_empty_folder(
 
 
 def _page(url: str) -> str:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return httpx.get(url, trust_env=False, follow_redirects=True).text

@@ -6,18 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bridge.devnet import Devnet
 from tests.anvil.command import new_home
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 20  # seconds
 TEST = """
 import pathlib, sys, time
 from tests.anvil.relayers import Process
@@ -38,7 +37,4 @@ def test_a_terminals_interrupt_which_reaches_all_at_once_ends_the_relayer_that_a
         relayer = Path(f"/proc/{int(test.stdout.readline())}")
         assert relayer.exists(), (home / "relayer.log").read_text()
         os.killpg(test.pid, signal.SIGINT)
-    ends = time.monotonic() + PATIENCE
-    while relayer.exists() and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert not relayer.exists(), (home / "relayer.log").read_text()
+    eventually(lambda: not relayer.exists(), (home / "relayer.log").read_text)

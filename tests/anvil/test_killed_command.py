@@ -24,7 +24,7 @@ from tests.anvil.relayers import Process, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_dead_letters import broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks, nonces_are_all_used
-from tests.anvil.tracing import ATTACHING, attach
+from tests.anvil.tracing import attach
 from tests.anvil.traffic import DAPP, RELAYER
 from tests.asking_index import ask, asking_index
 from tests.builders import retry_request
@@ -90,7 +90,7 @@ class Story:
             tracer = attach(running.pid, f"{ends.system_call}:signal=KILL:when={ends.number}", self._home)
             running.go_on()
             was_killed = await _ended(running)
-        tracer.wait(ATTACHING)
+        tracer.wait()
         self._killed += [ends] * was_killed
         return was_killed
 

@@ -34,6 +34,7 @@ from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.test_dead_letters import broken_axelar
 from tests.anvil.test_relayer import blocks, settings
 from tests.anvil.traffic import transact
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -44,7 +45,6 @@ OWNER, BUYER = account(DEPLOYER_KEY), "0x" + "b0" * 20
 WINDOW = (60, 1, 1)  # messageTtl, maxRetries, maxBackoff
 LOCK_TTL = 61
 DAY = 86_400
-PATIENCE = 150  # seconds
 FOLLOWING = {"heartbeat": 0.3, "threshold": 3, "pause": 2, "most": 2, "longest_pause": 4}
 
 

@@ -16,10 +16,11 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import RelayerService, open_relayer
 from tests.anvil.fault_proxy import Fault, FaultProxy
-from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.relayers import until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks, settings
 from tests.anvil.test_storm import ended
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 

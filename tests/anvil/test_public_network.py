@@ -26,10 +26,11 @@ from bridge.gmps.registry import create_attesters
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.delivery import failure_of
 from tests.anvil.public_network import PublicNetwork
-from tests.anvil.relayers import PATIENCE, process
+from tests.anvil.relayers import process
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World, tampered
 from tests.unit.cli.command import Command
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

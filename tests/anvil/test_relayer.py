@@ -24,11 +24,12 @@ from bridge.protocol.message import Message
 from bridge.service.relayer_service import RelayerService, open_relayer
 from bridge.settings import Settings
 from bridge.store import Store
-from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.relayers import process, until
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import RELAYER, World
 from tests.asking_index import asking_index
 from tests.builders import retry_request
+from tests.waiting import PATIENCE
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 STRANGER = account(ANVIL_KEYS[5])

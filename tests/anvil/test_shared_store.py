@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,11 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.store import Store
 from tests.anvil.command import Waybill
-from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.relayers import process, until
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import RELAYER, World
 from tests.postgresql import Server, running_postgresql
+from tests.waiting import PATIENCE
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 
@@ -35,7 +35,7 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, postgresql: Server
 ) -> None:
     url, home = postgresql.new_url(), devnet.deployments_file.parent.parent
-    Store(url).close()  # a relayer makes none that is named
+    store = Store(url)  # a relayer makes none that is named
     world, client = World(devnet.deployment, chains), Client(devnet.deployment, chains)
     sent: list[Sent] = []
 
@@ -52,14 +52,14 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
             await first.is_at_work()
             await second.is_at_work()
             await send(4)
-            await asyncio.sleep(0.5)
+            await until(lambda: len(store.outbox.listed(limit=999)) > 0, "they have begun")
             first.kill()
+            first.end_leases(store)
             await send(2)
             postgresql.stop(signal.SIGQUIT)
             await send(2)
             postgresql.start()
             await send(2)
-            store = Store(url)
             entries = store.outbox.listed
             await until(lambda: len(entries(limit=999)) == 10 * 3, "every dispatch is in the outbox")
             await until(lambda: {one.state for one in entries(limit=999)} == {OutboxState.DELIVERED}, "all delivered")

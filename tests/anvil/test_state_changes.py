@@ -31,11 +31,12 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.fault_proxy import FaultProxy
-from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.relayers import until
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_dead_letters import DELEGATES_TO, broken_axelar
 from tests.anvil.test_relayer import blocks, settings
 from tests.anvil.traffic import DAPP, transact
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

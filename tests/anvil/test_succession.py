@@ -30,7 +30,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.vault import VAULT
 from tests.anvil.command import environment_of, new_home
-from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.relayers import until
 from tests.anvil.rpc import rpc
 from tests.anvil.running import start
 from tests.anvil.safes import safe_on
@@ -40,6 +40,7 @@ from tests.anvil.test_safe import execute, put_multi_send
 from tests.anvil.traffic import DAPP, RELAYER, transact
 from tests.builders import ALPHA, BETA
 from tests.unit.cli.command import Command, Ended
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(8 * PATIENCE)]
 OWNER = account(DEPLOYER_KEY)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from scripts.debian import find_program
+from tests.waiting import PATIENCE, eventually
 
-ATTACHING = 20  # seconds
 _PR_SET_PTRACER = 0x59616D61
 _ANYBODY = -1
 
@@ -42,11 +41,11 @@ def attach(pid: int, inject: str, folder: Path) -> subprocess.Popen[bytes]:
     ]
     with (folder / "strace.log").open("wb") as log:
         tracer = subprocess.Popen([*command, "-e", f"inject={inject}"], stdout=log, stderr=log)
-    deadline = time.monotonic() + ATTACHING
-    while "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text():
-        assert tracer.poll() is None, f"strace can't attach: {(folder / 'strace.log').read_text()}"
-        assert time.monotonic() < deadline, "strace did not attach"
-        time.sleep(0.002)
+    eventually(
+        lambda: tracer.poll() is not None or "TracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text(),
+        "strace has attached",
+    )
+    assert tracer.poll() is None, f"strace can't attach: {(folder / 'strace.log').read_text()}"
     return tracer
 
 
@@ -58,4 +57,4 @@ def injected(pid: int, inject: str, folder: Path) -> Iterator[None]:
         yield
     finally:
         tracer.terminate()
-        tracer.wait(ATTACHING)
+        tracer.wait(PATIENCE)

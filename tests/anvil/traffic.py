@@ -19,6 +19,7 @@ from bridge.gmps.registry import adapter_class
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from tests.waiting import PATIENCE
 
 DAPP = account(DAPP_KEY)
 RELAYER = account(RELAYER_KEY)
@@ -41,7 +42,7 @@ async def transact(chain: EvmChain, sender: LocalAccount, call: Call, *, gas: in
         }
     )
     await chain.broadcast(bytes(signed.raw_transaction))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (receipt := await chain.receipt(bytes(signed.hash))) is None:  # no event tells of a block
             await asyncio.sleep(0.005)
     return receipt

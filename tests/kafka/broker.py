@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from indexer.spark.java import java_home
 from scripts.setup_kafka import find_kafka
 from tests.anvil.rpc import free_ports
+from tests.waiting import PATIENCE
 
-PATIENCE = 60  # seconds
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 

@@ -25,8 +25,8 @@ from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
 from tests.support.dying import counted_until
+from tests.waiting import PATIENCE
 
-LIMIT = 90  # seconds
 NOTING = -1
 """Stands for the step before which the brokers have the first batch, and the store does not know it. Its number varies."""
 _FORKS = multiprocessing.get_context("forkserver")  # no client of Kafka's survives a fork: the server has none
@@ -91,7 +91,7 @@ def publisher(history: History, worker: str = "worker") -> Iterator[tuple[Copyin
 
 def publish_all(made: CopyingPublisher, streams: Streams) -> None:
     """Publishes until nothing waits, or publishing has halted."""
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             if made.copy() or made.publish():
@@ -121,7 +121,7 @@ def begin(history: History, *, dies_at: int | None = None, for_ever: bool = Fals
 def live(history: History, dies_at: int | None = None) -> bool:
     """One life, to its end; whether it died."""
     process = begin(history, dies_at=dies_at)
-    process.join(LIMIT)
+    process.join(PATIENCE)
     if process.is_alive():
         process.kill()
         raise AssertionError("a life does not end")

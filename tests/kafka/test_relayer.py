@@ -17,10 +17,11 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.store import Store
 from tests.anvil.command import Waybill, new_home
-from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.relayers import process, until
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World
 from tests.kafka.broker import Broker
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ import pyspark
 
 from indexer.spark.java import java_home
 from tests.anvil.rpc import free_ports
+from tests.waiting import eventually
 
 SPARK_HOME = Path(pyspark.__file__).parent
-PATIENCE = 60  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,4 @@ def _running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
 
 
 def _wait_for(log: Path, text: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while text not in log.read_text(errors="replace"):
-        assert time.monotonic() < deadline, log.read_text(errors="replace")[-2_000:]
-        time.sleep(0.1)
+    eventually(lambda: text in log.read_text(errors="replace"), lambda: log.read_text(errors="replace")[-2_000:])

@@ -23,6 +23,7 @@ from indexer.store.reader import IndexReader
 from tests.spark.chain import AnvilChain, Log, network
 from tests.unit.indexer.logs import message, topics_and_data
 from tests.unit.indexer.world import absorbed, executed, failed, received, retried, routed
+from tests.waiting import eventually
 
 FACTS = (tables.events, tables.messages, tables.receipts)
 """The tables that follow from the chains alone."""
@@ -155,13 +156,8 @@ class World:
     def equals_chains(self) -> bool:
         return all(self.places(chain) == chain.log_places() for chain in (self.alpha, self.beta))
 
-    def until(self, holds: Callable[[], bool], what: str, seconds: float = 180) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if self.store_is_there() and holds():
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"after {seconds} s still not: {what}")
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        eventually(lambda: self.store_is_there() and holds(), what)
 
     def store_is_there(self) -> bool:
         if not may_exist(self.settings().folder.store_url):

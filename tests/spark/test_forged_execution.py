@@ -17,11 +17,11 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, topic_of
 from tests.anvil.rpc import rpc
 from tests.spark.test_quickstart import Terminal
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.long
 
 FORGED = keccak(text="a message that nobody sent")
-PATIENCE = 300  # seconds: Spark starts slowly on a busy machine
 PENDING = 4  # how the command ends
 
 
@@ -49,10 +49,7 @@ def forge(deployment: Deployment) -> None:
     attacker = account(ANVIL_KEYS[8]).address
     rpc(url, "anvil_impersonateAccount", attacker)
     sent = rpc(url, "eth_sendTransaction", {"from": attacker, "to": router, "gas": hex(200_000)})
-    deadline = time.monotonic() + 30
-    while (receipt := rpc(url, "eth_getTransactionReceipt", sent)) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    receipt = eventually(lambda: rpc(url, "eth_getTransactionReceipt", sent), "it is included")
     assert len(receipt["logs"]) == 1
     rpc(url, "anvil_setCode", router, code)
 

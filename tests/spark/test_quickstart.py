@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from tests.anvil.rpc import free_ports
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -30,7 +31,6 @@ README = (ROOT / "README.md").read_text()
 QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
 FOREVER = ("relayer run", "index run", "waybill web", "--watch")
 EXECUTED = ('data-state="EXECUTED"', "Executed by the recipient")
-ENOUGH = 60  # seconds for what happens by itself
 
 
 def commands(page: str, heading: str, beginning: str) -> list[str]:
@@ -78,7 +78,7 @@ class Terminal:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=ENOUGH * 5,
+            timeout=PATIENCE * 5,
             check=False,
         )
 
@@ -90,7 +90,7 @@ class Terminal:
 
     def see_in_the_explorer(self, message_id: str, *said: str) -> None:
         """Looks at the message's page until it says all that; it follows the index, and may just have been started."""
-        deadline = time.monotonic() + ENOUGH
+        deadline = time.monotonic() + PATIENCE
         page = ""
         while not all(words in page for words in said):
             if time.monotonic() > deadline:
@@ -203,7 +203,7 @@ def processes_of(home: Path) -> list[str]:
 
 def _typed_until_it_works(terminal: Terminal, command: str) -> subprocess.CompletedProcess[str]:
     """Types a command; `message list` may have to wait until Spark has started, `show` until the retry has arrived."""
-    deadline = time.monotonic() + ENOUGH
+    deadline = time.monotonic() + PATIENCE
     while True:
         ended = terminal.type(command)
         done = ended.returncode == 0

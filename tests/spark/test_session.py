@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from pyspark.sql import SparkSession
+
+from tests.waiting import eventually
 
 
 def test_what_spark_remembers_of_jobs_does_not_grow_with_them(spark: SparkSession) -> None:
@@ -13,8 +13,9 @@ def test_what_spark_remembers_of_jobs_does_not_grow_with_them(spark: SparkSessio
     queries = spark._jsparkSession.sharedState().statusStore()
     for _ in range(40):
         spark.range(1).collect()
-    deadline = time.monotonic() + 30
-    while (counts := (remembered.jobsList(None).size(), queries.executionsCount()))[0] > 20 or counts[1] > 20:
-        assert time.monotonic() < deadline, f"jobs and queries remembered: {counts}"
-        time.sleep(0.2)
-    assert min(counts) > 0
+
+    def counts() -> tuple[int, int]:
+        return remembered.jobsList(None).size(), queries.executionsCount()
+
+    eventually(lambda: max(counts()) <= 20, lambda: f"jobs and queries remembered: {counts()}")
+    assert min(counts()) > 0

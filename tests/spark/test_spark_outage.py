@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,9 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from tests.spark.story import World
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.long
-
-PATIENCE = 90  # seconds
 
 
 @contextmanager
@@ -50,10 +48,7 @@ def jvm(index: psutil.Process) -> psutil.Process | None:
 
 
 def until(is_so: Callable[[], object], what: str, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what}: {log.read_text()[-3_000:]}"
-        time.sleep(0.1)
+    eventually(is_so, lambda: f"{what}: {log.read_text()[-3_000:]}")
 
 
 def has_caught_up(world: World) -> bool:

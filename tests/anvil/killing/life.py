@@ -40,9 +40,9 @@ from bridge.relayer.spending import SpendGate
 from bridge.store import Store, open_dead_letters
 from bridge.store.finality import Finality
 from tests.builders import BETA, block, message, observed_range
+from tests.waiting import PATIENCE
 
 MESSAGES = 3
-LIMIT = 60  # seconds
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 MULTICALL: Final = "0x" + "CC" * 20
@@ -180,7 +180,7 @@ async def _live(history: History, number: int) -> None:
         ]
         try:
             _observe(store, clock)
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(PATIENCE):
                 while not _is_over(store, history):  # a database tells nobody
                     await asyncio.sleep(0.01)
         finally:

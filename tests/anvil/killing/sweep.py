@@ -16,13 +16,13 @@ from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import Store
 from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code
 from tests.anvil.rpc import rpc
-from tests.anvil.tracing import ATTACHING, allow_tracing, attach
+from tests.anvil.tracing import allow_tracing, attach
 from tests.builders import BETA
+from tests.waiting import PATIENCE
 
 SYSTEM_CALLS = ("pwrite64", "fdatasync", "sendto", "write", "fsync", "openat", "unlink")
 STRATEGIES = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
 SHARES = (1, MESSAGES)  # deliveries to a transaction at most
-PATIENCE = 90  # seconds
 _NEW_ACCOUNT = hex(10**20)  # wei
 
 
@@ -110,7 +110,7 @@ def _run(history: History, number: int, point: Point | None) -> int:
     tracer = attach(child, point.injection, history.folder) if point else None
     os.write(go, b"g")
     os.close(go)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + 2 * PATIENCE  # a life ends before that by itself
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -119,7 +119,7 @@ def _run(history: History, number: int, point: Point | None) -> int:
             os.kill(child, signal.SIGTERM)
         time.sleep(0.005)
     if tracer is not None:
-        tracer.wait(ATTACHING)
+        tracer.wait()
     return os.waitstatus_to_exitcode(status)
 
 

@@ -38,6 +38,7 @@ from tests.unit.indexer.world import (
     routed,
     sent_message,
 )
+from tests.waiting import PATIENCE
 
 
 def story() -> tuple[SimulatedChain, SimulatedChain]:
@@ -123,7 +124,7 @@ def in_child(action: Callable[[], None], point: str | None = None) -> int:
 
 def wait_until_traced() -> None:
     """Attaching takes strace a moment; without it, the process would get away."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while "TracerPid:\t0\n" in Path("/proc/self/status").read_text():
         if time.monotonic() > deadline:
             raise TimeoutError("strace did not attach; is ptrace allowed here?")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,26 +80,3 @@ def test_a_new_chain_is_read_from_its_first_block_and_the_others_go_on(tmp_path:
     finally:
         grown.close()
         fresh.close()
-
-
-def test_chains_without_news_leave_the_processor_alone(tmp_path: Path) -> None:
-    world = new_world()
-    store = Store(f"sqlite:///{tmp_path / 'idle.db'}")
-    configs = configs_of(world)
-    tail = ChainTail(configs, SourceLimits())
-    tail._readers = {one.chain_id: reader_of(Endpoint(one), SourceLimits(poll_interval=0.4)) for one in world}
-    try:
-        follow(store, *world)
-        positions = where_to_begin(configs, store)
-        alive = positions | {BETA: replace(positions[BETA], halted="for a test")}
-        for followed in (positions, alive, {chain: replace(one, halted="too") for chain, one in positions.items()}):
-            began, worked = time.monotonic(), time.thread_time()
-            assert tail.read(followed)[1] == []
-            assert time.thread_time() - worked < 0.25 * (time.monotonic() - began)
-        tail._not_before = dict.fromkeys((ALPHA, BETA), time.monotonic() + 60)
-        began = time.monotonic()
-        tail.read(alive)
-        assert time.monotonic() - began < 30, "whoever waits for it can't stop"
-    finally:
-        tail.close()
-        store.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -21,15 +20,13 @@ from indexer.store.browser import IndexBrowser
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import routed, sent_message
 from tests.unit.web.explorer import Client, World, page, patient, text_of
-
-SOON = 5.0
+from tests.waiting import PATIENCE, eventually, eventually_true
 
 
 async def _first(stream: AsyncIterator[bytes], wanted: bytes) -> bytes:
-    async with asyncio.timeout(SOON):
-        async for event in stream:
-            if wanted in event:
-                return event
+    async for event in stream:
+        if wanted in event:
+            return event
     raise AssertionError("the stream ended")
 
 
@@ -48,30 +45,7 @@ async def test_what_many_look_at_is_rendered_once_for_all_of_them() -> None:
     assert rendered < 50, f"{rendered} renderings for 50 viewers, of which each needs four"
     for stream in streams:
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-    await asyncio.sleep(0.2)
-    before = rendered
-    await asyncio.sleep(0.2)
-    assert rendered == before, "nothing is rendered while nobody looks"
-
-
-async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_the_time() -> None:
-    busy = 0.0
-
-    def render() -> dict[str, str]:
-        nonlocal busy
-        time.sleep(0.01)
-        busy += 0.01
-        return {"rows": "x"}
-
-    live = Live(poll_interval=0.0, most=100, most_of_one=100)
-    streams = [live.stream("one", number, render, {}) for number in range(30)]
-    started = time.monotonic()
-    await asyncio.gather(*(_first(stream, b"data") for stream in streams))
-    await asyncio.sleep(1)
-    share = busy / (time.monotonic() - started)
-    for stream in streams:
-        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert share < 0.3
+    await eventually_true(lambda: len(asyncio.all_tasks()) == 1, "nothing is rendered while nobody looks")
 
 
 async def test_streams_are_capped_for_one_and_for_all() -> None:
@@ -95,7 +69,7 @@ async def test_a_stream_too_many_is_a_clear_answer_of_the_real_server(world: Wor
         url = await stack.enter_async_context(
             serving(create_app(world.sources(), settings), listening_at("127.0.0.1:0"), trusted_proxy="127.0.0.1")
         )
-        http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False, timeout=SOON))
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE))
         codes, read = [], []
         for visitor in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"):
             asked = http.stream("GET", "/live/messages", headers={"x-forwarded-for": visitor})
@@ -150,9 +124,8 @@ def test_faults_that_were_compared_long_ago_are_not_called_none(world: World) ->
 
 def _computed(client: Client) -> str:
     """The page of faults once it has compared, however long that takes."""
-    while "Being computed" in (shown := text_of(client.get("/faults").text)):
-        time.sleep(0.01)
-    return shown
+    eventually(lambda: "Being computed" not in text_of(client.get("/faults").text), "faults are computed")
+    return text_of(client.get("/faults").text)
 
 
 async def test_faults_are_live(world: World) -> None:
@@ -163,11 +136,11 @@ async def test_faults_are_live(world: World) -> None:
     sources = replace(world.sources(), index=lambda: index)
     async with (
         serving(create_app(sources, patient(poll_interval=0.05)), listening_at("127.0.0.1:0")) as url,
-        httpx.AsyncClient(base_url=url, trust_env=False, timeout=2 * SOON) as http,
+        httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE) as http,
         http.stream("GET", "/live/faults") as answer,
     ):
         lines = answer.aiter_lines()
-        async with asyncio.timeout(2 * SOON):
+        async with asyncio.timeout(PATIENCE):
             assert any(["index agree" in line async for line in _until(lines, "index agree")])
             world.now += 10  # seconds, after which chains and index are compared again
             index.found = [
@@ -224,9 +197,8 @@ def test_a_page_whose_heights_are_not_read_yet_says_so(world: World) -> None:
     assert "As of alpha" not in shown
     assert "As of" not in text_of(world.explorer(has_stores=False).get("/faults").text), "nothing was or is being read"
     may_end.set()
-    while "As of: being read" in (shown := text_of(client.get("/faults").text)):
-        time.sleep(0.01)
-    assert "As of alpha block" in shown
+    eventually(lambda: "As of: being read" not in text_of(client.get("/faults").text), "the heights are read")
+    assert "As of alpha block" in text_of(client.get("/faults").text)
 
 
 def _index_of(sources: Sources) -> Index:
