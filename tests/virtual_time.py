@@ -10,9 +10,6 @@ from typing import Any, ParamSpec
 
 from tests.support.simulation import SimulatedRelayer, run_in_virtual_time
 
-_LOOKS = 0.5
-"""Virtual seconds between two looks at a condition, each of which may cost more than all that happens meanwhile."""
-
 _Parameters = ParamSpec("_Parameters")
 
 
@@ -47,10 +44,12 @@ async def crash(bridge: SimulatedRelayer, task: asyncio.Task[Any]) -> None:
     await asyncio.wait_for(task, timeout=60)
 
 
-async def until(condition: Callable[[], bool], *, seconds: float = 300, what: str = "the condition") -> None:
-    """Waits for something, in virtual time."""
-    for _ in range(int(seconds / _LOOKS)):
+async def until(
+    condition: Callable[[], bool], *, seconds: float = 300, what: str = "the condition", every: float = 0.5
+) -> None:
+    """Waits for something, in virtual time; a look each `every` seconds, since one may cost more than all that happens."""
+    for _ in range(int(seconds / every)):
         if condition():
             return
-        await asyncio.sleep(_LOOKS)
+        await asyncio.sleep(every)
     raise AssertionError(f"{what} did not hold within {seconds} s")

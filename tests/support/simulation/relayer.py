@@ -96,17 +96,19 @@ class SimulatedRelayer:
         retry_for: frozenset[bytes] | None = None,
         max_calls_per_tx: int = 1,
         ahead: float = 0,
+        poll: float = _POLL,
     ) -> None:
         """Puts a bridge together. Without settings for `propagating`, nobody follows state changes; for `acting`, atomic actions.
 
         At most `max_calls_per_tx` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
+        It looks at everything each `poll` seconds, which a test of hours sets to more.
         It spends within `bounds`, and retries as appointed for the senders in `retry_for` (32 bytes; None is every one).
         """
         clock = VirtualClock(ahead)
         self.power = power or Power()
         chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
         guarded = powered_store(store, self.power)
-        relaying = replace(relaying or RelaySettings(), poll_interval=_POLL)
+        relaying = replace(relaying or RelaySettings(), poll_interval=poll)
         gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance, bounds=bounds)
         paying = replace(sending or _SENDING, max_calls_per_tx=max_calls_per_tx, bounds=bounds)
         self.senders = _senders(world, chains, guarded, clock, paying)
@@ -128,7 +130,7 @@ class SimulatedRelayer:
             retry_for=retry_for,
         )
         exhaustion = _exhaustion(self.dead_letter_queue, guarded, world, policies, relaying)
-        retrying = replace(recovering or RecoverySettings(), poll_interval=_POLL, reschedule=2)
+        retrying = replace(recovering or RecoverySettings(), poll_interval=poll, reschedule=2)
         self.recovery = Recovery(planner, guarded, clock, retrying, exhaustion=exhaustion, source=world.requests)
         self.execution = Execution(
             deployment=world.deployment,
@@ -148,6 +150,7 @@ class SimulatedRelayer:
             senders=self.relay_senders,
         )
         self.propagation = _propagation(world, chains, guarded, propagator, clock=clock, settings=propagating)
+        self._poll = poll
         self.actions = None if acting is None else _actions(self, world, chains, guarded, clock=clock, settings=acting)
 
     async def run(self) -> None:
@@ -163,7 +166,7 @@ class SimulatedRelayer:
                     group.create_task(self.actions.run())
                 group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=5))
                 for sender in self.senders.values():
-                    group.create_task(run_forever("send", sender.tick, every=_POLL))
+                    group.create_task(run_forever("send", sender.tick, every=self._poll))
         except* PowerCut:
             pass
         finally:

@@ -153,4 +153,5 @@ async def all_executed(world: World, *but: Sent) -> None:
     await until(
         lambda: all(one.created and world.executions(one.message) == 1 for one in world.sent if one not in but),
         what="every message executed",
+        every=0.1,
     )

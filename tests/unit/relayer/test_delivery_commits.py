@@ -39,7 +39,7 @@ AT_LEAST_ONCE = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TI
 async def one_held_and_delivered(world: World, count: int) -> None:
     """Sends a message that its gate holds, and as many more, and waits until these are on the destination."""
     held = world.send(ALPHA, BETA)
-    await until(lambda: held.created != [])
+    await until(lambda: held.created != [], every=0.1)
     for _ in range(count):
         world.send(ALPHA, BETA)
     await all_executed(world, held)

@@ -99,11 +99,12 @@ class Case:
 
 @asynccontextmanager
 async def relayed(
-    relaying: RelaySettings | None = None, dead_letters: DeadLetterLog | None = None
+    relaying: RelaySettings | None = None, dead_letters: DeadLetterLog | None = None, poll: float = 1
 ) -> AsyncIterator[Case]:
     case = Case()
     case.world.start()
-    async with running(SimulatedRelayer(case.world, case.store, relaying=relaying, dead_letters=dead_letters)):
+    bridge = SimulatedRelayer(case.world, case.store, relaying=relaying, dead_letters=dead_letters, poll=poll)
+    async with running(bridge):
         await case.delivered_while_paused()
         yield case
     await case.world.stop()
@@ -189,14 +190,16 @@ async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be()
 async def test_what_a_guard_rejects_by_its_code_is_tried_no_more_until_it_is_asked_for(
     signature: str, code: str
 ) -> None:
-    async with relayed() as case:
+    async with relayed(poll=5) as case:
         words = signature.count("bytes32")
         case.refuse(refusing=True, reason=function_signature_to_4byte_selector(signature) + bytes(32) * words)
         case.pause(paused=False)
         await until(lambda: case.is_in(ExecutionState.REJECTED))
         assert case.awaited.outcome.startswith(f"{code}: ExecutionReverted(")
         case.refuse(refusing=False)
-        await asyncio.sleep(3_000)
+        case.world.block_time = 30
+        await asyncio.sleep(1_000)
+        case.world.block_time = 1
         assert (case.executions, case.transactions, case.awaited.state) == (0, [], ExecutionState.REJECTED)
         case.store.jobs.await_execution(case.message.id, case.awaited.since)  # as a retry does
         await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=900)

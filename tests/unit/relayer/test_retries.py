@@ -232,7 +232,7 @@ async def test_when_the_index_is_built_anew_its_old_requests_are_not_carried_out
     await case.world.stop()
 
 
-@for_each_case("draws", [*range(20, 320, 20)])
+@for_each_case("draws", [*range(20, 320, 40)])
 def test_a_crash_at_any_point_of_a_retry_costs_no_second_one(draws: int) -> None:
     run_in_virtual_time(_crash_while_retrying(draws))
 
