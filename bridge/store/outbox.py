@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from sqlalchemy import (
     ColumnElement,
+    CompoundSelect,
     Connection,
     Double,
     RowMapping,
@@ -116,7 +117,7 @@ _BEHIND_ANOTHER = exists().where(
 )
 
 # Statements that every delivery needs are built once: building them costs more than running them.
-_MAY_CLAIM = union_all(  # two queries, since each has an index
+_MAY_CLAIM: CompoundSelect[Any] = union_all(  # two queries, since each has an index
     *(
         select(literal_column("1")).select_from(
             select(outbox.c.event_id)

@@ -241,9 +241,7 @@ def test_an_endpoint_that_hangs_does_not_hold_up_the_other_chain(spark: SparkSes
         with world.beta.frozen():
             sent = world.new_message()
             world.send(sent)
-            world.until(
-                lambda: world.places(world.alpha) == world.alpha.log_places(), "the sound chain goes on", seconds=10
-            )
+            world.until(lambda: world.places(world.alpha) == world.alpha.log_places(), "the sound chain goes on")
         world.deliver(sent)
         world.until(world.equals_chains, "the other one catches up")
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import TypeVar
 
@@ -175,7 +176,7 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
             thread.start()
         try:
             for how, share in ((signal.SIGQUIT, 0.1), (signal.SIGINT, 0.5)):
-                eventually(lambda share=share: _delivered(stores[0]) >= share * total)
+                eventually(partial(_have_delivered, stores[0], share * total))
                 server.stop(how)
                 time.sleep(0.15)
                 server.start()
@@ -187,6 +188,10 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
         assert next(troubles) > 0, "nobody noticed that the server was gone"
         for store in stores:
             store.close()
+
+
+def _have_delivered(store: Store, count: float) -> bool:
+    return _delivered(store) >= count
 
 
 def _delivered(store: Store) -> int:
