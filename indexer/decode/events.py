@@ -100,6 +100,13 @@ def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
     return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
 
 
+def logs_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
+    """The logs themselves, in the order of the chain, undecoded: `schemas.LOGS`; arguments as for `events_table`."""
+    columns = _place(logs, emitters, np.arange(len(logs)))
+    table = pa.table([columns[field.name].cast(field.type) for field in schemas.LOGS], schema=schemas.LOGS)
+    return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+
+
 def events_of_logs(rows: pa.Table) -> pa.Table:
     """The events of raw logs as the lake keeps them, in the order of each chain.
 

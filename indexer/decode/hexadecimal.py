@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,29 +12,16 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_NO_DIGIT: Final = 255
-
 
 class HexError(ValueError):
     """Text that is not the hexadecimal that was expected."""
 
 
-def _nibbles() -> Bytes:
-    table = np.full(256, _NO_DIGIT, np.uint8)
-    for value, digit in enumerate("0123456789abcdef"):
-        table[ord(digit)] = table[ord(digit.upper())] = value
-    return table
-
-
-_NIBBLES: Final = _nibbles()
-
-
 def _unhex(digits: bytes) -> Bytes:
-    nibbles = _NIBBLES[np.frombuffer(digits, np.uint8)]
-    if (nibbles == _NO_DIGIT).any():
-        raise HexError("a character that is no hexadecimal digit")
-    pairs = nibbles.reshape(-1, 2)
-    return np.asarray(pairs[:, 0] * 16 + pairs[:, 1], np.uint8)
+    try:
+        return np.frombuffer(binascii.unhexlify(digits), np.uint8)
+    except binascii.Error:
+        raise HexError("a character that is no hexadecimal digit") from None
 
 
 def fixed_width(values: Sequence[str], width: int) -> Bytes:

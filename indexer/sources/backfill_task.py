@@ -9,7 +9,6 @@ from functools import cache
 
 import pyarrow as pa
 
-from indexer.model import schemas
 from indexer.model.settings import SourceLimits
 from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainConfig, ChainReader
@@ -45,7 +44,10 @@ class RangeReader:
         """One reader for all these ranges; how many blocks the endpoint takes, all readers of this process know."""
         with ChainReader(self.chain, self.limits, ranges=_ranges_of(self.chain.urls)) as reader:
             reader.follow(self.final)
-            return [batch for first in firsts for batch in read_logs(reader, first, self._last(first), self.final[0])]
+            tables = (
+                table for first in firsts for table in reader.read_final_logs(first, self._last(first), self.final[0])
+            )
+            return [batch for table in tables for batch in table.to_batches()]
 
     def _last(self, first: int) -> int:
         return min(first + self.step - 1, self.final[0])
@@ -54,19 +56,3 @@ class RangeReader:
 @cache
 def _ranges_of(urls: tuple[str, ...]) -> AdaptiveRanges:  # noqa: ARG001  what the cache goes by
     return AdaptiveRanges()
-
-
-def read_logs(reader: ChainReader, first: int, last: int, final: int) -> Iterator[pa.RecordBatch]:
-    """Reads the logs of final blocks, `schemas.LOGS`.
-
-    Args:
-        reader: of the chain, which asks no endpoint that lacks the last final block.
-        first: the first block.
-        last: the last block, included.
-        final: the last block that is known to be final.
-
-    Raises:
-        RpcError: no usable answer.
-    """
-    for events in reader.read_final(first, last, final):
-        yield from events.select(schemas.LOGS.names).to_batches()

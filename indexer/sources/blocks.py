@@ -214,7 +214,13 @@ class EventReader:
         self._has_tried_blooms = False
 
     def read(
-        self, first: int, last: int, headers: Sequence[Header], *, final: int | None = None
+        self,
+        first: int,
+        last: int,
+        headers: Sequence[Header],
+        *,
+        final: int | None = None,
+        table: Callable[[RawLogs, Emitters], pa.Table] = events_table,
     ) -> Iterator[tuple[int, pa.Table]]:
         """The events of blocks `first`…`last`.
 
@@ -223,6 +229,7 @@ class EventReader:
             last: the last block, included.
             headers: of the newest blocks of the range, up to `last`; logs of other blocks of that height are refused.
             final: the last block that is known to be final, if all of the range are.
+            table: what becomes of the logs: `events_table` decodes them, `logs_table` does not.
 
         Yields:
             Up to which block has been read, and the events since the last pair.
@@ -251,7 +258,7 @@ class EventReader:
             known = by_number.get(end)
             if known is not None and self._headers.at(end).hash != known.hash:
                 raise self._changed(end)
-            yield end, self._events(logs, by_number)
+            yield end, table(self._dated(logs, by_number), self._emitters)
         if by_hash and not self._has_tried_blooms:
             self._has_tried_blooms = True
             self._try_blooms(last)
@@ -263,7 +270,7 @@ class EventReader:
             self._blooms.compare(
                 header, {address for address in self._emitters.addresses if logs.emitted_by(address).any()}
             )
-            yield header.number, self._events(logs, by_number)
+            yield header.number, table(self._dated(logs, by_number), self._emitters)
 
     def _try_blooms(self, last: int) -> None:
         """Compare a block in which the router was set up with its filter: an idle chain has no other that shows whether they hold.
@@ -401,12 +408,13 @@ class EventReader:
         same = (np.diff(raw.block_number[order]) == 0) & (np.diff(raw.log_index[order]) == 0)
         return "a log twice" if same.any() else None
 
-    def _events(self, raw: RawLogs, headers: Mapping[int, Header]) -> pa.Table:
+    def _dated(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
+        """The logs with their blocks' times; refuses those of other blocks than the headers'."""
         for row in np.flatnonzero(np.isin(raw.block_number, list(headers))).tolist():
             number = int(raw.block_number[row])
             if headers[number].hash != raw.block_hash[row].tobytes():
                 raise self._changed(number)
-        return events_table(self._with_times(raw, headers), self._emitters)
+        return self._with_times(raw, headers)
 
     def _with_times(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
         """Fills in block times where the endpoint leaves them out of its logs."""

@@ -17,7 +17,7 @@ from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import MessageReceived, topic_of
 from bridge.rpc.answers import TransientRpcError, UnknownBlockError
 from bridge.rpc.policy import EndpointPolicy, KnownBlock
-from indexer.decode.events import Emitters
+from indexer.decode.events import Emitters, logs_table
 from indexer.decode.hexadecimal import HexError, quantity
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
@@ -268,6 +268,11 @@ class ChainReader:
         """
         for _, events in self._events.read(first, last, [], final=last if final is None else final):
             yield events
+
+    def read_final_logs(self, first: int, last: int, final: int) -> Iterator[pa.Table]:
+        """The same as raw logs, `schemas.LOGS`: nothing is decoded."""
+        for _, logs in self._events.read(first, last, [], final=final, table=logs_table):
+            yield logs
 
     @property
     def new_adapters(self) -> frozenset[bytes]:

@@ -19,7 +19,6 @@ from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
-from indexer.sources.backfill_task import read_logs
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.tail import ChainTail
 from indexer.store.blocks import Batch
@@ -94,8 +93,8 @@ class Runner:
         """What Spark's tasks do, in this process."""
         with self.reader(chain, limits) as reader:
             reader.follow((blocks.last, blocks.last_hash))
-            logs = list(read_logs(reader, blocks.first, blocks.last, blocks.last))
-        lake.append(pa.Table.from_batches(logs, schemas.LOGS), {chain.chain_id: blocks})
+            logs = list(reader.read_final_logs(blocks.first, blocks.last, blocks.last))
+        lake.append(pa.concat_tables([schemas.LOGS.empty_table(), *logs]), {chain.chain_id: blocks})
         return chain
 
     def catch_up(self) -> None:
