@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 import structlog
@@ -19,6 +20,8 @@ from indexer.store.store import FINALITY_VIOLATED, Store
 
 log = structlog.get_logger(__name__)
 
+_SHOWN: Final = ("message_id", "block_number", "event", "transaction_hash")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
@@ -28,7 +31,7 @@ class Violation:
         fork: the last block of the index that the chain still has, as far as events tell.
         fork_hash: its hash; empty if the chain has no block of the index any more.
         final: the final block that the chain lacks, number and hash: the store's, or the lake's.
-        events: of the index, above the fork.
+        events: of the index, above the fork: id, place, name and transaction.
     """
 
     chain_id: int
@@ -40,7 +43,7 @@ class Violation:
     def marks(self) -> Iterator[tuple[bytes, int, str]]:
         """By message that final events were taken from: its id, the lowest of their blocks, and the evidence."""
         gone: dict[bytes, list[tuple[int, str, str]]] = defaultdict(list)
-        for row in self.events.select(["message_id", "block_number", "event", "transaction_hash"]).to_pylist():
+        for row in self.events.to_pylist():
             if row["message_id"] is not None and row["block_number"] <= self.final[0]:
                 gone[row["message_id"]].append((row["block_number"], row["event"], row["transaction_hash"].hex()))
         for message_id, events in gone.items():
@@ -89,13 +92,16 @@ def find_violation(reader: ChainReader, history: History) -> Violation | None:
         return None
     start = reader.config.start_block
     last = max(position.block if position else gone[0], in_lake[0] if in_lake else gone[0])
-    events = history.events(chain, start, last)
-    numbers = events["block_number"].to_pylist()
-    known = sorted(set(zip(numbers, events["block_hash"].to_pylist(), strict=True)))
+    known = history.blocks(chain, start, last)
     kept = _first_gone(reader, [block for block in known if block[0] <= gone[0]])
     fork, fork_hash = known[kept - 1] if kept else (start - 1, b"")
-    cut = next((row for row, number in enumerate(numbers) if number > fork), len(numbers))
-    return Violation(chain_id=chain, fork=fork, fork_hash=fork_hash, final=gone, events=events.slice(cut))
+    return Violation(
+        chain_id=chain,
+        fork=fork,
+        fork_hash=fork_hash,
+        final=gone,
+        events=history.events(chain, fork + 1, last, _SHOWN),
+    )
 
 
 def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:

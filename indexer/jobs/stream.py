@@ -23,6 +23,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
 from bridge.rpc.answers import RpcError
+from indexer.jobs.periodic import Periodic
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
@@ -80,13 +81,12 @@ class Stream:
         self._store = store
         self._lake = lake
         self._clock = clock
-        self._promoted_at = time.monotonic()
-        self._refreshed_at = time.monotonic()
-        self._limits_at = float("-inf")
+        self._promotion = Periodic("promotion", settings.lake_interval, self._promote)
         self._lanes: set[tuple[object, ...]] = set()
         self._failure: IndexerError | None = None
         self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
+        self._unmarked: set[int] = set()
         self._refresh = RefreshProcess(settings.refresh_command)
 
     def follow(self, stop: threading.Event) -> None:
@@ -98,15 +98,21 @@ class Stream:
             SPARK_ERRORS: the session is gone; go on with a new one.
         """
         query = self._start()
-        watch = Watch(self._chains, self._settings, store=self._store, lake=self._lake, clock=self._clock)
+        settings = self._settings
+        watch = Watch(self._chains, settings, store=self._store, lake=self._lake, clock=self._clock)
+        beside = (
+            self._promotion,
+            Periodic("verification", settings.verify_interval, watch.look),
+            Periodic("maintenance", settings.refresh_interval, self._prune_and_refresh),
+            Periodic("limits", _LIMITS_EVERY, lambda: set_limits(self._store.engine, settings.stall)),
+            Periodic("violations", _TICK, self._mark_violations),
+        )
         try:
             while not stop.wait(_TICK):
                 try:
-                    request_retries(self._store.engine, self._settings.stall, self._clock())
-                    watch.look_now_and_then()
-                    self._promote_now_and_then()
-                    self._refresh_now_and_then()
-                    self._set_limits_now_and_then()
+                    request_retries(self._store.engine, settings.stall, self._clock())
+                    for task in beside:
+                        task.tick()
                     query = self._kept_alive(query)
                     self._store_gone_since = None
                 except OperationalError as error:
@@ -114,7 +120,8 @@ class Stream:
         finally:
             with suppress(*SPARK_ERRORS):
                 query.stop()
-            watch.close()
+            for task in beside:
+                task.close()
             self._refresh.close()
 
     def _wait_for_store(self, error: OperationalError) -> None:
@@ -138,12 +145,14 @@ class Stream:
             query = self._start(once=True)
             try:
                 while not query.awaitTermination(_TICK):
-                    self._promote_now_and_then()
+                    self._promotion.tick()
             except StreamingQueryException:
                 self._note_failure(query)
                 time.sleep(self._outage.wait)
             else:
                 break
+        self._promotion.close()
+        self._mark_violations()
         if self._halted:
             raise FinalityViolatedError("\n".join(self._halted.values()))
 
@@ -206,9 +215,12 @@ class Stream:
     def _note_halts(self, halted: Mapping[int, str]) -> None:
         self._store.halt(halted)
         self._halted |= halted
-        for chain in self._chains:
-            if chain.chain_id not in halted:
-                continue
+        self._unmarked |= halted.keys()
+
+    def _mark_violations(self) -> None:
+        """Marks the messages of which chains took final events back; not in the micro-batch, which others wait for."""
+        for chain in [chain for chain in self._chains if chain.chain_id in self._unmarked]:
+            self._unmarked.discard(chain.chain_id)
             try:
                 with ChainReader(chain, self._settings.limits) as reader:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
@@ -229,34 +241,22 @@ class Stream:
             set_limits(self._store.engine, self._settings.stall)
             self._lanes |= lanes
 
-    def _set_limits_now_and_then(self) -> None:
-        if time.monotonic() - self._limits_at >= _LIMITS_EVERY:
-            set_limits(self._store.engine, self._settings.stall)
-            self._limits_at = time.monotonic()
+    def _prune_and_refresh(self) -> None:
+        """Prunes what ended long ago and is in the lake, and starts a refresh of the tables."""
+        try:
+            ended_before = int(self._clock()) - self._settings.keep_ended
+            pruned = prune(self._store.engine, ended_before, kept_elsewhere(self._store, self._lake))
+            log.info("store pruned", messages=pruned)
+        except (LakeUnreachableError, LakeDamagedError) as error:
+            log.warning("store not pruned: the lake can't be read now", reason=str(error))
+        self._refresh.start()
 
-    def _refresh_now_and_then(self) -> None:
-        """Starts a refresh of the tables, and prunes what ended long ago and is in the lake."""
-        if time.monotonic() - self._refreshed_at >= self._settings.refresh_interval:
-            try:
-                ended_before = int(self._clock()) - self._settings.keep_ended
-                pruned = prune(self._store.engine, ended_before, kept_elsewhere(self._store, self._lake))
-                log.info("store pruned", messages=pruned)
-            except (LakeUnreachableError, LakeDamagedError) as error:
-                log.warning("store not pruned: the lake can't be read now", reason=str(error))
-            self._refresh.start()
-            self._refreshed_at = time.monotonic()
-
-    def _promote_now_and_then(self) -> None:
-        """Few and larger files: the lake lags behind the store by some seconds, and what is served is both.
-
-        By the clock, not by blocks: a chain that stands still brings no batch.
-        """
-        if time.monotonic() - self._promoted_at >= self._settings.lake_interval:
-            try:
-                promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
-            except (LakeUnreachableError, LakeDamagedError, RangeGapError, CommitFailedError) as error:
-                log.warning("what is final stays in the store alone for now", reason=str(error))
-            self._promoted_at = time.monotonic()
+    def _promote(self) -> None:
+        """Appends what is final to the lake: by the clock, not by blocks, so that files are few and large."""
+        try:
+            promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
+        except (LakeUnreachableError, LakeDamagedError, RangeGapError, CommitFailedError) as error:
+            log.warning("what is final stays in the store alone for now", reason=str(error))
 
 
 def forget(checkpoint: Path) -> None:

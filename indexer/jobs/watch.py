@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 import structlog
@@ -42,7 +40,7 @@ def check_ids(store: Store, lake: Lake, now: float) -> None:
 
 
 class Watch:
-    """Checks every `verify_interval` seconds, from where the lanes were equal last, so it is cheap."""
+    """Checks from where the lanes were equal last, so it is cheap."""
 
     def __init__(
         self,
@@ -59,21 +57,6 @@ class Watch:
         self._store = store
         self._lake = lake
         self._clock = clock
-        self._checked_at = time.monotonic()
-        self._pool = ThreadPoolExecutor(1, "watch")
-        self._look: Future[None] | None = None
-
-    def look_now_and_then(self) -> None:
-        """Starts a check if it is time to, in a thread of its own: retry requests do not wait for it."""
-        if self._look is not None and self._look.done():
-            self._look.result()
-            self._look = None
-        if self._look is None and time.monotonic() - self._checked_at >= self._settings.verify_interval:
-            self._look = self._pool.submit(self.look)
-
-    def close(self) -> None:
-        """Waits for the check that is running."""
-        self._pool.shutdown(cancel_futures=True)
 
     def look(self) -> None:
         """Checks all lanes, and reads again what is wrong; a chain that can't be asked is left for the next time."""
@@ -97,4 +80,3 @@ class Watch:
         finally:
             for reader in readers:
                 reader.close()
-            self._checked_at = time.monotonic()

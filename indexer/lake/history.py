@@ -58,6 +58,20 @@ class History:
             parts.append(events_between(self._engine, chain, first, last, names))
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
 
+    def blocks(self, chain: int, first: int, last: int) -> list[tuple[int, bytes]]:
+        """The blocks of a range in which there are logs, in order: number and hash."""
+        in_lake = self._lake.last_block(chain)
+        found: set[tuple[int, bytes]] = set()
+        if in_lake is not None and first <= in_lake:
+            found |= self._lake.blocks(chain, first, min(last, in_lake))
+            first = in_lake + 1
+        block = tables.events.c
+        chosen = select(block.block_number, block.block_hash).where(block.chain_id == chain)
+        with self._engine.connect() as connection:
+            rows = connection.execute(chosen.where(block.block_number.between(first, last)).distinct())
+            found |= {(row.block_number, row.block_hash) for row in rows}
+        return sorted(found)
+
     def ids_checked(self, chain: int) -> int:
         """The block up to which the running index has compared the chain's message ids with their envelopes."""
         fact = tables.facts.c

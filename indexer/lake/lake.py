@@ -27,6 +27,7 @@ TABLE: Final = "bronze.logs"
 _CONFIGURATION: Final[Mapping[str, str | None]] = {"delta.checkpointInterval": "10"}
 _CORRECTIONS: Final = "corrections"
 """A Delta transaction that counts repairs. Two at a time conflict, and what was computed before one is computed again."""
+_IN_ORDER: Final = [("block_number", "ascending"), ("log_index", "ascending")]
 _RECENT: Final = 20  # commits among which the hash of a chain's last block is looked for
 
 
@@ -176,17 +177,32 @@ class Lake:
 
     def logs(self, chain: int, first: int, last: int) -> pa.Table:
         """The raw logs of a range of blocks, in order, as `schemas.LOGS`."""
+        batches = list(self._batches(chain, first, last, schemas.LOGS.names))
+        return pa.concat_tables([schemas.LOGS.empty_table(), *batches]).sort_by(_IN_ORDER)
+
+    def blocks(self, chain: int, first: int, last: int) -> set[tuple[int, bytes]]:
+        """The blocks of a range in which there are logs: number and hash."""
+        batches = self._batches(chain, first, last, ["block_number", "block_hash"])
+        parts = [batch.group_by(batch.column_names).aggregate([]) for batch in batches]
+        return {(row["block_number"], row["block_hash"]) for part in parts for row in part.to_pylist()}
+
+    def events(self, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names) -> pa.Table:
+        """The events of a range of blocks, in order, decoded batch by batch: columns of `schemas.EVENTS`."""
+        places = [name for name, _ in _IN_ORDER]
+        names = [*columns, *(name for name in places if name not in columns)]
+        batches = self._batches(chain, first, last, schemas.LOGS.names)
+        parts = [schemas.EVENTS.empty_table().select(names)]
+        parts += [events_of_logs(batch).select(names) for batch in batches]
+        return pa.concat_tables(parts).sort_by(_IN_ORDER).select(list(columns))
+
+    def _batches(self, chain: int, first: int, last: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         place = (
             (pc.field("chain_id") == chain) & (pc.field("block_number") >= first) & (pc.field("block_number") <= last)
         )
+        schema = pa.schema([schemas.LOGS.field(name) for name in columns])
         with explained(self.folder):
-            found = self._table().to_pyarrow_dataset().to_table(filter=place, columns=schemas.LOGS.names)
-        return found.cast(schemas.LOGS).sort_by([("block_number", "ascending"), ("log_index", "ascending")])
-
-    def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The events of a range of blocks, decoded, in order, as `schemas.EVENTS` or only some of its columns."""
-        events = events_of_logs(self.logs(chain, first, last))
-        return events if columns is None else events.select(list(columns))
+            for batch in self._table().to_pyarrow_dataset().to_batches(filter=place, columns=list(columns)):
+                yield pa.Table.from_batches([batch]).cast(schema)
 
     @property
     def version(self) -> int:

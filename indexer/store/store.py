@@ -33,6 +33,7 @@ _DERIVATION: Final = "derivation_fingerprint"
 """The fact that says which code derived messages, receipts and pauses."""
 
 _IDS_IN_A_STATEMENT: Final = 500
+_ROWS_IN_A_BATCH: Final = 10_000
 
 _CREATIONS: Final = ("MessageRouted", "MessageUnfunded")
 """Events that carry the envelope: without one of them a message was never created, or no longer is."""
@@ -325,9 +326,15 @@ def events_between(
         .where(place.chain_id == chain, place.block_number.between(first, last))
         .order_by(place.block_number, place.log_index)
     )
+    schema = pa.schema([schemas.EVENTS.field(name) for name in columns])
+    parts = [schema.empty_table()]
     with engine.connect() as connection:
-        rows = [dict(row) for row in connection.execute(chosen).mappings()]
-    return pa.Table.from_pylist(rows, schema=pa.schema([schemas.EVENTS.field(name) for name in columns]))
+        for rows in connection.execution_options(yield_per=_ROWS_IN_A_BATCH).execute(chosen).partitions():
+            arrays = [
+                pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)
+            ]
+            parts.append(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.concat_tables(parts)
 
 
 def position_of(row: RowMapping) -> ChainPosition:

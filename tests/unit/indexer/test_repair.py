@@ -255,6 +255,7 @@ def test_a_chain_that_halts_and_then_does_not_answer_ends_no_other(world: World)
         outage=SparkOutage(),
     )
     stream._note_halts({BETA: "beta took back block 3"})
+    stream._mark_violations()
     with world.store.engine.connect() as connection:
         halted = {row.chain_id: row.halted for row in connection.execute(select(tables.chains))}
     assert halted == {ALPHA: None, BETA: "beta took back block 3"}

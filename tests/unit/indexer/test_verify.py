@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -208,22 +207,13 @@ def watch_of(world: World, monkeypatch: pytest.MonkeyPatch, *endpoints: WithRout
     return Watch(chains, settings, store=world.store, lake=world.lake, clock=lambda: 7.0)
 
 
-def test_the_running_index_looks_at_its_interval_corrects_what_it_lacks_and_notes_from_where_on_to_look(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1_000.0
-    monkeypatch.setattr("indexer.jobs.watch.time", SimpleNamespace(monotonic=lambda: now))
+def test_watch_corrects_lost_blocks_and_notes_where_to_go_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.tell(12)
     world.index()
     before = contents(world.store)
     world.lose(world.beta, 3, 9)
     watch = watch_of(world, monkeypatch, WithRouter(world.alpha), WithRouter(world.beta))
-    now += 299.0
-    watch.look_now_and_then()
-    assert contents(world.store) != before
-    now += 1.0
-    watch.look_now_and_then()
-    watch.close()
+    watch.look()
     assert contents(world.store) == before
     assert world.lake.events(BETA, 0, 99) == world.beta.events(0, world.beta.head)
     assert (BETA, (Direction.EXECUTED, ALPHA)) not in last_equal(world.store.engine)  # until it was compared again
