@@ -7,9 +7,11 @@ from typing import Final
 from indexer.transforms.queries import ABOUT_ROUTERS, paused, query
 
 ROUTER_EVENTS: Final = f"""(
-      select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events where {ABOUT_ROUTERS}
+      select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events
+      where {ABOUT_ROUTERS}
+        and (event <> 'PolicySet' or exists (select 1 from messages sent where sent.recipient = events.recipient))
     )"""
-"""The events in which routers tell of GMPs, recipients and lanes."""
+"""The events in which routers tell of GMPs, recipients and lanes. Anybody may set a policy: only recipients of messages count."""
 
 PERIODS: Final = query("periods", about_routers=ROUTER_EVENTS)
 """What routers were told, and until when each of it held."""

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.store.index_requests import IndexRequests
+from indexer.store.effective_status import ROUTER_EVENTS
 from tests.unit.indexer.clock import World, indexed_world
 from tests.unit.indexer.logs import ALPHA
 from tests.unit.indexer.world import (
@@ -92,3 +94,15 @@ def test_what_counts_and_what_is_needed_follow_the_routers_rules_as_they_are_now
     world.let_pass(100)
     assert counted(world, sent) == expected
     assert world.status(sent) is (Status.RECEIVED if expected[0] >= expected[1] else Status.STALLED)
+
+
+def test_policies_of_strangers_are_left_out_and_all_others_kept(world: World) -> None:
+    """Anybody may set a policy; the one at the block of an execution counts, which may not be the newest."""
+    sent, stranger = sent_message(quorum=1), bytes(12) + b"s" * 20
+    policies = [policy_set(sent.recipient, ALPHA, gmps) for gmps in (0b110, 0b111)]
+    world.happens(world.beta, *policies, *(policy_set(stranger, ALPHA, 0b1) for _ in range(3)))
+    world.send(sent)
+    with create_engine(world.url).connect() as connection:
+        found = connection.execute(text(f"select recipient, gmps from {ROUTER_EVENTS} where event = 'PolicySet'")).all()
+    assert sorted(row.gmps for row in found) == [0b110, 0b111]
+    assert {row.recipient for row in found} == {sent.recipient}
