@@ -68,7 +68,7 @@ class Relayer:
             PolicyError: the policies contradict themselves.
         """
         self._settings = settings
-        self._outbox = store.outbox
+        self._store = store
         self._payments = store.payments
         self._clock = clock
         self.counting = ProcessCounters(store.counters)
@@ -208,10 +208,16 @@ class Relayer:
                 group.create_task(run_forever(f"confirm on {chain_id}", confirmation.step, every=poll))
 
     async def _forget(self) -> bool:
-        """Forgets what is final and old, a little at a time: deliveries go first."""
+        """Deletes what is final and old, a little at a time; returns whether there may be more."""
         assert self._settings.retention is not None
         before = self._clock.now() - self._settings.retention
-        return self._outbox.forget(before, _FORGOTTEN_AT_ONCE) == _FORGOTTEN_AT_ONCE
+        deleted = (
+            self._store.outbox.forget(before, _FORGOTTEN_AT_ONCE),
+            self._store.transactions.forget(before, _FORGOTTEN_AT_ONCE),
+            self._store.jobs.forget_retries(before, _FORGOTTEN_AT_ONCE),
+            self._store.observations.forget_envelopes(before, _FORGOTTEN_AT_ONCE),
+        )
+        return _FORGOTTEN_AT_ONCE in deleted
 
     async def _expire_payments(self) -> bool:
         """Takes payments out of account before their payers can fetch them."""

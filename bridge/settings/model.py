@@ -206,7 +206,9 @@ class Settings(BaseSettings):
         default=Ordering.SKIP,
         description="whether a failing delivery blocks those behind it in its lane and GMP: skip, block",
     )
-    retention: float = Field(default=30 * 86_400.0, gt=0, description="until deliveries that are final are forgotten")
+    retention: float = Field(
+        default=30 * 86_400.0, gt=0, description="until final deliveries, their transactions and payloads are deleted"
+    )
 
     breaker_failures: int = Field(default=10, gt=0, description="failures in a row that open a GMP's circuit breaker")
     breaker_cooldown: float = Field(default=10.0, gt=0, description="until an open breaker lets one delivery try")

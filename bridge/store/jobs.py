@@ -106,6 +106,13 @@ class Jobs:
                     return False
             return connection.execute(update(jobs).where(mine).values(**_row(changed))).rowcount == 1
 
+    def forget_retries(self, before: float, limit: int) -> int:
+        """Deletes at most `limit` retries that ended before that moment (Unix seconds), other than DEAD ones; how many it did."""
+        ended = (jobs.c.queue == RetryJob.QUEUE) & (jobs.c.finished_at < before) & (jobs.c.state != RetryState.DEAD)
+        oldest = select(jobs.c.job_id).where(ended).order_by(jobs.c.job_id).limit(limit)
+        with self._database.transaction() as connection:
+            return connection.execute(delete(jobs).where(jobs.c.job_id.in_(oldest))).rowcount
+
     def of_message(self, kind: type[JobT], message_id: bytes) -> list[JobT]:
         """The jobs of a message, the oldest first."""
         query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.message_id == message_id)

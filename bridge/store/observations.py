@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, func, insert, select, union_all, update
+from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select, union_all, update
 
 from bridge.domain.errors import CursorMovedError, StoreMismatchError
 from bridge.domain.figures import Counted
@@ -29,7 +29,7 @@ from bridge.store.jobs import take_back_jobs
 from bridge.store.outbox import dispatch_columns, entry_row
 from bridge.store.payments import record_payments, rewind_payments
 from bridge.store.spending import SPENDING
-from bridge.store.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
+from bridge.store.tables import HAS_ENVELOPE, attempts, chains, cursor_ancestors, cursors, jobs, messages, outbox, slots
 
 _ASKED_AT_ONCE = 1_000  # ids per query; databases limit parameters
 
@@ -203,9 +203,33 @@ class Observations:
         return self._database.first(_PASSED, values) is not None
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
-        """One message."""
-        row = self._database.first(select(messages).where(messages.c.message_id == message_id))
+        """One message; None also for one whose envelope was forgotten."""
+        row = self._database.first(select(messages).where(messages.c.message_id == message_id, HAS_ENVELOPE))
         return None if row is None else _message_from(row)
+
+    def forget_envelopes(self, before: float, limit: int) -> int:
+        """Drops the envelopes of messages that were observed before that moment (Unix seconds) and that nothing needs any more.
+
+        The rows stay, since the completeness check counts them. An envelope is needed while a delivery of the message is
+        in the outbox, or a retry or an execution is not finished.
+
+        Args:
+            before: Unix seconds.
+            limit: envelopes dropped at once.
+
+        Returns:
+            How many it dropped.
+        """
+        needed = exists().where(outbox.c.message_id == messages.c.message_id)
+        busy = exists().where(jobs.c.message_id == messages.c.message_id, jobs.c.finished_at.is_(None))
+        old = (
+            select(messages.c.sequence)
+            .where(messages.c.observed_at < before, HAS_ENVELOPE, ~needed, ~busy)
+            .limit(limit)
+        )
+        with self._database.transaction() as connection:
+            dropped = update(messages).where(messages.c.sequence.in_(old)).values(envelope=None)
+            return connection.execute(dropped).rowcount
 
     def created_on(self, source_chain: int, destination_chain: int) -> int:
         """How many messages of a lane the source chain, as far as it was read, is known to have created."""
@@ -227,7 +251,7 @@ class Observations:
 
     def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
         """Messages, newest first."""
-        query = select(messages).order_by(messages.c.sequence.desc()).limit(limit)
+        query = select(messages).where(HAS_ENVELOPE).order_by(messages.c.sequence.desc()).limit(limit)
         if source_chain is not None:
             query = query.where(messages.c.source_chain == source_chain)
         return [_message_from(row) for row in self._database.read(query)]
@@ -268,6 +292,12 @@ def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -
     if fresh:
         connection.execute(insert(messages), list(fresh.values()))
     for message in observed:
+        if message.message_id in known:  # a retry of a message whose envelope was forgotten brings it again
+            connection.execute(
+                update(messages)
+                .where(messages.c.message_id == message.message_id, ~HAS_ENVELOPE)
+                .values(envelope=message.envelope)
+            )
         if message.message_id in known and message.created_in is not None:
             connection.execute(
                 update(messages)

@@ -89,7 +89,7 @@ messages = Table(
     METADATA,
     Column("sequence", _SERIAL, primary_key=True),
     Column("message_id", LargeBinary, nullable=False, unique=True),
-    Column("envelope", LargeBinary, nullable=False),
+    Column("envelope", LargeBinary),  # null once all that needed it was forgotten
     *_lane(),
     Column("sender", LargeBinary, nullable=False),
     Column("nonce", BigInteger, nullable=False),
@@ -97,6 +97,10 @@ messages = Table(
     Column("created_in", BigInteger),  # the source block with the router's event
     Index(None, "source_chain", "destination_chain", "created_in"),
 )
+
+HAS_ENVELOPE = messages.c.envelope.is_not(None)
+
+Index("ix_messages_envelope", messages.c.observed_at, sqlite_where=HAS_ENVELOPE, postgresql_where=HAS_ENVELOPE)
 
 attempts = Table(
     "attempts",

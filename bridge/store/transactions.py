@@ -8,7 +8,20 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, RowMapping, Select, bindparam, case, func, insert, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from bridge.domain.figures import Counted, outcome_of
 from bridge.domain.observations import BlockRef
@@ -34,7 +47,7 @@ from bridge.domain.transactions import (
 from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.spending import SPENDING, reserved, settle, spent_for, totals_of
-from bridge.store.tables import outbox, signed_versions, slot_parts, slots
+from bridge.store.tables import outbox, signed_versions, slot_parts, slots, spending
 
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
 _IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
@@ -75,6 +88,23 @@ _PARTS = (
     select(slot_parts)
     .where(slot_parts.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
     .order_by(slot_parts.c.slot_id, slot_parts.c.position)
+)
+
+
+_LATER = slots.alias()
+_OLD = (
+    select(slots.c.slot_id)
+    .where(
+        slots.c.reserved_at < bindparam("before"),
+        slots.c.state.in_([SlotState.FINAL, SlotState.USED_EXTERNALLY]),
+        exists().where(
+            _LATER.c.chain_id == slots.c.chain_id,
+            _LATER.c.account == slots.c.account,
+            _LATER.c.nonce > slots.c.nonce,
+        ),
+    )
+    .order_by(slots.c.reserved_at)
+    .limit(bindparam("limit"))
 )
 
 
@@ -236,6 +266,27 @@ class TransactionLedger:
             by_block[BlockRef(number, block_hash)].append(slot_id)
         return dict(by_block)
 
+    def forget(self, before: float, limit: int) -> int:
+        """Deletes slots that were reserved before that moment (Unix seconds) and whose nonce is used for good.
+
+        Their signed transactions and what they cost go with them. The highest nonce of an account stays, since the next one
+        follows it.
+
+        Args:
+            before: Unix seconds.
+            limit: slots deleted at once.
+
+        Returns:
+            How many slots it deleted.
+        """
+        with self._database.transaction() as connection:
+            ids = list(connection.execute(_OLD, {"before": before, "limit": limit}).scalars())
+            for slot in _slots(connection, _SLOTS, {"slot_ids": ids}):
+                _keep_count(connection, slot)
+            for table in (signed_versions, slot_parts, spending, slots):
+                connection.execute(delete(table).where(table.c.slot_id.in_(ids)))
+        return len(ids)
+
     def slots(self, chain_id: int, account: str) -> list[Slot]:
         """Every slot of an account, lowest first."""
         return self._read(select(slots).where(_OF_ACCOUNT).order_by(*_IN_ORDER), _account(chain_id, account))
@@ -250,7 +301,7 @@ class TransactionLedger:
 
 
 def _keep_count(connection: Connection, slot: Slot) -> None:
-    """Adds the outcome of a nonce to the permanent counters before a reorg takes it back."""
+    """Adds the outcome of a nonce to the permanent counters before a reorg takes it back, or its row is deleted."""
     outcome = outcome_of(slot)
     if outcome is not None:
         add_counts(connection, {(Counted.TRANSACTION, (slot.chain_id, slot.account, outcome.value)): 1})

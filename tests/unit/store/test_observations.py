@@ -298,3 +298,25 @@ def test_a_reorg_of_another_chain_takes_no_finality_back(store: Store) -> None:
     _, slot_id = _delivered_in_block_20_of_beta(store)
     assert store.observations.rewind(ALPHA, None, now=200).unconfirmed == 0
     assert store.transactions.slot(slot_id).state is SlotState.FINAL
+
+
+def test_envelope_is_forgotten_once_nothing_needs_it(store: Store) -> None:
+    """A retry of the message brings it again, and the completeness check still counts the message."""
+    store.observations.record(observed_range(message(), now=100))
+    assert store.observations.forget_envelopes(200, 9) == 0, "a delivery needs it"
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=150, lease=30)
+    executed = Delivered(entry.current_claim, ObservedDelivery(block(7, "beta"), word("tx")), executed=True)
+    store.outbox.finish([executed], 150)
+    store.outbox.confirm([entry.event_id], 160)
+    assert store.outbox.forget(200, 9) == 1
+    assert store.observations.forget_envelopes(100, 9) == 0, "observed at that moment, not before"
+    assert store.observations.forget_envelopes(200, 9) == 1
+    assert store.observations.message(message().id) is None
+    assert store.observations.messages(limit=9) == []
+    assert store.observations.created_on(ALPHA, BETA) == 1
+
+    store.observations.record(observed_range(message(), previous=block(10), position=block(20), number=1, now=300))
+    again = store.observations.message(message().id)
+    assert again is not None
+    assert again.message == message()
+    assert store.observations.created_on(ALPHA, BETA) == 1
