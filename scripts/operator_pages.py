@@ -22,7 +22,7 @@ from bridge.domain.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_TT
 from bridge.metrics import METRICS
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
-from bridge.queries import Circumstances, Standing, next_action
+from bridge.queries.advice import Circumstances, Standing, next_action
 from bridge.settings import PROFILES, Settings
 from indexer.model import dictionary
 from scripts.reference_pages import commands

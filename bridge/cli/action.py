@@ -12,10 +12,9 @@ from rich.console import Console
 from web3.types import TxReceipt
 
 from bridge.cli import options
-from bridge.cli.decider import Decider, with_signer
-from bridge.cli.next_commands import with_network
-from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.decider import signer
+from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table, with_network
+from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
 from bridge.devnet.accounts import DAPP_KEY
@@ -32,17 +31,16 @@ from bridge.settings import check_chains
 app = typer.Typer(help="Follow atomic actions, and move them on.", no_args_is_help=True)
 
 ActionId = Annotated[str, typer.Argument(help="The action's id: 0x and 64 hex digits.", metavar="ID")]
-BranchNumber = Annotated[int, typer.Option("--branch", help="Which participant, as `action show` numbers them.", min=0)]
+BranchNumber = Annotated[
+    int | None, typer.Option("--branch", help="Which participant, as `action show` numbers them.", min=0)
+]
 
 _Answer = TypeVar("_Answer")
 
 
 @app.command("list")
 def list_actions(
-    *,
     limit: Annotated[int, typer.Option(help="Show so many of the newest.", min=1, max=1_000)] = NEWEST,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """List the newest actions of the coordinators that the settings name, with each participant's state.
 
@@ -50,7 +48,7 @@ def list_actions(
 
     Example: waybill action list
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployment = workspace.deployment()
 
     async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Answers[Action]:
@@ -67,7 +65,7 @@ def list_actions(
     ]
     drawn = table(None, ["action", "on", "level", "state", "participants, as the coordinator has them"], rows)
     none = "no actions on the chains that answer" if found.silent else "no actions yet"
-    result(list(found.values), as_json=as_json, render=lambda console: console.print(drawn if rows else none))
+    result(list(found.values), render=lambda console: console.print(drawn if rows else none))
     for coordinator, problem in read_now.problems.items():
         name = chain_name(deployment, coordinator.chain)
         progress(f"the actions of coordinator {coordinator.address} on {name} are missing: {problem}")
@@ -76,7 +74,7 @@ def list_actions(
 
 
 @app.command()
-def show(action: ActionId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+def show(action: ActionId) -> None:
     """Show an action: its decision, what each participant does and says, its locks and messages, and what can be done next.
 
     Also shows which action made the last change of its subject, and the others on it.
@@ -85,7 +83,7 @@ def show(action: ActionId, *, network: options.Network = DEVNET, as_json: option
 
     Example: waybill action show 0x…
     """
-    workspace, action_id = Workspace.of(network), _id(action)
+    workspace, action_id = Workspace.current(), _id(action)
 
     async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> FoundAction:
         found = await _find(reader, action_id, SHOWN_PATIENCE)
@@ -93,119 +91,86 @@ def show(action: ActionId, *, network: options.Network = DEVNET, as_json: option
 
     found = asyncio.run(_ask(workspace, read))
     value = action_value(found, workspace.deployment())
-    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    result(value, render=lambda console: _draw(console, value))
     if found.action.state.is_stalled or value["findings"]:
         raise SystemExit(ExitCode.FAILED)
 
 
 @app.command()
-@with_signer
-def advance(
-    action: ActionId, *, decider: Decider, network: options.Network = DEVNET, as_json: options.Json = False
-) -> None:
-    """Do what moves an action on and anyone may do: send a phase, have participants answer, end a phase that timed out.
-
-    Example: waybill action advance 0x…
-    """
-
-    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
-        for branch in found.branches:
-            if branch.problem:
-                progress(f"participant {branch.number} was not read, so what it could do is unknown: {branch.problem}")
-        return [_done(step.text, await client.take(step)) for step in due_steps(found)]
-
-    _act(action, network, decider, act, as_json=as_json)
-
-
-@app.command()
-@with_signer
-def retry(
-    action: ActionId,
-    *,
-    branch: BranchNumber,
-    gmps: Annotated[
-        str | None, typer.Option(help="GMPs, separated by commas. All that connect the chains, if not given.")
-    ] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
-) -> None:
-    """Send a participant's present message again, as a retrier of the contract that sent it.
-
-    Example: waybill action retry 0x… --branch 1 --gmps wormhole
-    """
-    named = None if gmps is None else options.gmps(gmps)
-    deployment = Workspace.of(network).deployment()
-
-    async def act(client: ActionClient, found: Action, chains: Mapping[int, Chain]) -> dict[str, Any]:
-        waiting = retriable(found, _branch(found, branch))
-        if not waiting:
-            raise CliError(
-                f"no message to or from participant {branch} is awaited", next_step=f"waybill action show {found.name}"
-            )
-        message = await Client(deployment, chains).find(waiting[-1].message_id)
-        over = named or sorted(deployment.gmps_between(message.source_chain, message.destination_chain))
-        receipt = await client.retry(message, tuple(over))
-        return _done(f"send {waiting[-1].phase.name} of participant {branch} again", receipt)
-
-    _act(action, network, decider, act, as_json=as_json)
-
-
-@app.command()
-@with_signer
-def abort(
-    action: ActionId, *, decider: Decider, network: options.Network = DEVNET, as_json: options.Json = False
-) -> None:
+def abort(action: ActionId) -> None:
     """Abort an action that is not decided, as its initiator or the coordinator's owner.
 
     Example: waybill action abort 0x…
     """
 
-    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> dict[str, Any]:
+    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
         if found.decision is not Decision.NONE:
             raise CliError(
                 f"{found.decision.name} is decided, and a decision never changes: the action is {found.state.name}",
                 next_step=f"waybill action show {found.name}",
             )
-        return _done("decide ABORT", await client.abort(found))
+        return [_done("decide ABORT", await client.abort(found))]
 
-    _act(action, network, decider, act, as_json=as_json)
+    _act(action, act)
 
 
 @app.command()
-@with_signer
 def reconcile(
     action: ActionId,
-    *,
-    branch: BranchNumber,
+    branch: BranchNumber = None,
+    gmps: Annotated[
+        str | None,
+        typer.Option(help="With --branch: GMPs to send again over. All that connect the chains, if not given."),
+    ] = None,
     evidence: Annotated[
         str | None,
         typer.Option(
-            help="What shows that the participant's chain agrees with the decision; its hash is kept on chain."
+            help="With --branch: what shows that the participant's chain agrees with the decision; its hash is kept on chain."
         ),
     ] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
-    """Put a participant right that is not where the decision wants it. The coordinator's record is the truth.
+    """Move an action on, and correct a participant that is not where the decision wants it.
 
-    Without --evidence the participant's owner has the change made. With it the coordinator's owner vouches for the participant.
+    Without --branch, do what anyone may do: send a phase, have participants answer, end a phase that timed out. With --branch,
+    send the participant's pending message again, as a retrier of the contract that sent it. If the participant has diverged,
+    its owner has the change made; with --evidence the coordinator's owner vouches for it. The coordinator's record is the truth.
 
-    Example: waybill action reconcile 0x… --branch 1 --evidence "moved by hand in transaction 0x…"
+    Example: waybill action reconcile 0x… --branch 1
     """
+    if branch is None:
+        if gmps is not None or evidence is not None:
+            raise UsageError("--gmps and --evidence are about one participant", next_step="name it with --branch")
+        _act(action, _advance)
+        return
+    named = None if gmps is None else options.gmps(gmps)
 
-    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> dict[str, Any]:
-        told = _branch(found, branch).participation
-        if not found.state.is_stalled and (told is None or told.state is not BranchState.DIVERGED):
+    async def act(client: ActionClient, found: Action, chains: Mapping[int, Chain]) -> list[dict[str, Any]]:
+        chosen = _branch(found, branch)
+        told = chosen.participation
+        if found.state.is_stalled or (told is not None and told.state is BranchState.DIVERGED):
+            return [_done(f"reconcile participant {branch}", await client.reconcile(found, chosen, evidence))]
+        waiting = retriable(found, chosen)
+        if evidence is not None or not waiting:
             raise CliError(
-                f"the action is {found.state.name}: only one that is DIVERGED or ROLLBACK_INCOMPLETE is reconciled",
+                f"the action is {found.state.name}, participant {branch} has not diverged, and no message to or from it is"
+                " pending",
                 next_step=f"waybill action show {found.name}",
             )
-        receipt = await client.reconcile(found, _branch(found, branch), evidence)
-        return _done(f"reconcile participant {branch}", receipt)
+        deployment = Workspace.current().deployment()
+        message = await Client(deployment, chains).find(waiting[-1].message_id)
+        over = named or sorted(deployment.gmps_between(message.source_chain, message.destination_chain))
+        receipt = await client.retry(message, tuple(over))
+        return [_done(f"send {waiting[-1].phase.name} of participant {branch} again", receipt)]
 
-    _act(action, network, decider, act, as_json=as_json)
+    _act(action, act)
+
+
+async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
+    """Takes every step that anyone may take."""
+    for branch in found.branches:
+        if branch.problem:
+            progress(f"participant {branch.number} was not read, so what it could do is unknown: {branch.problem}")
+    return [_done(step.text, await client.take(step)) for step in due_steps(found)]
 
 
 async def _ask(
@@ -261,28 +226,23 @@ def _done(step: str, receipt: TxReceipt) -> dict[str, Any]:
 
 def _act(
     action: str,
-    network: str,
-    decider: Decider,
-    act: Callable[[ActionClient, Action, Mapping[int, Chain]], Awaitable[dict[str, Any] | list[dict[str, Any]]]],
-    *,
-    as_json: bool,
+    act: Callable[[ActionClient, Action, Mapping[int, Chain]], Awaitable[list[dict[str, Any]]]],
 ) -> None:
     """Finds an action, has something done about it, and prints what was done."""
-    workspace, action_id = Workspace.of(network), _id(action)
-    account = decider.signer(workspace.network, DAPP_KEY)
+    workspace, action_id = Workspace.current(), _id(action)
+    account = signer(workspace, DAPP_KEY)
 
     async def work(reader: ActionReader, chains: dict[int, EvmChain]) -> list[dict[str, Any]]:
         found = await _find(reader, action_id)
         try:
-            done = await act(ActionClient(workspace.deployment(), chains, account), found, chains)
+            return await act(ActionClient(workspace.deployment(), chains, account), found, chains)
         except RefusedError as error:
             raise CliError(str(error), next_step=f"waybill action show {found.name}") from error
-        return done if isinstance(done, list) else [done]
 
     steps = asyncio.run(_ask(workspace, work))
     lines = [f"{step['step']}: 0x{step['transaction'].hex()}" for step in steps] or ["nothing can be done now"]
     value = {"actionId": action_id, "steps": steps}
-    result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
+    result(value, render=lambda console: console.print(escaped("\n".join(lines))))
     progress(f"next: waybill action show 0x{action_id.hex()}")
 
 

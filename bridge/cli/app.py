@@ -9,6 +9,7 @@ import sys
 import traceback
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any, Final, Never
 
 import typer
@@ -17,7 +18,7 @@ from rich.markup import escape
 from bridge.cli.extras import extra_of
 from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.logs import configure_logging
-from bridge.cli.next_commands import remember_network
+from bridge.cli.root import DEVNET, RootOptions, current, hoisted, use
 
 _COMMANDS: Final = (
     "devnet",
@@ -34,10 +35,6 @@ _COMMANDS: Final = (
     "role",
     "tripwire",
     "dlq",
-    "sync",
-    "streams",
-    "config",
-    "abi",
     "decode-error",
     "store",
     "doctor",
@@ -113,39 +110,73 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it so
 @app.callback()
 def _options(
     *,
-    show_version: Annotated[
+    show_version: Annotated[  # noqa: ARG001  # its callback prints
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    network: Annotated[
+        str, typer.Option(envvar="WAYBILL_NETWORK", help="Network: the name of its file in deployments/.")
+    ] = DEVNET,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="WAYBILL_CONFIG",
+            help="Settings file. By default waybill.toml in WAYBILL_HOME, if it exists.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: answers, errors and log lines.")] = False,
+    signer: Annotated[
+        str | None,
+        typer.Option(help="Sign as this account, which the settings name under `accounts`.", metavar="NAME"),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="WAYBILL_KEY",
+            help="Sign with this private key. On the devnet, a well-known test key by default.",
+            show_default=False,
+        ),
+    ] = None,
+    safe: Annotated[
+        str | None,
+        typer.Option(
+            help="Sign nothing: write batches for the Safe at this address, to be imported in its app.",
+            metavar="ADDRESS",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """See the group's help."""
+    use(RootOptions(network=network, config=config, as_json=as_json, signer=signer, key=key, safe=safe))
 
 
 def main() -> Never:
     """Runs the command; every end is an exit code of `ExitCode`, and 130 for Ctrl-C."""
-    as_json = "--json" in sys.argv
-    remember_network(sys.argv)
+    arguments = hoisted(sys.argv[1:])
+    as_json = "--json" in arguments
+    use(RootOptions(as_json=as_json))
     configure_logging(as_json=as_json, level=logging.WARNING)
     try:
-        code = app(standalone_mode=False)
+        code = app(args=arguments, standalone_mode=False)
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
     except ModuleNotFoundError:
         raise  # `explained` names the extra that brings it
     except Exception as error:
-        _end(error, as_json=as_json)
+        _end(error)
         raise
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _end(error: Exception, *, as_json: bool) -> None:
+def _end(error: Exception) -> None:
     """End with one line if the error was foreseen. One that was not is a defect: its traceback helps to find it."""
     from bridge.cli.errors import as_cli_error
     from bridge.cli.output import ExitCode, fail
 
     foreseen = as_cli_error(error)
     if foreseen is not None:
-        fail(foreseen, as_json=as_json)
-    if not as_json:
+        fail(foreseen)
+    if not current().as_json:
         return
     message = f"unexpected {type(error).__name__}: {error}"
     document = {"code": "UNEXPECTED", "message": message, "traceback": traceback.format_exception(error)}

@@ -1,22 +1,18 @@
-"""Who makes a call that only a role of the router may make: a key, a keystore, a remote signer, or the owners of a Safe."""
+"""Who signs a command's transactions: an account of the settings, a key, or the owners of a Safe."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from eth_utils.address import to_checksum_address
 
 from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
-from bridge.cli.next_commands import with_network
-from bridge.cli.output import CliError, ExitCode, UsageError, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.output import CliError, ExitCode, UsageError, progress, result, table, with_network
+from bridge.cli.root import DEVNET, current
+from bridge.cli.workspace import Workspace
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.transactions import DeployError, Transaction, why_refused
@@ -24,12 +20,14 @@ from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.ports import Call, CallRevertedError, TransientError, read_view
 from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
-from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, keystore_signer
+from bridge.evm.signing import LocalSigner, Signer
 from bridge.evm.simple_sender import RevertedError, send
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.service.connections import connected, newest_blocks
+from bridge.service.keys import opened
+from bridge.settings import SignerSource
 
 _GAS: Final = 600_000
 _ROLES: Final = "waybill role show"
@@ -44,136 +42,67 @@ Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transactio
 """What an account has to call on a chain; asks the chain, and takes the account last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decider:
-    """What the options say about the account that decides."""
-
-    key: str | None
-    keystore: Path | None
-    password_file: Path | None
-    signer_url: str | None
-    signer_address: str | None
-    signer_certificate: Path | None
-    signer_authority: Path | None
-    safe: str | None
-
-    def signer(self, network: str, devnet_key: str = DEPLOYER_KEY) -> Signer:
-        """The account that signs; on the devnet by default that of a public key, the routers' owner's if none is given.
-
-        Raises:
-            UsageError: none is named, or only half of one.
-            InvalidKeyError: the key is none, or can't be opened.
-        """
-        if self.keystore is not None:
-            if self.password_file is None:
-                raise UsageError("--keystore needs --password-file, the file that holds its password")
-            return keystore_signer(self.keystore, self.password_file)
-        if self.signer_url is not None:
-            if self.signer_address is None:
-                raise UsageError("--signer-url needs --signer-address, the account that it signs for")
-            return RemoteSigner(
-                self.signer_url,
-                self.signer_address,
-                certificate=self.signer_certificate,
-                authority=self.signer_authority,
-            )
-        if self.key is None and network != DEVNET:
-            next_step = "set WAYBILL_KEY, or give --key, --keystore or --signer-url; where a Safe may decide, --safe"
-            raise UsageError("no key to sign with", next_step=next_step)
-        return LocalSigner.from_key(self.key or devnet_key)
-
-    def simulated_account(self, network: str, *, by_owner: bool) -> str | None:
-        """The account of a dry run; None: none is named, and the owner of each router will do.
-
-        Raises:
-            UsageError, InvalidKeyError: see `signer`; none is needed where a call may be made `by_owner`.
-        """
-        if self.safe is not None:
-            return self.safe
-        is_named = self.key is not None or self.keystore is not None or self.signer_url is not None
-        return self.signer(network).address if is_named or network == DEVNET or not by_owner else None
-
-
-def _options(
-    *,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            envvar="WAYBILL_KEY",
-            help="Private key to sign with. On the devnet a public one by default.",
-            show_default=False,
-        ),
-    ] = None,
-    keystore: Annotated[
-        Path | None, typer.Option(help="A version 3 keystore file, in place of --key.", show_default=False)
-    ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="With the keystore's password.", show_default=False)
-    ] = None,
-    signer_url: Annotated[
-        str | None, typer.Option(help="A remote signer's JSON-RPC, in place of --key.", show_default=False)
-    ] = None,
-    signer_address: Annotated[str | None, typer.Option(help="The remote signer's account.", show_default=False)] = None,
-    signer_certificate: Annotated[
-        Path | None,
-        typer.Option(help="PEM file with the certificate and key that the remote signer asks for.", show_default=False),
-    ] = None,
-    signer_authority: Annotated[
-        Path | None,
-        typer.Option(help="PEM file with the authority of the remote signer's certificate.", show_default=False),
-    ] = None,
-    safe: Annotated[
-        str | None,
-        typer.Option(
-            help="A Safe at this address decides: write batches for its app instead of sending.",
-            metavar="ADDRESS",
-            show_default=False,
-        ),
-    ] = None,
-) -> Decider:
-    addresses = {"--signer-address": signer_address, "--safe": safe}
-    for option, text in addresses.items():
-        try:
-            addresses[option] = checksummed(text) if text is not None else None
-        except AddressError as error:
-            raise UsageError(f"{option}: {error}") from error
-    return Decider(
-        key,
-        keystore,
-        password_file,
-        signer_url,
-        addresses["--signer-address"],
-        signer_certificate,
-        signer_authority,
-        addresses["--safe"],
-    )
-
-
-def with_decider(command: Callable[..., None], *, by_safe: bool = True) -> Callable[..., None]:
-    """Gives a command these options; it takes them as `decider`.
+def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
+    """The account that the root's options name, for a command that sends transactions.
 
     Args:
-        command: which one.
-        by_safe: whether a Safe may decide.
+        workspace: whose settings hold the accounts.
+        devnet_key: signs on the devnet if no account is named.
+
+    Raises:
+        UsageError: none is named, or `--safe` is.
+        InvalidKeyError: the key is invalid or can't be opened.
     """
-    of_all = inspect.signature(_options, eval_str=True).parameters
-    added = {name: one for name, one in of_all.items() if by_safe or name != "safe"}
+    options = current()
+    if options.safe is not None:
+        raise UsageError(
+            f"--safe {options.safe} can't be used here: this command sends its transaction itself",
+            next_step="name an account that signs: --signer NAME",
+        )
+    if options.signer is not None:
+        return opened(account_source(workspace, options.signer))
+    if options.key is None and workspace.network != DEVNET:
+        raise UsageError(
+            f"no account to sign with on network {workspace.network!r}",
+            next_step="name an account of the settings with --signer NAME, or set WAYBILL_KEY; where a Safe decides, --safe",
+        )
+    return LocalSigner.from_key(options.key or devnet_key)
 
-    @functools.wraps(command)
-    def with_options(**given: Any) -> None:
-        command(decider=_options(**{name: given.pop(name) for name in added}), **given)
 
-    own = inspect.signature(command, eval_str=True)
-    kept = [one for one in own.parameters.values() if one.name != "decider"]
-    parameters = [*kept, *added.values()]
-    with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
-    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
-    return with_options
+def account_source(workspace: Workspace, name: str) -> SignerSource:
+    """Where the key of a named account is.
+
+    Raises:
+        UsageError: the settings have no account of that name.
+    """
+    accounts = workspace.settings().accounts
+    if name not in accounts:
+        known = f"they have {', '.join(sorted(accounts))}" if accounts else "they have none"
+        raise UsageError(
+            f"the settings have no account {name!r}; {known}",
+            next_step=f'add it to waybill.toml: [accounts.{name}] keystore = "FILE", password_file = "FILE"',
+        )
+    return accounts[name]
 
 
-def with_signer(command: Callable[..., None]) -> Callable[..., None]:
-    """As `with_decider`, for a command that sends: no Safe's batch would do."""
-    return with_decider(command, by_safe=False)
+def safe_address() -> str | None:
+    """The Safe that decides, if `--safe` names one.
+
+    Raises:
+        UsageError: it is not an address.
+    """
+    try:
+        return None if current().safe is None else checksummed(str(current().safe))
+    except AddressError as error:
+        raise UsageError(f"--safe: {error}") from error
+
+
+def _simulated_account(workspace: Workspace, *, by_owner: bool) -> str | None:
+    """The account of a dry run; None: none is named, and the owner of each router will do."""
+    if (safe := safe_address()) is not None:
+        return safe
+    is_named = current().signer is not None or current().key is not None
+    return signer(workspace).address if is_named or workspace.network == DEVNET or not by_owner else None
 
 
 def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeployment]:
@@ -190,14 +119,12 @@ def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeploym
 
 def carry_out(
     workspace: Workspace,
-    decider: Decider,
     chains: Sequence[ChainDeployment],
     name: str,
     steps: Steps,
     *,
     then: str,
     after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
-    as_json: bool,
     dry_run: bool = False,
     by_owner: bool = True,
 ) -> list[dict[str, Any]] | None:
@@ -205,13 +132,11 @@ def carry_out(
 
     Args:
         workspace: the network's.
-        decider: the account.
         chains: where.
         name: of what is done, such as ``pause axelar``; a Safe's batches are in a folder of that name.
         steps: the calls.
         then: what is so when a Safe's owners have executed all batches.
         after: reads what is so on a chain afterwards, for its row.
-        as_json: as the option says.
         dry_run: whether the calls are simulated instead.
         by_owner: whether the owner of a chain's router may make them: then a dry run needs no account, and is the owner's.
 
@@ -223,7 +148,7 @@ def carry_out(
         CliError: what is simulated would be refused.
     """
     deployment, settings = workspace.deployment(), workspace.settings()
-    ids, safe = {one.chain_id for one in chains}, decider.safe
+    ids, safe = {one.chain_id for one in chains}, safe_address()
     folder = workspace.deployments_file.with_suffix(f".{name.replace(' ', '-')}.safe")
 
     async def preview(account: str | None) -> list[ChainPreview]:
@@ -240,12 +165,12 @@ def carry_out(
         save(batches, folder)
         return batches
 
-    async def make(signer: Signer) -> list[dict[str, Any]]:
+    async def make(account: Signer) -> list[dict[str, Any]]:
         async with connected(deployment, settings, ids, eager=False) as opened:
             answering = await newest_blocks(opened)
             runs = [_Run(here, opened[here.chain_id] if here.chain_id in answering else None) for here in chains]
             try:
-                await asyncio.gather(*(run.carry_out(signer, steps, after) for run in runs))
+                await asyncio.gather(*(run.carry_out(account, steps, after) for run in runs))
             except asyncio.CancelledError:
                 again = "type the same command again: what is done already is not done again"
                 progress("\n".join(["interrupted", *(run.made for run in runs), again]))
@@ -254,19 +179,19 @@ def carry_out(
 
     try:
         if dry_run:
-            account = decider.simulated_account(workspace.network, by_owner=by_owner)
+            account = _simulated_account(workspace, by_owner=by_owner)
             with if_interrupted(NOTHING_SENT):
                 previews = asyncio.run(preview(account))
-            print_preview(previews, as_json=as_json)
+            print_preview(previews)
             return None
         if safe is not None:
             with if_interrupted(NOTHING_SENT):
                 batches = asyncio.run(write(safe))
-            print_batches(batches, then=then, as_json=as_json)
+            print_batches(batches, then=then)
             return None
     except DeployError as error:
         raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
-    return asyncio.run(make(decider.signer(workspace.network)))
+    return asyncio.run(make(signer(workspace)))
 
 
 async def _preview(
@@ -352,7 +277,7 @@ async def _sent(chain: EvmChain, name: str, signer: Signer, transaction: Transac
     return f"0x{found.hex()}"
 
 
-def print_done(done: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+def print_done(done: Sequence[dict[str, Any]]) -> None:
     """Prints what was sent on each chain, of rows that `carry_out` gave."""
     rows = [
         [row["chain"], what, transaction]
@@ -361,7 +286,7 @@ def print_done(done: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         or [("nothing to do", "")]
     ]
     drawn = table(None, ["chain", "what", "transaction"], rows)
-    result({"chains": done}, as_json=as_json, render=lambda console: console.print(drawn))
+    result({"chains": done}, render=lambda console: console.print(drawn))
 
 
 def refuse_failed(rows: Sequence[dict[str, Any]]) -> None:
@@ -374,7 +299,7 @@ def refuse_failed(rows: Sequence[dict[str, Any]]) -> None:
         raise CliError(f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step=_ROLES)
 
 
-def print_preview(chains: Sequence[ChainPreview], *, as_json: bool) -> None:
+def print_preview(chains: Sequence[ChainPreview]) -> None:
     """Prints transactions that were simulated: their gas, and what they would cost."""
     value = {
         chain.name: {
@@ -401,16 +326,15 @@ def print_preview(chains: Sequence[ChainPreview], *, as_json: bool) -> None:
     ]
     rows += [[chain.name, "all", "", f"{chain.gas:,}", ether(chain.cost)] for chain in chains]
     drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn))
+    result(value, render=lambda console: console.print(drawn))
 
 
-def print_batches(batches: Sequence[Batch], *, then: str, as_json: bool) -> None:
+def print_batches(batches: Sequence[Batch], *, then: str) -> None:
     """Prints the files for a Safe's app, with the hashes that its owners compare.
 
     Args:
         batches: in the order of their execution.
         then: what is to be done when all are executed.
-        as_json: as the option says.
     """
     value = [
         {
@@ -437,4 +361,4 @@ def print_batches(batches: Sequence[Batch], *, then: str, as_json: bool) -> None
         "next: import each file in the Safe's transaction builder, in this order; compare the hashes before you sign; once all"
         f" are executed, {with_network(then)}"
     )
-    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False, soft_wrap=True))
+    result(value, render=lambda console: console.print("\n".join(lines), markup=False, soft_wrap=True))

@@ -8,15 +8,12 @@ from typing import Annotated
 
 import typer
 
-from bridge.cli import options
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, result
 from bridge.protocol.contracts import Revert, decode_revert
 
 
 def decode_error(
     data: Annotated[str, typer.Argument(help="Revert data of a call or transaction: 0x and hex digits.")],
-    *,
-    as_json: options.Json = False,
 ) -> None:
     """Say what a revert of Waybill's contracts or of the five GMPs' means, and what to do; reasons inside it too.
 
@@ -25,12 +22,12 @@ def decode_error(
     revert = decode_revert(_bytes_of(data))
     if revert is None:
         raise CliError(
-            f"{data[:10]} is no error of Waybill or of a GMP: the reason is the recipient's own, or no revert data",
+            f"{data[:10]} is not an error of Waybill or of a GMP: it is the recipient's own, or not revert data",
             code=ExitCode.UNKNOWN_ID,
             next_step="look the first four bytes up in the recipient's ABI",
         )
     drawn = [facts(_described(found, depth)) for depth, found in _nested(revert)]
-    result(asdict(revert), as_json=as_json, render=lambda console: console.print(*drawn, sep="\n"))
+    result(asdict(revert), render=lambda console: console.print(*drawn, sep="\n"))
 
 
 def _bytes_of(text: str) -> bytes:

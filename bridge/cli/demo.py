@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 
 from bridge import devnet
-from bridge.cli import options
 from bridge.cli.devnet import FIRST_PORT
 from bridge.cli.extras import require_devnet
 from bridge.cli.output import CliError, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import DEVNET
+from bridge.cli.workspace import Workspace
 from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.processes import ProcessFailedError
 from bridge.devnet.demo.report import DisagreementError, Report, percentiles
@@ -33,7 +33,6 @@ def demo(
     port: Annotated[
         int, typer.Option(help="Port of the first chain.", envvar="WAYBILL_PORT", min=1, max=65_535)
     ] = FIRST_PORT,
-    as_json: options.Json = False,
 ) -> None:
     """Route messages over three GMPs, stall one, retry, execute, and prove what arrived. Freeze an asset on all chains or none.
 
@@ -59,7 +58,7 @@ def demo(
 
     async def finished(report: Report) -> None:
         (folder / "report.json").write_text(json.dumps(report.to_json(), indent=2) + "\n")
-        result(report.to_json(), as_json=as_json, render=lambda console: _draw(console, report))
+        result(report.to_json(), render=lambda console: _draw(console, report))
         progress(f"\nthe report is in {folder / 'report.json'}")
         progress(_LOOK_AROUND if keep else "next: waybill demo --keep, and look around")
         if keep:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from bridge.cli import options
-from bridge.cli.decider import Decider, print_batches, print_preview, with_decider
+from bridge.cli.decider import print_batches, print_preview, safe_address, signer
 from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, progress, result
@@ -27,10 +27,8 @@ from bridge.service.connections import independent
 T = TypeVar("T")
 
 
-@with_decider
 def deploy(
     *,
-    network: Annotated[str, typer.Option("--network", envvar="WAYBILL_NETWORK", help="Network to deploy.")],
     plan: Annotated[
         Path | None,
         typer.Option(help="Network file: chains, RPC URLs, GMP contracts, owner. networks/NETWORK.json if not given."),
@@ -56,8 +54,6 @@ def deploy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing: print each transaction, its gas and what it would cost.")
     ] = False,
-    decider: Decider,
-    as_json: options.Json = False,
 ) -> None:
     """Bring every chain of a network to what its file says, and write the deployments file.
 
@@ -65,9 +61,10 @@ def deploy(
     that the file names, or one that has accepted the routers since (`waybill role accept`). The file of a public network must
     say who decides and who verifies; `waybill network create` writes one.
 
-    Example: waybill deploy --network testnet --plan networks/testnet.json
+    Example: waybill --network testnet deploy --dry-run
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
+    network, safe = workspace.network, safe_address()
     path = plan or workspace.root / "networks" / f"{network}.json"
     described = NetworkPlan.read(path)
     if described.network != network:
@@ -85,14 +82,14 @@ def deploy(
             progress,
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
-            safe=decider.safe,
+            safe=safe,
         )
-        print_preview(_run(previewing, path, sends=False), as_json=as_json)
+        print_preview(_run(previewing, path, sends=False))
         return
-    if decider.safe is not None:
+    if safe is not None:
         by_safe = deploy_by_safe(
             described,
-            decider.safe,
+            safe,
             target,
             progress,
             accept_single_verifier=accept_single_verifier,
@@ -100,13 +97,13 @@ def deploy(
         )
         batches = _run(by_safe, path, sends=False)
         if isinstance(batches, list):
-            print_batches(batches, then="type the same command again", as_json=as_json)
+            print_batches(batches, then="type the same command again")
             return
         done = batches
     else:
         running = deploy_network(
             described,
-            decider.signer(network),
+            signer(workspace),
             target,
             progress,
             accept_single_verifier=accept_single_verifier,
@@ -121,7 +118,7 @@ def deploy(
     }
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
-    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines)))
+    result(value, render=lambda console: console.print("\n".join(lines)))
 
 
 def _warn_of_one_host(plan: NetworkPlan) -> None:

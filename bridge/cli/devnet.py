@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from bridge import devnet
-from bridge.cli import options
 from bridge.cli.output import CliError, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import DEVNET
+from bridge.cli.workspace import Workspace
 from bridge.devnet import ChainState, ChainStatus
 
 app = typer.Typer(
@@ -24,7 +24,6 @@ FIRST_PORT = 8545
 
 @app.command()
 def up(
-    *,
     chains: Annotated[int, typer.Option(help="How many chains.", min=2, max=8)] = 2,
     block_time: Annotated[
         int, typer.Option(help="Seconds between blocks; 0 makes a block for each transaction.", min=0)
@@ -43,7 +42,6 @@ def up(
             min=1,
         ),
     ] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Start the chains, and put the GMPs and Waybill on them.
 
@@ -66,23 +64,23 @@ def up(
     else:
         progress("the devnet is up already")
     progress(f"addresses are in {found.deployments_file}")
-    _print(found.chains, as_json=as_json)
+    _print(found.chains)
     progress("next: waybill relayer run, and in another terminal: waybill send --payload hello --wait")
 
 
 @app.command()
-def down(*, as_json: options.Json = False) -> None:
+def down() -> None:
     """End the chains; nothing of them runs afterwards.
 
     Example: waybill devnet down
     """
     ended = devnet.down(home=Workspace.of(DEVNET).root)
     text = f"ended {', '.join(ended)}" if ended else "the devnet was not up"
-    result({"ended": list(ended)}, as_json=as_json, render=lambda console: console.print(text))
+    result({"ended": list(ended)}, render=lambda console: console.print(text))
 
 
 @app.command()
-def status(*, as_json: options.Json = False) -> None:
+def status() -> None:
     """Say how each chain does; fails if one has crashed.
 
     Example: waybill devnet status
@@ -90,18 +88,18 @@ def status(*, as_json: options.Json = False) -> None:
     found = devnet.status(home=Workspace.of(DEVNET).root)
     if not found:
         raise CliError("the devnet is not up", next_step="waybill devnet up")
-    _print(found, as_json=as_json)
+    _print(found)
     broken = [chain for chain in found if chain.state is not ChainState.RUNNING]
     if broken:
         text = ", ".join(f"{chain.name} {chain.state.value} (see {chain.log})" for chain in broken)
         raise CliError(f"the devnet is broken: {text}", next_step="waybill devnet down, then waybill devnet up")
 
 
-def _print(chains: tuple[ChainStatus, ...], *, as_json: bool) -> None:
+def _print(chains: tuple[ChainStatus, ...]) -> None:
     rows = [
         [chain.name, str(chain.chain_id), chain.url, chain.state.value, "" if chain.block is None else str(chain.block)]
         for chain in chains
     ]
     value: list[dict[str, Any]] = [asdict(chain) for chain in chains]
     drawn = table(None, ["chain", "id", "rpc", "state", "block"], rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn))
+    result(value, render=lambda console: console.print(drawn))

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, closing
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
 from eth_abi.exceptions import EncodingError
-from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.decider import account_source
 from bridge.cli.open_stores import open_letters
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import DEVNET, current
+from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import GOVERNANCE
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
@@ -43,7 +44,7 @@ from bridge.queries.dead_letters import (
 from bridge.queries.lanes import lane_name
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
-from bridge.service.keys import open_sealer
+from bridge.service.keys import local_account, open_sealer
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_store
@@ -54,211 +55,163 @@ app = typer.Typer(help="Look at dead letters, decide about them, verify them.", 
 Letter = Annotated[
     str, typer.Argument(help="The letter's id (MESSAGE/GMP/ATTEMPT), or its message's or action's id.", metavar="ID")
 ]
-Rationale = Annotated[str, typer.Option("--rationale", help="Why; signed with the decision and kept for ever.")]
-OperatorKey = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        envvar="WAYBILL_OPERATOR_KEY",
-        help="Private key of an operator. On the devnet that of the routers' owner by default.",
-        show_default=False,
-    ),
-]
-Maker = Annotated[
-    str | None,
-    typer.Option(
-        "--maker",
-        help="Who decides, if it signs elsewhere: an account, such as a Safe, or GOVERNANCE. Then nothing is recorded yet:"
-        " what it has to sign is written.",
-        show_default=False,
-    ),
-]
-Draft = Annotated[
-    Path | None, typer.Option("--to", help="With --maker: file to write; stdout if not given.", show_default=False)
-]
+
+
+class Action(StrEnum):
+    """What an operator can decide."""
+
+    REQUEUE = "requeue"
+    RETRY = "retry"
+    ABANDON = "abandon"
+    ESCALATE = "escalate"
+
+    @property
+    def kept(self) -> Decision:
+        """The decision as the log keeps it."""
+        return Decision.GOVERNANCE_ESCALATION if self is Action.ESCALATE else Decision[self.name]
+
+    @classmethod
+    def of(cls, decision: Decision) -> Action:
+        """The action that a kept decision came from."""
+        return next(one for one in cls if one.kept is decision)
+
+
+_ACTIONS: Final = (
+    "requeue: deliver the same message again, with all its tries, once the cause is gone. retry: send a new message in its place,"
+    " as its sender, with a new id and `replaces` set. abandon: give the message up for good, and tell its sender. escalate: hand"
+    " the letter to governance."
+)
 
 
 @app.command("list")
 def list_letters(
-    *,
     status: Annotated[str | None, typer.Option(help="Only those in this state, such as PENDING_REVIEW.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 50,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """List dead letters, the newest first.
 
     Example: waybill dlq list --status PENDING_REVIEW
     """
-    with open_letters(_settings(network, config)) as log:
+    with open_letters(_settings()) as log:
         found = log.dead_letters(statuses=_statuses(status), limit=limit) if log else []
     value = [letter_value(letter) for letter in found]
     columns = ["id", "kind", "state", "error", "entered"]
     rows = [[row["id"], row["kind"], row["status"], row["errorCode"], row["enteredAt"]] for row in value]
     drawn = table(None, columns, rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no dead letters"))
+    result(value, render=lambda console: console.print(drawn if rows else "no dead letters"))
 
 
 @app.command()
-def show(
-    letter: Letter, *, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False
-) -> None:
+def show(letter: Letter) -> None:
     """Show a dead letter: its message, its failures, its history, and what to know before deciding.
 
     Example: waybill dlq show 0x…/axelar/0
     """
 
     async def work() -> list[Opened]:
-        async with _review(network, config, None) as (review, log):
+        async with _review() as (review, log):
             return [await review.open(event_id) for event_id in _named(log, letter)]
 
-    found, deployment = asyncio.run(work()), Workspace.of(network).deployment()
+    found, deployment = asyncio.run(work()), Workspace.current().deployment()
     value = [opened_value(one) for one in found]
-    result(value, as_json=as_json, render=lambda console: _draw(console, found, deployment))
+    result(value, render=lambda console: _draw(console, found, deployment))
 
 
 @app.command()
-def requeue(
+def decide(
     letter: Letter,
+    decision: Annotated[Action, typer.Argument(help=_ACTIONS)],
     *,
-    rationale: Rationale,
-    maker: Maker = None,
-    to: Draft = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    key: OperatorKey = None,
-    as_json: options.Json = False,
-) -> None:
-    """Deliver the same message again, with all its tries: for causes that are gone.
-
-    Example: waybill dlq requeue 0x…/axelar/0 --rationale "the gateway is back"
-    """
-    _decide(_Asked(letter, Decision.REQUEUE, rationale, maker, to, network, config, key), as_json=as_json)
-
-
-@app.command()
-def reissue(
-    letter: Letter,
-    *,
-    rationale: Rationale,
-    gmp: Annotated[str | None, typer.Option("--gmp", help="GMPs to send over, separated by commas.")] = None,
-    sender_key: Annotated[
+    rationale: Annotated[
+        str | None,
+        typer.Option("--rationale", help="Why; signed with the decision and kept for ever.", show_default=False),
+    ] = None,
+    sender: Annotated[
         str | None,
         typer.Option(
-            "--sender-key",
-            envvar="WAYBILL_KEY",
-            help="Private key of the message's sender. On the devnet the example dApp's by default.",
+            help="For `retry`: the message's sender, an account that the settings name. On the devnet the example"
+            " dApp's account by default.",
+            metavar="NAME",
             show_default=False,
         ),
     ] = None,
+    gmps: Annotated[
+        str | None, typer.Option(help="For `retry`: GMPs to send over, separated by commas.", show_default=False)
+    ] = None,
     call: Annotated[
         bool,
-        typer.Option("--call", help="Only print the transaction that the sender has to make, if it is a contract."),
+        typer.Option("--call", help="For `retry`: only print the transaction that a contract, as sender, has to make."),
     ] = False,
-    maker: Maker = None,
-    to: Draft = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    key: OperatorKey = None,
-    as_json: options.Json = False,
+    maker: Annotated[
+        str | None,
+        typer.Option(
+            help="Who decides, if it signs elsewhere: an account, such as a Safe, or GOVERNANCE. Nothing is recorded yet: what"
+            " it has to sign is written to --draft.",
+            show_default=False,
+        ),
+    ] = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(help="File that --maker writes, and --signature reads. stdout if not given.", show_default=False),
+    ] = None,
+    signature: Annotated[
+        str | None,
+        typer.Option(
+            help="What the maker signed, to be recorded with its --draft; 0x if a contract approved it on its chain.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Send a new message in its place, as its sender: a new id, all checks again, `replaces` set.
+    """Decide about a dead letter as an operator, who signs the decision: --signer NAME or --key.
 
-    If the sender is a contract, have it make the call that --call prints. Repeat the command then: it finds the new message.
+    An account that signs elsewhere decides in two steps: --maker writes what it has to sign, and --signature records what it
+    signed; a contract is asked on its chain whether it did (ERC-1271). A `retry` by a contract that is the sender: have it make
+    the transaction that --call prints, and repeat the command, which finds the new message then.
 
-    Example: waybill dlq reissue 0x…/axelar/0 --rationale "it expired while the chain stood still"
+    Example: waybill dlq decide 0x…/axelar/0 requeue --rationale "the gateway is back"
     """
-    gmps = options.gmps(gmp) if gmp else None
-    if call:
-        _print_calls(letter, gmps, network, config, key, as_json=as_json)
+    if signature is not None:
+        _record(letter, decision, draft, signature)
         return
-    sender = LocalSigner.from_key(sender_key or DAPP_KEY).account if sender_key or network == DEVNET else None
-    asked = _Asked(letter, Decision.RETRY, rationale, maker, to, network, config, key)
-    _decide(asked, as_json=as_json, sender=sender, gmps=gmps)
+    named = options.gmps(gmps) if gmps else None
+    if call:
+        _print_calls(letter, named)
+        return
+    if rationale is None:
+        raise UsageError("a decision needs a reason, which is kept with it", next_step='add --rationale "…"')
+    workspace = Workspace.current()
+    reissue: dict[str, Any] = {}
+    if decision is Action.RETRY:
+        reissue = {"sender": _account(workspace, sender, None, DAPP_KEY), "gmps": named}
+    if maker is not None:
+        _draft(letter, decision.kept, rationale, maker, draft, **reissue)
+        return
+    if draft is not None:
+        raise UsageError("--draft is the file for what --maker has to sign", next_step="name the maker with --maker")
 
+    async def work() -> list[LogRecord]:
+        async with _review() as (review, log):
+            return [await review.decide(one, decision.kept, rationale, **reissue) for one in _named(log, letter)]
 
-@app.command()
-def abandon(
-    letter: Letter,
-    *,
-    rationale: Rationale,
-    maker: Maker = None,
-    to: Draft = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    key: OperatorKey = None,
-    as_json: options.Json = False,
-) -> None:
-    """Give a message up for good, and tell its sender. Nothing was changed on its destination.
-
-    Example: waybill dlq abandon 0x…/axelar/0 --rationale "the recipient is retired"
-    """
-    _decide(_Asked(letter, Decision.ABANDON, rationale, maker, to, network, config, key), as_json=as_json)
-
-
-@app.command()
-def escalate(
-    letter: Letter,
-    *,
-    rationale: Rationale,
-    maker: Maker = None,
-    to: Draft = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    key: OperatorKey = None,
-    as_json: options.Json = False,
-) -> None:
-    """Hand a letter to governance, by a governance message. It stays under review until governance decides.
-
-    Example: waybill dlq escalate 0x…/axelar/0 --rationale "every message to this chain dies"
-    """
-    _decide(_Asked(letter, Decision.GOVERNANCE_ESCALATION, rationale, maker, to, network, config, key), as_json=as_json)
-
-
-@app.command()
-def record(
-    draft: Annotated[Path, typer.Argument(help="File that a decision with --maker wrote.", metavar="FILE")],
-    *,
-    signature: Annotated[str, typer.Option(help="What its maker signed; 0x if a contract approved it on its chain.")],
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
-) -> None:
-    """Record a decision that its maker signed elsewhere. A contract is asked on its chain whether it did (ERC-1271).
-
-    Example: waybill dlq record decision.json --signature 0x…
-    """
-    document = _drafted(draft) | {"signature": f"0x{_signature(signature).hex()}"}
-    sealer = open_sealer(_settings(network, config))
-
-    async def work() -> LogRecord:
-        async with _review(network, config, None) as (review, _):
-            return await review.record(document, sealer, SystemClock().now())
-
-    _print_decided([asyncio.run(work())], as_json=as_json)
+    _print_decided(asyncio.run(work()))
 
 
 @app.command()
 def verify(
-    *,
     head: Annotated[str | None, typer.Option(help="Hash of a record noted earlier, which must still be there.")] = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Check that no record was changed, removed or added by anybody but Waybill. Exits with status 1 if one was.
 
     Example: waybill dlq verify
     """
-    settings = _settings(network, config)
+    settings = _settings()
     noted = None if head is None else options.message_id(head)
     with open_letters(settings) as log:
         verified = Verified(records=0, head=bytes(32), violations=())
         if log is not None:
             store = open_store(settings.store)
             try:
-                deployment = Workspace.of(network).deployment()
+                deployment = Workspace.current().deployment()
                 verified = asyncio.run(verify_network(deployment, settings, log, store, noted))
             finally:
                 store.close()
@@ -272,7 +225,7 @@ def verify(
     text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
     if verified.unpromised:
         text += f"\n{len(verified.unpromised)} died before dead letters were switched on for them, and have none"
-    result(value, as_json=as_json, render=lambda console: console.print(escaped(text)))
+    result(value, render=lambda console: console.print(escaped(text)))
     if problems:
         raise SystemExit(ExitCode.FAILED)
 
@@ -284,8 +237,6 @@ def export(
     archive: Annotated[
         bool, typer.Option("--archive", help="Then take documents out of decided letters whose retention is over.")
     ] = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
 ) -> None:
     """Write every record, decisions included, as one JSON object per line.
 
@@ -293,7 +244,7 @@ def export(
     """
     if archive and to is None:
         raise UsageError("--archive needs --to: what it takes out must be in a file first")
-    with open_letters(_settings(network, config)) as log:
+    with open_letters(_settings()) as log:
         records = log.records() if log else []
         lines = b"".join(orjson.dumps(log_record_value(record)) + b"\n" for record in records)
         if to is None:
@@ -307,80 +258,55 @@ def export(
             progress(f"{log.archive(over)} documents taken out; their hashes, and all decisions, stay")
 
 
-def _settings(network: str, config: Path | None) -> Settings:
-    workspace = Workspace.of(network, config)
+def _settings() -> Settings:
+    workspace = Workspace.current()
     return workspace.settings().model_copy(update={"store": workspace.store})
 
 
 @asynccontextmanager
-async def _review(
-    network: str, config: Path | None, key: str | None
-) -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
-    settings, deployment = _settings(network, config), Workspace.of(network).deployment()
+async def _review() -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
+    workspace, settings = Workspace.current(), _settings()
+    deployment, operator = workspace.deployment(), _account(workspace, current().signer, current().key, DEPLOYER_KEY)
     with open_letters(settings) as log:
         if log is None:
             raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
         async with connected(deployment, settings, eager=False) as chains:
-            store = open_store(settings.store)
-            try:
-                operator = _operator(network, key)
+            with closing(open_store(settings.store)) as store:
                 yield (
                     open_review(
                         deployment, chains, store, log=log, settings=settings, clock=SystemClock(), operator=operator
                     ),
                     log,
                 )
-            finally:
-                store.close()
 
 
-def _operator(network: str, key: str | None) -> LocalAccount | None:
-    if key is None and network != DEVNET:
+def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key: str) -> LocalAccount | None:
+    """An account that signs documents, which a remote signer can't; None if none is named and this is not the devnet.
+
+    Raises:
+        UsageError: the settings have no account of that name, or it is a remote signer.
+        InvalidKeyError: the key is invalid or can't be opened.
+    """
+    if name is not None:
+        source = account_source(workspace, name)
+        if source.remote is not None:
+            raise UsageError(
+                f"account {name!r} is with a remote signer, which signs transactions alone",
+                next_step="have it sign elsewhere: --maker ADDRESS --draft FILE, then --draft FILE --signature 0x…",
+            )
+        return local_account(source)
+    if key is None and workspace.network != DEVNET:
         return None
-    try:
-        account: LocalAccount = Account.from_key(key or DEPLOYER_KEY)
-    except ValueError as error:
-        raise UsageError("the operator's key is not a private key (0x and 64 hex digits)") from error
-    return account
+    return LocalSigner.from_key(key or devnet_key).account
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A decision that the command was asked for, with its options."""
-
-    letter: str
-    decision: Decision
-    rationale: str
-    maker: str | None
-    to: Path | None
-    network: str
-    config: Path | None
-    key: str | None
-
-
-def _decide(asked: _Asked, *, as_json: bool, **reissue: Any) -> None:
-    """Makes an operator's decision about each letter that was named, and prints what the log got; or what a maker has to sign."""
-    if asked.maker is not None:
-        _draft(asked, asked.maker, **reissue)
-        return
-    if asked.to is not None:
-        raise UsageError("--to is the file for what --maker has to sign: name the maker")
-
-    async def work() -> list[LogRecord]:
-        async with _review(asked.network, asked.config, asked.key) as (review, log):
-            named = _named(log, asked.letter)
-            return [await review.decide(one, asked.decision, asked.rationale, **reissue) for one in named]
-
-    _print_decided(asyncio.run(work()), as_json=as_json)
-
-
-def _print_decided(records: list[LogRecord], *, as_json: bool) -> None:
+def _print_decided(records: list[LogRecord]) -> None:
     value = [log_record_value(record) for record in records]
     lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
-    result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
+    result(value, render=lambda console: console.print(escaped("\n".join(lines))))
 
 
-def _draft(asked: _Asked, maker: str, **reissue: Any) -> None:
+def _draft(letter: str, decision: Decision, rationale: str, maker: str, file: Path | None, **reissue: Any) -> None:
     """Writes what a maker has to sign elsewhere."""
     try:
         name = maker if maker == GOVERNANCE else checksummed(maker)
@@ -388,13 +314,13 @@ def _draft(asked: _Asked, maker: str, **reissue: Any) -> None:
         raise UsageError(f"--maker is an account or GOVERNANCE: {error}") from error
 
     async def work() -> dict[str, Any]:
-        async with _review(asked.network, asked.config, asked.key) as (review, log):
-            named = _named(log, asked.letter)
+        async with _review() as (review, log):
+            named = _named(log, letter)
             if len(named) > 1:
                 raise UsageError(
-                    f"{asked.letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
+                    f"{letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
                 )
-            return await review.draft(named[0], asked.decision, asked.rationale, name, **reissue)
+            return await review.draft(named[0], decision, rationale, name, **reissue)
 
     document = asyncio.run(work())
     value = {
@@ -403,15 +329,31 @@ def _draft(asked: _Asked, maker: str, **reissue: Any) -> None:
         "digest": f"0x{decision_digest(document).hex()}",
     }
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
-    if asked.to is None:
+    if file is None:
         sys.stdout.write(text)
     else:
-        asked.to.write_text(text)
-    where = asked.to or "the file with this"
+        file.write_text(text)
     progress(
         f"have {document['decisionAccount']} sign typedData (eth_signTypedData_v4) on chain {document['chainId']}, then:"
-        f" waybill dlq record {where} --signature 0x…"
+        f" waybill dlq decide {letter} {Action.of(decision)} --draft {file or 'FILE'} --signature 0x…"
     )
+
+
+def _record(letter: str, decision: Action, draft: Path | None, signature: str) -> None:
+    """Records a decision that its maker signed elsewhere."""
+    if draft is None:
+        raise UsageError("--signature needs --draft, the file that --maker wrote")
+    document = _drafted(draft) | {"signature": f"0x{_signature(signature).hex()}"}
+    about, drafted = document["eventId"], document["decision"]
+    if drafted != decision.kept.value or not f"{about}/".startswith(f"{letter}/"):
+        raise UsageError(f"{draft} decides {drafted} about {about}, not {decision.kept.value} about {letter}")
+    sealer = open_sealer(_settings())
+
+    async def work() -> LogRecord:
+        async with _review() as (review, _):
+            return await review.record(document, sealer, SystemClock().now())
+
+    _print_decided([asyncio.run(work())])
 
 
 def _signature(text: str) -> bytes:
@@ -429,15 +371,13 @@ def _drafted(draft: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{draft} can't be read: {error.strerror}") from error
     except (KeyError, TypeError, ValueError, EncodingError) as error:
-        raise UsageError(f"{draft} is no decision that `waybill dlq … --maker` wrote: {error!r}") from error
+        raise UsageError(f"{draft} is not a decision that `waybill dlq decide --maker` wrote: {error!r}") from error
     return document
 
 
-def _print_calls(
-    letter: str, gmps: tuple[Gmp, ...] | None, network: str, config: Path | None, key: str | None, *, as_json: bool
-) -> None:
+def _print_calls(letter: str, gmps: tuple[Gmp, ...] | None) -> None:
     async def work() -> list[dict[str, str]]:
-        async with _review(network, config, key) as (review, log):
+        async with _review() as (review, log):
             calls = {event_id: await review.reissue_call(event_id, gmps) for event_id in _named(log, letter)}
         return [
             {"letter": event_id, "to": call.to, "value": str(call.value), "data": f"0x{call.data.hex()}"}
@@ -445,7 +385,7 @@ def _print_calls(
         ]
 
     value = asyncio.run(work())
-    result(value, as_json=as_json, render=lambda console: console.print(*map(facts, value), sep="\n"))
+    result(value, render=lambda console: console.print(*map(facts, value), sep="\n"))
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:

@@ -10,18 +10,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from eth_account import Account
 from rich.console import Console
 
-from bridge.cli import options
 from bridge.cli.extras import is_installed
-from bridge.cli.next_commands import with_network
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
-from bridge.cli.output import ExitCode, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.output import CliError, ExitCode, result, table, with_network
+from bridge.cli.root import DEVNET
+from bridge.cli.settings_rows import setting_rows, unread_variables
+from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, RouteRequest
 from bridge.deploy.addresses import is_testnet
 from bridge.deploy.drift import find_drift
@@ -43,6 +45,7 @@ from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
+from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError, check_chains
 
 _SECONDS: Final = 3.0  # that an endpoint may take
@@ -68,15 +71,34 @@ class Finding:
     advice: str = ""
 
 
-def doctor(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
-    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances, the tripwire and stores. Changes nothing.
+def doctor(
+    *,
+    offline: Annotated[
+        bool,
+        typer.Option(
+            "--offline",
+            help="Connect to nothing: check settings, keys and deployments, and whether relayer and tripwire start.",
+        ),
+    ] = False,
+    show_settings: Annotated[
+        bool,
+        typer.Option(
+            "--settings",
+            help="Only print every setting: its value, what set it (flag, environment, file, profile), its meaning.",
+        ),
+    ] = False,
+) -> None:
+    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances, the tripwire and stores.
 
-    Compare the chains with the network file, if there is one. Exits with status 1 if a check has failed.
+    Compares the chains with the network file, if there is one. Changes nothing. Exits with status 1 if a check has failed.
 
     Example: waybill doctor
     """
-    workspace = Workspace.of(network, config)
-    findings = [_versions()]
+    workspace = Workspace.current()
+    if show_settings:
+        _print_settings(workspace.settings())
+        return
+    findings = [_versions(), *_unread()]
     settings, wrong = _settings(workspace.settings)
     findings.append(wrong or Finding("settings", CheckResult.OK, "valid"))
     deployment = workspace.deployment()
@@ -84,7 +106,9 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
         Finding("deployments", CheckResult.OK, f"{len(deployment.chains)} chains in {workspace.deployments_file}")
     )
     findings += _verification(deployment)
-    if settings is not None:
+    if settings is not None and offline:
+        findings += _starting(workspace, settings, deployment)
+    elif settings is not None:
         _, wrong = _settings(lambda: check_chains(settings, deployment))
         findings += [wrong] if wrong else []
         findings += _stores(workspace)
@@ -92,9 +116,38 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
         findings += asyncio.run(_chains(deployment, settings))
         findings += _compared(workspace, deployment, settings)
     value = [asdict(finding) for finding in findings]
-    result(value, as_json=as_json, render=lambda console: _draw(console, findings))
+    result(value, render=lambda console: _draw(console, findings))
     if any(finding.result is CheckResult.FAILED for finding in findings):
         raise SystemExit(ExitCode.FAILED)
+
+
+def _print_settings(settings: Settings) -> None:
+    rows = setting_rows(settings)
+    drawn = table(
+        None, ["setting", "value", "set by", "meaning"], [[str(value) for value in row.values()] for row in rows]
+    )
+    result(rows, render=lambda console: console.print(drawn))
+
+
+def _unread() -> list[Finding]:
+    return [
+        Finding(f"variable {name}", CheckResult.WARNING, "nothing reads it", "is it misspelt? correct or remove it")
+        for name in unread_variables()
+    ]
+
+
+def _starting(workspace: Workspace, settings: Settings, deployment: Deployment) -> Iterable[Finding]:
+    """Whether the relayer, and the tripwire if it is set up, would start with these settings."""
+    checks: dict[str, Callable[[], object]] = {"relayer run": partial(workspace.check_relayer, settings)}
+    if "tripwire" in settings.model_fields_set:
+        checks["tripwire run"] = partial(check_tripwire, settings, deployment, is_dry_run=False)
+    for name, check in checks.items():
+        try:
+            check()
+        except (SettingsError, CliError) as error:
+            yield Finding(name, CheckResult.FAILED, str(error), "waybill doctor --settings")
+        else:
+            yield Finding(name, CheckResult.OK, "can start")
 
 
 def _versions() -> Finding:
@@ -108,7 +161,7 @@ def _settings(reading: Callable[[], Any]) -> tuple[Any, Finding | None]:
     try:
         return reading(), None
     except SettingsError as error:
-        return None, Finding("settings", CheckResult.FAILED, str(error), "waybill config show")
+        return None, Finding("settings", CheckResult.FAILED, str(error), "waybill doctor --settings")
 
 
 def _verification(deployment: Deployment) -> Iterable[Finding]:
@@ -188,7 +241,7 @@ def _relayer_accounts(deployment: Deployment, settings: Settings) -> tuple[list[
         seal = Finding("seal of dead letters", CheckResult.OK, open_sealer(settings).address)
         signers = paying_signers(settings, deployment)
     except (SettingsError, InvalidKeyError) as error:
-        failed = Finding("signers", CheckResult.FAILED, str(error), "waybill config check")
+        failed = Finding("signers", CheckResult.FAILED, str(error), "waybill doctor --offline")
         unknown = "not checked: no key pays for deliveries there"
         advice = "set WAYBILL_RELAYER_KEY, or name a signer under [[signers]], if a relayer is to run here"
         rows = [Finding(f"account on {one.name}", CheckResult.WARNING, unknown, advice) for one in deployment.chains]
@@ -351,8 +404,8 @@ async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, he
     if not drift:
         return Finding(name, CheckResult.OK, "addresses, floors, verifiers, roles and prices are as planned")
     advice = (
-        f"correct the file if the chain is right; else waybill role set and transfer change roles, and"
-        f" waybill deploy --network {plan.network} --dry-run shows what the rest takes"
+        "correct the file if the chain is right; else waybill role set and transfer change roles, and"
+        " waybill deploy --dry-run shows what the rest takes"
     )
     return Finding(name, CheckResult.FAILED, "\n".join(drift), advice)
 

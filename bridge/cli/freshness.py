@@ -109,7 +109,6 @@ class Freshness:
         self,
         value: dict[str, Any],
         *,
-        as_json: bool,
         render: Callable[[Console], None],
         failures: Sequence[str] = (),
         next_step: str | None = None,
@@ -124,7 +123,7 @@ class Freshness:
             self.draw(console)
             render(console)
 
-        result({"index": self.value(), **value}, as_json=as_json, render=draw)
+        result({"index": self.value(), **value}, render=draw)
         if (error := self.error(*failures, next_step=next_step)) is not None:
             raise error
 

@@ -9,9 +9,9 @@ import typer
 from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
-from bridge.cli.decider import Chains, Decider, DryRun, carry_out, named_chains, print_done, refuse_failed, with_decider
+from bridge.cli.decider import Chains, DryRun, carry_out, named_chains, print_done, refuse_failed
 from bridge.cli.output import UsageError, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import Transaction
 from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
@@ -26,7 +26,6 @@ GmpName = Annotated[str, typer.Argument(help="The GMP, such as axelar.", metavar
 
 
 @app.command()
-@with_decider
 def pause(
     gmp: GmpName,
     *,
@@ -34,11 +33,7 @@ def pause(
     hours: Annotated[
         float, typer.Option("--for", help="Hours; the router allows 168 at most, and a tripwire 6.", min=0.01)
     ] = 6,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Pause a GMP as guardian, tripwire or owner: nothing is sent or taken over it, and its receipts do not count.
 
@@ -50,21 +45,16 @@ def pause(
     def call(number: Gmp, time: int) -> bytes:
         return ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
 
-    workspace = Workspace.of(network, config)
-    _act("pause", gmp, chains, decider, call, workspace=workspace, dry_run=dry_run, as_json=as_json)
+    workspace = Workspace.current()
+    _act("pause", gmp, chains, call, workspace=workspace, dry_run=dry_run)
 
 
 @app.command()
-@with_decider
 def resume(
     gmp: GmpName,
     *,
     chains: Chains = None,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """End a GMP's pause now, as guardian what guardian or tripwire began, or as owner.
 
@@ -76,29 +66,24 @@ def resume(
     def call(number: Gmp, _time: int) -> bytes:
         return ROUTER.encode("endGmpPause", int(number))
 
-    workspace = Workspace.of(network, config)
-    _act("resume", gmp, chains, decider, call, workspace=workspace, dry_run=dry_run, as_json=as_json)
+    workspace = Workspace.current()
+    _act("resume", gmp, chains, call, workspace=workspace, dry_run=dry_run)
 
 
 @app.command()
-@with_decider
-def revoke_adapter(
+def revoke(
     gmp: GmpName,
     *,
     chains: Chains = None,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Revoke a GMP's adapter as revoker or owner, since the GMP can't be trusted: its receipts are void, and it takes no messages.
 
     What it had delivered needs other GMPs. Exits with status 1 if a chain refused.
 
-    Example: waybill gmp revoke-adapter axelar --chains beta
+    Example: waybill gmp revoke axelar --chains beta
     """
-    (number,), workspace = options.gmps(gmp), Workspace.of(network, config)
+    (number,), workspace = options.gmps(gmp), Workspace.current()
     wanted = _with_gmp(number, named_chains(workspace.deployment(), chains))
 
     async def present(here: ChainDeployment, chain: EvmChain) -> str | None:
@@ -114,26 +99,21 @@ def revoke_adapter(
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"adapter": await present(here, chain)}
 
-    name = f"revoke adapter {number.label}"
+    name = f"revoke {number.label}"
     then = f"receipts of {number.label} are void"
-    done = carry_out(workspace, decider, wanted, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
+    done = carry_out(workspace, wanted, name, steps, then=then, after=after, dry_run=dry_run)
     if done is not None:
-        print_done(done, as_json=as_json)
+        print_done(done)
         refuse_failed(done)
 
 
 @app.command()
-@with_decider
 def floor(
     source: Annotated[str, typer.Argument(help="The lane's source: its name or id.", metavar="SOURCE")],
     destination: Annotated[str, typer.Argument(help="Its destination, whose router is told.", metavar="DESTINATION")],
     gmps: Annotated[int, typer.Argument(help="How many GMPs have to deliver at least.", min=1, max=16, metavar="GMPS")],
     *,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Set a lane's floor, the least quorum for recipients without a policy: as revoker or owner raise it, as owner lower it.
 
@@ -141,7 +121,7 @@ def floor(
 
     Example: waybill gmp floor alpha beta 2
     """
-    workspace = Workspace.of(network, config)
+    workspace = Workspace.current()
     ((origin,), (target,)) = (named_chains(workspace.deployment(), one) for one in (source, destination))
     if origin is target:
         raise UsageError(f"source and destination are both {origin.name}; a lane leads to another chain")
@@ -159,11 +139,9 @@ def floor(
 
     then = f"{target.name} asks for {gmps} GMPs of messages from {origin.name}"
     name = f"floor {origin.name} {target.name}"
-    done = carry_out(
-        workspace, decider, [target], name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run
-    )
+    done = carry_out(workspace, [target], name, steps, then=then, after=after, dry_run=dry_run)
     if done is not None:
-        print_done(done, as_json=as_json)
+        print_done(done)
         refuse_failed(done)
 
 
@@ -183,12 +161,10 @@ def _act(
     what: str,
     named: str,
     chains: str | None,
-    decider: Decider,
     call: Callable[[Gmp, int], bytes],
     *,
     workspace: Workspace,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     (gmp,) = options.gmps(named)
     wanted = _with_gmp(gmp, named_chains(workspace.deployment(), chains))
@@ -202,7 +178,7 @@ def _act(
 
     then = f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}"
     name = f"{what} {gmp.label}"
-    done = carry_out(workspace, decider, wanted, name, steps, then=then, after=after, as_json=as_json, dry_run=dry_run)
+    done = carry_out(workspace, wanted, name, steps, then=then, after=after, dry_run=dry_run)
     if done is None:
         return
     value = [
@@ -220,7 +196,6 @@ def _act(
     columns = ["chain", "paused until (UTC)", "transaction"]
     result(
         {"gmp": gmp.label, "chains": value},
-        as_json=as_json,
         render=lambda console: console.print(table(None, columns, [[str(cell) for cell in row] for row in rows])),
     )
     refuse_failed(value)

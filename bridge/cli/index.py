@@ -18,11 +18,11 @@ from bridge.cli.as_of import as_of_text, as_of_value
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
-from bridge.cli.next_commands import with_network
 from bridge.cli.open_stores import open_index
-from bridge.cli.output import escaped, facts, progress, result
+from bridge.cli.output import escaped, facts, progress, result, with_network
 from bridge.cli.report import attested_of, paid_of
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import current
+from bridge.cli.workspace import Workspace
 from bridge.queries.messages import divergence_value
 
 _log = structlog.get_logger(__name__)
@@ -61,8 +61,6 @@ def run(
     ] = False,
     master: options.SparkMaster = None,
     backfill_blocks: BackfillBlocks = None,
-    network: options.Network = DEVNET,
-    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Follow the chains, keep what happened, and ask for retries of what is stalled, until Ctrl-C.
 
@@ -70,18 +68,18 @@ def run(
 
     Example: waybill index run --stall-after 60
     """
-    configure_logging(as_json=as_json)
-    _log.info("loading Spark", network=network)
+    configure_logging(as_json=current().as_json)
+    _log.info("loading Spark")
     # It takes a second to import, which no other command has to wait for.
     from indexer.jobs.index import run_index
 
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     settings = index_settings(workspace)
     stall = replace(
         settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
     backfill_blocks = backfill_blocks or settings.backfill_blocks
-    refresh_command = (sys.executable, "-m", "bridge.cli", "index", "refresh", "--network", network)
+    refresh_command = (sys.executable, "-m", "bridge.cli", "--network", workspace.network, "index", "refresh")
     settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, refresh_command=refresh_command)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -92,17 +90,15 @@ def run(
 def backfill(
     *,
     master: options.SparkMaster = None,
-    network: options.Network = DEVNET,
-    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Read the final blocks that the lake lacks into bronze.logs, in parallel, and stop. The index must not be running.
 
     Example: waybill index backfill --master spark://master.example:7077
     """
-    configure_logging(as_json=as_json)
+    configure_logging(as_json=current().as_json)
     from indexer.jobs.index import run_backfill
 
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     run_backfill(indexed_deployment(workspace), index_settings(workspace), master=master)
 
 
@@ -110,8 +106,6 @@ def refresh(
     *,
     full: Annotated[bool, typer.Option("--full", help="Compute every row again from the raw logs.")] = False,
     master: options.SparkMaster = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Bring the silver and gold tables up to the raw logs of the lake.
 
@@ -122,7 +116,7 @@ def refresh(
     """
     from indexer.jobs.refresh import run_refresh
 
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     settings = index_settings(workspace)
     with open_index(workspace):
         pass  # says what to do where no index has run
@@ -138,15 +132,13 @@ def refresh(
     value = {"blocks": {str(chain): block for chain, block in done.blocks.items()}, "refreshed_at": done.refreshed_at}
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     reached = {names.get(chain, str(chain)): f"block {block}" for chain, block in sorted(done.blocks.items())}
-    result(value, as_json=as_json, render=lambda console: console.print(facts(reached)))
+    result(value, render=lambda console: console.print(facts(reached)))
 
 
 def divergences(
     message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
     *,
     max_behind: options.MaxBehind = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Print what contradicts: evidence, how bad it is, and what to do next. Fails if there is anything.
 
@@ -158,7 +150,7 @@ def divergences(
     chosen = None if message is None else options.message_id(message)
     from indexer.jobs.divergences import all_divergences
 
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     with open_index(workspace) as index:
         found, tables = all_divergences(index, workspace.lake)
         fresh = freshness(workspace, index, max_behind)
@@ -167,7 +159,6 @@ def divergences(
     failures = [f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}"] if value else []
     fresh.answer(
         {"divergences": value, "tables": as_of_value(tables)},
-        as_json=as_json,
         render=lambda console: _draw_divergences(console, value, as_of_text(tables)),
         failures=failures,
     )
@@ -192,8 +183,6 @@ def sql(
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=3_600, help="Seconds it may take.")] = 30,
     form: exports.Chosen = exports.Format.TABLE,
     output: exports.Output = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Ask the lake's tables a question of your own. Only reads, and only these tables: no file, no network, no extension.
 
@@ -204,9 +193,9 @@ def sql(
     from indexer.lake.reading import as_of
     from indexer.lake.user_queries import answer
 
-    chosen = exports.Format.JSON if as_json else form
+    chosen = exports.Format.JSON if current().as_json else form
     exports.check(chosen, output)
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     with open_index(workspace):
         pass  # says what to do where no index has run
     found, is_cut = answer(workspace.lake, query, rows, timeout)

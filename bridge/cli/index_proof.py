@@ -16,7 +16,7 @@ from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, progress, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -34,8 +34,6 @@ def verify(
         bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
     ] = False,
     max_behind: options.MaxBehind = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Compare the whole index with the routers' own totals, at one final block per chain.
 
@@ -50,7 +48,7 @@ def verify(
     from indexer.jobs import verify as job
     from indexer.lake.history import History
 
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
         history = History(store.engine, lake)
         violations = [one for one in (repairs.find_violation(reader, history) for reader in opened) if one is not None]
@@ -75,7 +73,6 @@ def verify(
     can_repair = not repair and bool(violations or any(check.wrong for check in unequal))
     fresh.answer(
         value,
-        as_json=as_json,
         render=lambda console: _draw(console, value),
         failures=failures,
         next_step="waybill index verify --repair" if can_repair else None,

@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
-from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.domain.lanes import Lane, LaneState
 from bridge.protocol.deployment import DeploymentError
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value
 
 app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)
 
-Source = Annotated[str, typer.Argument(help="Name or id of the chain that messages come from.")]
-Destination = Annotated[str, typer.Argument(help="Name or id of the chain that they go to.")]
+_SOURCE = "Name or id of the chain that messages come from."
+_DESTINATION = "Name or id of the chain that they go to."
+Source = Annotated[str, typer.Argument(help=_SOURCE)]
+Destination = Annotated[str, typer.Argument(help=_DESTINATION)]
 By = Annotated[str | None, typer.Option("--by", help="Who decided it; your login by default.", show_default=False)]
 
 
@@ -27,14 +28,12 @@ By = Annotated[str | None, typer.Option("--by", help="Who decided it; your login
 def list_lanes(
     *,
     history: Annotated[bool, typer.Option("--history", help="Every change ever made, oldest first.")] = False,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """List the lanes that are held, with who held them and why.
 
     Example: waybill lane list
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployment = workspace.deployment()
     with open_relayer_store(workspace) as store:
         lanes = store.lanes if store else None
@@ -42,7 +41,7 @@ def list_lanes(
     value = [lane_change_value(change, deployment) for change in changes]
     rows = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value]
     drawn = table(None, ["lane", "state", "reason", "by"], rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "every lane runs"))
+    result(value, render=lambda console: console.print(drawn if rows else "every lane runs"))
 
 
 @app.command()
@@ -52,38 +51,54 @@ def pause(
     *,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept for ever.")],
     by: By = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Keep a lane's deliveries waiting, also over restarts. What is under way is finished; messages are still observed.
 
     Example: waybill lane pause alpha beta --reason "router upgrade"
     """
-    bring_lane_into(Workspace.of(network), (source, destination), LaneState.PAUSED, reason, by, as_json=as_json)
+    bring_lane_into(Workspace.current(), (source, destination), LaneState.PAUSED, reason, by)
 
 
 @app.command()
 def resume(
-    source: Source,
-    destination: Destination,
+    source: Annotated[str | None, typer.Argument(help=_SOURCE, show_default=False)] = None,
+    destination: Annotated[str | None, typer.Argument(help=_DESTINATION, show_default=False)] = None,
     *,
     reason: Annotated[
         str, typer.Option("--reason", help="The repair that was made; kept for ever.")
     ] = "resumed by hand",
+    streams: Annotated[
+        bool,
+        typer.Option(
+            "--streams", help="Publish to Apache Kafka again after a halt. Records wait meanwhile; none is lost."
+        ),
+    ] = False,
     by: By = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
-    """Resume a lane that was paused or has halted.
+    """Resume a lane that was paused or has halted, once the cause is gone; or the streams, with --streams.
 
     Example: waybill lane resume alpha beta
     """
-    bring_lane_into(Workspace.of(network), (source, destination), LaneState.RUNNING, reason, by, as_json=as_json)
+    if streams:
+        _resume_streams()
+        return
+    if source is None or destination is None:
+        raise UsageError(
+            "a lane has a source and a destination", next_step="waybill lane resume SOURCE DESTINATION, or --streams"
+        )
+    bring_lane_into(Workspace.current(), (source, destination), LaneState.RUNNING, reason, by)
 
 
-def bring_lane_into(
-    workspace: Workspace, ends: tuple[str, str], state: LaneState, reason: str, by: str | None, *, as_json: bool
-) -> None:
+def _resume_streams() -> None:
+    with open_relayer_store(Workspace.current()) as store:
+        if store is None:
+            raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
+        was_halted = store.streams.resume()
+    text = "the relayer publishes again" if was_halted else "publishing had not halted"
+    result({"resumed": was_halted}, render=lambda console: console.print(text))
+
+
+def bring_lane_into(workspace: Workspace, ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
     """Brings a lane into a state, and prints it.
 
     Raises:
@@ -105,4 +120,4 @@ def bring_lane_into(
             raise CliError(str(error), next_step="waybill lane list") from error
     value = {**lane_change_value(change, deployment), "changed": changed}
     text = f"{value['lane']} is {state}" + ("" if changed else ", as it was")
-    result(value, as_json=as_json, render=lambda console: console.print(text))
+    result(value, render=lambda console: console.print(text))

@@ -22,7 +22,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.queries import Circumstances
+from bridge.queries.advice import Circumstances
 from bridge.queries.explain import (
     Explanation,
     Kept,

@@ -10,13 +10,12 @@ import typer
 from rich.console import Console
 
 from bridge.cli import message_acts, options
-from bridge.cli.decider import Decider, with_signer
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up_any
-from bridge.cli.next_commands import with_network
 from bridge.cli.open_stores import open_index
-from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.output import CliError, UsageError, facts, progress, result, table, with_network
+from bridge.cli.pending import reconcile
+from bridge.cli.workspace import Workspace
 from bridge.client import Client
 from bridge.domain.guarantee import DeliveryGuarantee
 from bridge.domain.jobs import SyncJob
@@ -49,18 +48,15 @@ for _command in (
 
 @app.command("list")
 def list_messages(
-    *,
     status: Annotated[str | None, typer.Option(help="Only those in this state, such as STALLED.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 20,
     max_behind: options.MaxBehind = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """List messages, the newest first, as the index knows them. Ends with 5 if the index is behind.
 
     Example: waybill message list --status STALLED
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployment = workspace.deployment()
     with open_index(workspace) as index:
         found = index.messages(status=_status(status), limit=limit)
@@ -72,82 +68,56 @@ def list_messages(
     ]
     drawn = table(None, ["message", "lane", "state", "received", "sent (UTC)"], rows)
     shown = drawn if rows else "no messages, as far as the index has read"
-    fresh.answer({"messages": value}, as_json=as_json, render=lambda console: console.print(shown))
+    fresh.answer({"messages": value}, render=lambda console: console.print(shown))
 
 
 @app.command()
-def show(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
-    """Show a message: its state, the reason, what to do next, and what each GMP did.
+def show(message: options.MessageId) -> None:
+    """Show a message: its state, the reason, what to do next, and what each GMP has done.
+
+    With --json it has everything that `retryRoute` needs: all fields of the message, with both routers.
 
     Example: waybill message show 0x…
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     found = asyncio.run(look_up_any(workspace, options.message_id(message)))
-    result(found.value(), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
+    result(found.value(), render=lambda console: _draw(console, found))
 
 
 @app.command()
-def explain(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
-    """Say where a message is, why, and what to do next. Ends with 4 while it is on its way.
-
-    Example: waybill message explain 0x…
-    """
-    workspace = Workspace.of(network)
-    found = asyncio.run(look_up_any(workspace, options.message_id(message)))
-    result(found.value(), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
-    if not found.explanation.status.is_final:
-        raise SystemExit(ExitCode.PENDING)
-
-
-@app.command()
-@with_signer
 def retry(
     message: options.MessageId,
     *,
     gmps: Annotated[
         str | None,
         typer.Option(
-            help="GMPs to retry over. If not given, those that have not tried yet, else those that are silent."
+            help="GMPs to retry over. If not given, those that have not tried yet, else those that have not delivered."
         ),
     ] = None,
     even_if_ended: Annotated[
         bool, typer.Option("--even-if-ended", help="Retry though the destination says that the message has ended.")
     ] = False,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Send a message again over other GMPs, as its sender or the retrier its sender appointed.
+
+    A state change that the relayer follows and that is DIVERGED is reconciled with its primary record instead: the relayer's
+    own store and keys are used, and the command exits with status 4 while the change is not applied.
 
     Example: waybill message retry 0x… --gmps wormhole
     """
     named = None if gmps is None else options.gmps(gmps)
+    if named is None and reconcile(Workspace.current(), options.message_id(message)):
+        return
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         sent = await client.retry(found.message, named or _choose(found), even_if_ended=even_if_ended)
         return {"attempt": sent.attempt, **message_acts.sent_value(sent)}
 
-    message_acts.act_on(
-        message,
-        network,
-        decider,
-        act,
-        "another attempt is on its way over",
-        where=message_acts.Where.SOURCE,
-        as_json=as_json,
-    )
-    progress(f"next: waybill message explain {message}")
+    message_acts.act_on(message, act, "another attempt is on its way over", where=message_acts.Where.SOURCE)
 
 
 @app.command()
-@with_signer
-def execute(
-    message: options.MessageId,
-    *,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
-) -> None:
+def execute(message: options.MessageId) -> None:
     """Execute a message whose quorum is reached, after its recipient had refused it or its gas was too little.
 
     Example: waybill message execute 0x…
@@ -155,13 +125,11 @@ def execute(
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         if (await client.progress(found.message)).executed:
-            progress("nothing to do: it was executed before")
+            progress("nothing to do: the message has been executed")
             return {"executed": True, "transaction": None}
         return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
-    message_acts.act_on(
-        message, network, decider, act, "executed", where=message_acts.Where.DESTINATION, as_json=as_json
-    )
+    message_acts.act_on(message, act, "executed", where=message_acts.Where.DESTINATION)
 
 
 def _status(text: str | None) -> Status | None:
@@ -183,7 +151,7 @@ def _choose(found: Found) -> tuple[Gmp, ...]:
     return chosen
 
 
-def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
+def _draw(console: Console, found: Found | Unsent) -> None:
     explanation = found.explanation
     console.print(
         facts(
@@ -199,7 +167,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
             }
         )
     )
-    if whole and isinstance(found, Found):
+    if isinstance(found, Found):
         message = found.message
         console.print()
         console.print(

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.decider import Decider, with_signer
+from bridge.cli.decider import signer
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, Sent
 from bridge.client.vault import VaultClient
 from bridge.devnet.accounts import DAPP_KEY
@@ -40,14 +40,7 @@ _LOOK_SECONDS = 1.0
 _TOP_UP_PERCENT = 125  # of what is missing; what is not spent comes back
 
 
-@with_signer
-def fund(
-    message: options.MessageId,
-    *,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
-) -> None:
+def fund(message: options.MessageId) -> None:
     """Pay for a message that was created without its fee, over the GMPs that its sender chose. Anyone may.
 
     Example: waybill message fund 0x…
@@ -56,13 +49,11 @@ def fund(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return sent_value(await client.fund(found.message))
 
-    act_on(message, network, decider, act, "funded over", where=Where.SOURCE, as_json=as_json)
+    act_on(message, act, "funded over", where=Where.SOURCE)
 
 
-@with_signer
 def top_up(
     message: options.MessageId,
-    *,
     gmp: Annotated[
         str | None,
         typer.Option(
@@ -73,17 +64,14 @@ def top_up(
         int | None,
         typer.Option(help="How much, on its source. What is missing and a quarter more, if not given.", min=1),
     ] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Pay the relayer for a message's delivery. Anyone may; what is not spent can be fetched with `waybill vault refund`.
 
     Example: waybill message top-up 0x…
     """
     named = None if gmp is None else options.gmps(gmp)
-    workspace, message_id = Workspace.of(network), options.message_id(message)
-    account = decider.signer(workspace.network, DAPP_KEY)
+    workspace, message_id = Workspace.current(), options.message_id(message)
+    account = signer(workspace, DAPP_KEY)
 
     async def run() -> list[dict[str, Any]]:
         async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
@@ -97,7 +85,7 @@ def top_up(
 
     paid = asyncio.run(run())
     lines = "\n".join(f"paid {ether(one['wei'])} for its delivery over {one['gmp']}" for one in paid)
-    result({"messageId": message_id, "paid": paid}, as_json=as_json, render=_printer(lines))
+    result({"messageId": message_id, "paid": paid}, render=_printer(lines))
     progress(f"next: waybill message watch 0x{message_id.hex()}")
 
 
@@ -125,16 +113,11 @@ async def _owed(vault: VaultClient, found: Found, named: tuple[Gmp, ...] | None,
     return owed
 
 
-@with_signer
 def cancel(
     message: options.MessageId,
-    *,
     gmps: Annotated[
         str | None, typer.Option(help="GMPs for the cancellation. Those that took the message, if not given.")
     ] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Ask the destination never to execute a message, as its sender. It may have been executed before this arrives.
 
@@ -150,26 +133,21 @@ def cancel(
             )
         return await cancelled(client, found)
 
-    act_on(message, network, decider, act, "its cancellation is on its way over", where=Where.SOURCE, as_json=as_json)
+    act_on(message, act, "its cancellation is on its way over", where=Where.SOURCE)
 
 
-@with_signer
 def report(
     message: options.MessageId,
-    *,
     gmps: Annotated[
         str | None, typer.Option(help="GMPs for the report. Those that took the message, if not given.")
     ] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Have the destination report to the source how a message ended. Anyone may; a contract on the source learns it so.
 
     Example: waybill message report 0x…
     """
     act = _sent_about(gmps, "report", Client.report)
-    act_on(message, network, decider, act, "its report is on its way over", where=Where.DESTINATION, as_json=as_json)
+    act_on(message, act, "its report is on its way over", where=Where.DESTINATION)
 
 
 def _sent_about(
@@ -185,14 +163,7 @@ def _sent_about(
     return act
 
 
-@with_signer
-def expire(
-    message: options.MessageId,
-    *,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
-) -> None:
+def expire(message: options.MessageId) -> None:
     """Mark a message whose time has run out as expired on its destination, for good. Anyone may.
 
     Example: waybill message expire 0x…
@@ -201,30 +172,28 @@ def expire(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return {"transaction": (await client.expire(found.message))["transactionHash"]}
 
-    act_on(message, network, decider, act, "marked as expired", where=Where.DESTINATION, as_json=as_json)
+    act_on(message, act, "marked as expired", where=Where.DESTINATION)
 
 
 def watch(
     message: options.MessageId,
     *,
     timeout: Annotated[float, typer.Option(help="Seconds to watch at most.", min=0)] = 3_600.0,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Say whenever something about a message changes, until its end. Ends with 4 if that takes too long.
 
     Example: waybill message watch 0x… --timeout 600
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     message_id = options.message_id(message)
-    last = asyncio.run(_watch(workspace, message_id, timeout, as_json=as_json))
+    last = asyncio.run(_watch(workspace, message_id, timeout))
     status = last.status if last else Status.UNKNOWN
     if status is not Status.EXECUTED:
         code = ExitCode.FAILED if status.is_final else ExitCode.PENDING
         raise CliError(f"the message is {status}", code=code, next_step=last.next_action if last else "waybill doctor")
 
 
-async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_json: bool) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
+async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
     """Returns what was said last; None if nothing could be."""
     deadline = time.monotonic() + timeout
     shown, explanation = "", None
@@ -243,7 +212,7 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_
             if line != shown:
                 shown = line
                 value = {"at": round(time.time(), 3), "status": status.value, "reason": explanation.reason}
-                result(value, as_json=as_json, render=_printer(f"{time.strftime('%H:%M:%S')}  {line}"))
+                result(value, render=_printer(f"{time.strftime('%H:%M:%S')}  {line}"))
         if (explanation and explanation.status.is_final) or time.monotonic() >= deadline:
             return explanation
         await asyncio.sleep(_LOOK_SECONDS)
@@ -273,13 +242,10 @@ def sent_value(sent: Sent) -> dict[str, Any]:
 
 def act_on(
     message: str,
-    network: str,
-    decider: Decider,
     act: Callable[[Client, Found], Awaitable[Mapping[str, Any]]],
     done: str,
     *,
     where: Where,
-    as_json: bool,
 ) -> None:
     """Finds a message, has something done about it, and prints what that came to.
 
@@ -287,16 +253,13 @@ def act_on(
 
     Args:
         message: its id, as it was typed.
-        network: where it is.
-        decider: the account that acts.
         act: does it; gives what is printed.
         done: what to say before the GMPs that it went over, if it did.
         where: the chain on which it acts.
-        as_json: whether to print JSON.
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     message_id = options.message_id(message)
-    account = decider.signer(workspace.network, DAPP_KEY)
+    account = signer(workspace, DAPP_KEY)
 
     async def run() -> Mapping[str, Any]:
         async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
@@ -311,9 +274,9 @@ def act_on(
             try:
                 return await act(Client(found.deployment, answering, account), found)
             except RefusedError as error:
-                raise CliError(str(error), next_step=f"waybill message explain 0x{message_id.hex()}") from error
+                raise CliError(str(error), next_step=f"waybill message show 0x{message_id.hex()}") from error
 
     value = {"messageId": message_id, **asyncio.run(run())}
     over = ", ".join(value.get("gmps", ()))
-    result(value, as_json=as_json, render=_printer(f"{done} {over}".strip()))
+    result(value, render=_printer(f"{done} {over}".strip()))
     progress(f"next: waybill message watch 0x{message_id.hex()}")

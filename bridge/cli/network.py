@@ -1,4 +1,4 @@
-"""`waybill network`: public chains, the GMPs between them, and the file that `waybill deploy` reads."""
+"""`waybill network create`: the file that `waybill deploy` reads, made from the GMPs' registries."""
 
 from __future__ import annotations
 
@@ -12,38 +12,45 @@ from bridge.cli import options
 from bridge.cli.output import CliError, UsageError, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.addresses import address_table, create_plan, defaults
-from bridge.deploy.plan import NetworkPlan
 from bridge.protocol.environment import unset_placeholders
 from bridge.protocol.gmps import Gmp
 
-app = typer.Typer(no_args_is_help=True, help="Public chains, the GMPs between them, and network files.")
+app = typer.Typer(no_args_is_help=True, help="Write the file of a network of public chains.")
 
 _ALL = ",".join(gmp.label for gmp in Gmp)
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="The network's name: the file is networks/NAME.json.", metavar="NAME")],
+    name: Annotated[
+        str | None,
+        typer.Argument(help="The network's name: the file is networks/NAME.json.", metavar="NAME", show_default=False),
+    ] = None,
     *,
-    chains: Annotated[str, typer.Option(help="Chains, comma-separated; `waybill network list` has them.")],
+    chains: Annotated[str | None, typer.Option(help="Public chains, separated by commas.", show_default=False)] = None,
     gmps: Annotated[str, typer.Option(help="GMPs to use where a chain has them.")] = _ALL,
-    as_json: options.Json = False,
 ) -> None:
     """Write a network file with the GMPs' addresses, from the GMPs' own registries.
 
-    What no registry has is a `${PLACEHOLDER}`: set that variable, or write a value in its place.
+    Without --chains, list the public chains that the registries have, and the GMPs on each. What no registry has is a
+    `${PLACEHOLDER}` in the file: set that variable, or write a value in its place.
 
     Example: waybill network create testnet --chains sepolia,base-sepolia
     """
+    if chains is None:
+        _list_chains()
+        return
+    if name is None:
+        raise UsageError("the network needs a name", next_step=f"waybill network create NAME --chains {chains}")
     if not re.fullmatch(r"[a-z0-9-]+", name):
-        raise UsageError(f"{name!r} is no name of a network: it has other signs than a-z, 0-9 and -")
+        raise UsageError(f"{name!r} can't name a network: only a-z, 0-9 and - may be in it")
     wanted = frozenset(options.gmps(gmps))
     names = [one.strip() for one in chains.split(",") if one.strip()]
     document = create_plan(name, names, wanted)
     path = Workspace.of(name).root / "networks" / f"{name}.json"
     if path.exists():
         raise CliError(
-            f"{path} is there already, and stays as it is", next_step="edit it, delete it, or take another name"
+            f"{path} exists already and was not changed", next_step="edit it, delete it, or take another name"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n")
@@ -63,16 +70,11 @@ def create(
     titles = {"unset": "to be set", "missing": "left out", "defaults": "left to the GMPs' defaults"}
     lines = [f"written: {path}"]
     lines += [f"{titles[key]}:\n  " + "\n  ".join(value[key]) for key in titles if value[key]]
-    lines.append(f"next: give the variables their values, then waybill deploy --network {name} --dry-run")
-    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))
+    lines.append(f"next: give the variables their values, then waybill --network {name} deploy --dry-run")
+    result(value, render=lambda console: console.print("\n".join(lines), markup=False))
 
 
-@app.command(name="list")
-def list_chains(*, as_json: options.Json = False) -> None:
-    """List the public chains that the table has, and the GMPs on each.
-
-    Example: waybill network list
-    """
+def _list_chains() -> None:
     registry = address_table()
     value = {
         name: {"chainId": chain.chain_id, "testnet": chain.testnet, "gmps": list(chain.gmps)}
@@ -82,44 +84,5 @@ def list_chains(*, as_json: options.Json = False) -> None:
         [name, str(chain.chain_id), "testnet" if chain.testnet else "mainnet", ", ".join(chain.gmps)]
         for name, chain in registry.chains.items()
     ]
-    result(
-        {"registries": registry.registries, "chains": value},
-        as_json=as_json,
-        render=lambda console: console.print(table(None, ["chain", "id", "kind", "GMPs"], rows)),
-    )
-
-
-@app.command()
-def gmps(
-    one: Annotated[str, typer.Argument(help="A chain.", metavar="A")],
-    other: Annotated[str, typer.Argument(help="Another chain.", metavar="B")],
-    *,
-    as_json: options.Json = False,
-) -> None:
-    """Say which GMPs are on both of two chains, and which registry lacks one of them.
-
-    A lane of CCIP's must be open besides: ask its router with isChainSupported.
-
-    Example: waybill network gmps sepolia base-sepolia
-    """
-    registry = address_table()
-    if registry.chain(one) is registry.chain(other):
-        raise UsageError(f"both chains are {one}: a GMP connects two", next_step="waybill network list")
-    if registry.chain(one).testnet != registry.chain(other).testnet:
-        raise UsageError(f"{one} and {other} are a testnet and a mainnet: no GMP connects them")
-    found = registry.gmps_between(one, other)
-    rows = [[gmp.label, "no" if missing else "yes", missing or ""] for gmp, missing in found.items()]
-    result(
-        {gmp.label: missing is None for gmp, missing in found.items()},
-        as_json=as_json,
-        render=lambda console: console.print(table(None, ["GMP", "on both", "why not"], rows)),
-    )
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of network files, by which an editor completes and checks them.
-
-    Example: waybill network schema
-    """
-    print(json.dumps(NetworkPlan.model_json_schema(by_alias=True), indent=2))
+    drawn = table(None, ["chain", "id", "kind", "GMPs"], rows)
+    result({"registries": registry.registries, "chains": value}, render=lambda console: console.print(drawn))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,13 +10,6 @@ import typer
 from bridge.cli.output import UsageError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
-
-Network = Annotated[
-    str,
-    typer.Option("--network", envvar="WAYBILL_NETWORK", help="Network: the name of its file in deployments/."),
-]
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
 
 StoreUrl = Annotated[
     str | None,
@@ -45,16 +37,6 @@ SparkMaster = Annotated[
         "--master",
         envvar="WAYBILL_SPARK_MASTER",
         help="Where Spark works, such as spark://HOST:7077. By default on this machine.",
-        show_default=False,
-    ),
-]
-
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        envvar="WAYBILL_CONFIG",
-        help="Settings file. By default waybill.toml in WAYBILL_HOME, if it is there.",
         show_default=False,
     ),
 ]

@@ -14,8 +14,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
-from bridge.cli.next_commands import next_with_network, with_network
+from bridge.cli.root import DEVNET, current
 from bridge.protocol.text import visible
+from bridge.queries.commands import for_network, value_for_network
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
 _READABLE: Final = 20
@@ -51,12 +52,21 @@ class UsageError(CliError):
         super().__init__(message, code=ExitCode.USAGE, next_step=next_step)
 
 
-def result(value: Any, *, as_json: bool, render: Callable[[Console], None]) -> None:
+def result(value: Any, *, render: Callable[[Console], None]) -> None:
     """Prints a result: as one JSON document, or drawn by `render`."""
-    if as_json:
-        sys.stdout.write(json.dumps(next_with_network(value), indent=2, default=plain) + "\n")
+    if current().as_json:
+        sys.stdout.write(json.dumps(value_for_network(value, _network()), indent=2, default=plain) + "\n")
     else:
         render(Console(file=sys.stdout, highlight=False, soft_wrap=True))
+
+
+def with_network(text: str) -> str:
+    """The text, whose commands name the network that this command was asked about."""
+    return for_network(text, _network())
+
+
+def _network() -> str:
+    return current().network or DEVNET
 
 
 def progress(text: str) -> None:
@@ -64,10 +74,10 @@ def progress(text: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(escaped(with_network(text)))
 
 
-def fail(error: CliError, *, as_json: bool) -> NoReturn:
+def fail(error: CliError) -> NoReturn:
     """Prints an error, and ends the process with its code."""
     message, next_step = with_network(str(error)), with_network(error.next_step) if error.next_step else None
-    if as_json:
+    if current().as_json:
         document = {"error": {"code": error.code.name, "message": message, "next": next_step}}
         sys.stderr.write(json.dumps(document) + "\n")
     else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bridge.cli.open_stores import index_if_any, open_relayer_store
+from bridge.cli.pending import sync_value
 from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import adapter_numbers
 from bridge.domain.ports import TerminalError, TransientError
@@ -49,6 +50,7 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
                 ],
                 **overview_value(deployment, store, index, workspace.settings().relay().breaker, time.time()),
                 "replacements": replacement_values(deployment, numbers, store),
+                "sync": sync_value(deployment, store) if store else None,
                 "streams": stream_value(store.streams.status(), time.time()) if store else None,
             }
 

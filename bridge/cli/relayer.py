@@ -14,10 +14,12 @@ import typer
 from bridge.cli import options
 from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import index_if_any
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import current
+from bridge.cli.workspace import Workspace
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import RelayerService, SystemClock, run_until_signalled, spare_what_is_set_up
 from bridge.settings import Settings
+from bridge.store import open_store
 
 _log = structlog.get_logger(__name__)
 
@@ -30,14 +32,6 @@ PausedGmps = Annotated[
     str | None,
     typer.Option("--pause-gmp", help="Do not deliver over these for now; their messages wait.", show_default=False),
 ]
-PayingKey = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        help="Private key that pays for deliveries, else WAYBILL_RELAYER_KEY. On the devnet a public one by default.",
-        show_default=False,
-    ),
-]
 
 
 @app.command()
@@ -45,26 +39,23 @@ def run(
     *,
     gmp: OnlyGmps = None,
     pause_gmp: PausedGmps = None,
-    network: options.Network = DEVNET,
-    key: PayingKey = None,
     store: options.StoreUrl = None,
     commit: options.Commit = None,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow --commit auto.")] = False,
+    new_store: Annotated[
+        bool,
+        typer.Option("--new-store", help="Make the store that --store or the settings name, if it does not exist yet."),
+    ] = False,
     http: options.Http = None,
-    config: options.Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Observe every chain, deliver what its GMPs took, and retry what the index asks for, until Ctrl-C.
 
     Killed at any point, it goes on where it was when it is started again. Everything that can be
-    set: waybill config show.
+    set: waybill doctor --settings.
 
     Example: waybill relayer run --pause-gmp axelar
     """
-    workspace = Workspace.of(
-        network,
-        config,
-        relayer_key=key,
+    workspace = Workspace.current(
         store=store,
         commit=commit,
         unsafe=unsafe or None,
@@ -72,8 +63,11 @@ def run(
         paused_gmps=_gmps(pause_gmp),
         http=http,
     )
+    workspace.deployment()  # nothing is made for a network that is not deployed
+    if new_store:
+        open_store(workspace.settings().store).close()
     settings = workspace.working_settings()
-    configure_logging(as_json=as_json)
+    configure_logging(as_json=current().as_json)
 
     async def work() -> None:
         async with (

@@ -17,7 +17,7 @@ from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index, open_relayer_store
 from bridge.cli.output import CliError, escaped, facts, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
 from bridge.domain.spending import ether
@@ -47,8 +47,6 @@ def report(
         typer.Option("--economics", help="Only what senders paid the relayer and what it spent, per lane and GMP."),
     ] = False,
     max_behind: options.MaxBehind = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
 
@@ -57,9 +55,9 @@ def report(
 
     Example: waybill report --costs
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     if economics:
-        _report_economics(workspace, as_json=as_json)
+        _report_economics(workspace)
         return
     from indexer.jobs.pruning import TABLES, pruned
     from indexer.jobs.report import make_report
@@ -91,13 +89,12 @@ def report(
     failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
     fresh.answer(
         value,
-        as_json=as_json,
         render=lambda console: _draw(console, found, chain, actions, as_of_text(tables)),
         failures=failures,
     )
 
 
-def _report_economics(workspace: Workspace, *, as_json: bool) -> None:
+def _report_economics(workspace: Workspace) -> None:
     """Prints what the relayer's store says of payments and costs."""
     with open_relayer_store(workspace) as store:
         if store is None:
@@ -130,7 +127,6 @@ def _report_economics(workspace: Workspace, *, as_json: bool) -> None:
     drawn = table("Economics", ["lane", "GMP", "paid", "earned", "fetched back", "spent"], rows)
     result(
         {"economics": value},
-        as_json=as_json,
         render=lambda console: console.print(drawn if rows else "nothing was paid or spent"),
     )
 

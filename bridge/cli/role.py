@@ -10,20 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 from eth_utils.address import to_checksum_address
 
-from bridge.cli import options
-from bridge.cli.decider import (
-    Chains,
-    Decider,
-    DryRun,
-    Steps,
-    carry_out,
-    named_chains,
-    print_done,
-    refuse_failed,
-    with_decider,
-)
+from bridge.cli.decider import Chains, DryRun, Steps, carry_out, named_chains, print_done, refuse_failed
 from bridge.cli.output import UsageError, progress, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
@@ -86,7 +75,6 @@ class _Owned:
 
 @app.command()
 def show(
-    *,
     chains: Chains = None,
     senders: Annotated[
         str | None,
@@ -95,15 +83,12 @@ def show(
             show_default=False,
         ),
     ] = None,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Show who has each role on each chain, as the chains say now.
 
     Example: waybill role show
     """
-    workspace = Workspace.of(network, config)
+    workspace = Workspace.current()
     deployment, settings = workspace.deployment(), workspace.settings()
     wanted, shown = named_chains(deployment, chains), _senders(senders, settings)
 
@@ -124,21 +109,16 @@ def show(
         for role, account in [*one["roles"].items(), *((f"retrier of {of}", by) for of, by in one["retriers"].items())]
     ]
     drawn = table(None, ["chain", "role", "account"], rows)
-    result({"chains": value}, as_json=as_json, render=lambda console: console.print(drawn))
+    result({"chains": value}, render=lambda console: console.print(drawn))
 
 
 @app.command("set")
-@with_decider
 def set_role(
     role: Annotated[Role, typer.Argument(help="Which.")],
     account: Account,
     *,
     chains: Chains = None,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Name the account that has a role, as the owner: of the router, or for operator and oracle of the vault.
 
@@ -146,7 +126,7 @@ def set_role(
 
     Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
     """
-    workspace, named = Workspace.of(network, config), _account(account)
+    workspace, named = Workspace.current(), _account(account)
     wanted = [one for one in named_chains(workspace.deployment(), chains) if role.place(one)]
     if not wanted:
         raise UsageError(f"no chain has a vault, and so no {role}")
@@ -164,20 +144,15 @@ def set_role(
             return []
         return [Transaction(str(role), place, role.call(named))]
 
-    _carry_out(workspace, decider, wanted, f"role {role}", steps, dry_run=dry_run, as_json=as_json)
+    _carry_out(workspace, wanted, f"role {role}", steps, dry_run=dry_run)
 
 
 @app.command()
-@with_decider
 def transfer(
     account: Account,
     *,
     chains: Chains = None,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Offer the ownership of routers and parameters to an account, as their owner. It changes nothing until it accepts.
 
@@ -185,7 +160,7 @@ def transfer(
 
     Example: waybill role transfer 0x1111111111111111111111111111111111111111
     """
-    workspace, named = Workspace.of(network, config), _account(account)
+    workspace, named = Workspace.current(), _account(account)
     done = "no longer offered" if named == _NOBODY else "offered"
 
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
@@ -197,25 +172,20 @@ def transfer(
         ]
 
     wanted = named_chains(workspace.deployment(), chains)
-    _carry_out(workspace, decider, wanted, "role transfer", steps, dry_run=dry_run, as_json=as_json)
+    _carry_out(workspace, wanted, "role transfer", steps, dry_run=dry_run)
 
 
 @app.command()
-@with_decider
 def accept(
     *,
     chains: Chains = None,
-    decider: Decider,
     dry_run: DryRun = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: options.Json = False,
 ) -> None:
     """Accept the ownership that was offered, as the account that it was offered to. From then on it is the owner.
 
-    Example: waybill role accept --keystore owner.json --password-file owner.password
+    Example: waybill --signer owner role accept
     """
-    workspace = Workspace.of(network, config)
+    workspace = Workspace.current()
 
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
         owned = await _owned(here, chain)
@@ -230,37 +200,33 @@ def accept(
         ]
 
     wanted = named_chains(workspace.deployment(), chains)
-    _carry_out(workspace, decider, wanted, "role accept", steps, dry_run=dry_run, as_json=as_json)
+    _carry_out(workspace, wanted, "role accept", steps, dry_run=dry_run)
 
 
 def _carry_out(
     workspace: Workspace,
-    decider: Decider,
     chains: list[ChainDeployment],
     name: str,
     steps: Steps,
     *,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"roles": (await _roles(here, chain, ()))["roles"]}
 
     done = carry_out(
         workspace,
-        decider,
         chains,
         name,
         steps,
         then="`waybill role show` shows it",
         after=after,
-        as_json=as_json,
         dry_run=dry_run,
         by_owner=name not in _BY_OTHERS,
     )
     if done is None:
         return
-    print_done(done, as_json=as_json)
+    print_done(done)
     refuse_failed(done)
 
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from bridge.cli import options
-from bridge.cli.decider import Decider, with_signer
+from bridge.cli.decider import signer
 from bridge.cli.message_acts import sent_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.ports import TransientError
@@ -26,7 +26,6 @@ from bridge.protocol.message import MOST_GAS, Kind, Message
 from bridge.service.connections import connected, newest_blocks
 
 
-@with_signer
 def send(
     *,
     source: Annotated[str, typer.Option("--from", help="Source chain: its name or id.")] = "alpha",
@@ -51,15 +50,12 @@ def send(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is executed.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 60.0,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Send a message over one or more GMPs.
 
     Example: waybill send --from alpha --to beta --payload hello --gmps hyperlane,axelar --quorum 2 --wait
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployment = workspace.deployment()
     origin, target = lane_of(deployment, source, destination)
     usable = deployment.gmps_between(origin.chain_id, target.chain_id)
@@ -81,13 +77,13 @@ def send(
     work = _route(
         workspace,
         (origin, target),
-        decider.signer(network, DAPP_KEY),
+        signer(workspace, DAPP_KEY),
         request,
         timeout if wait else None,
         anyway=anyway,
     )
     sent, reached = asyncio.run(work)
-    _print(sent, reached, origin, target, as_json=as_json)
+    _print(sent, reached, origin, target)
     if wait and (reached is None or not reached.executed):
         delivered = None if reached is None else f"{len(reached.receipts)} of {sent.message.quorum} GMPs have delivered"
         raise CliError(
@@ -95,7 +91,7 @@ def send(
             if delivered
             else f"{target.name} does not answer: whether it was executed within {timeout:g} s is unknown",
             code=ExitCode.PENDING,
-            next_step=f"waybill message explain 0x{sent.message.id.hex()}",
+            next_step=f"waybill message show 0x{sent.message.id.hex()}",
         )
 
 
@@ -211,9 +207,7 @@ def inbox_of(target: ChainDeployment) -> str:
         raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient") from None
 
 
-def _print(
-    sent: Sent, reached: Progress | None, origin: ChainDeployment, target: ChainDeployment, *, as_json: bool
-) -> None:
+def _print(sent: Sent, reached: Progress | None, origin: ChainDeployment, target: ChainDeployment) -> None:
     message = sent.message
     value: dict[str, Any] = {
         "messageId": message.id,
@@ -240,4 +234,4 @@ def _print(
         lines["refused by"] = f"{', '.join(value['failed'])}; their fee came back"
     if reached is not None and reached.executed:
         lines["executed"] = f"after {', '.join(sorted(gmp.label for gmp in reached.receipts))} delivered"
-    result(value, as_json=as_json, render=lambda console: console.print(facts(lines)))
+    result(value, render=lambda console: console.print(facts(lines)))

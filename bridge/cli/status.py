@@ -16,10 +16,10 @@ from rich.live import Live
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.open_stores import index_if_any
-from bridge.cli.output import CliError, facts, result, table
+from bridge.cli.output import CliError, facts, result, table, with_network
 from bridge.cli.overview import overview
-from bridge.cli.streams import drawn
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import current
+from bridge.cli.workspace import Workspace
 from bridge.protocol.times import utc
 
 _LOOK_SECONDS = 1.0
@@ -29,16 +29,16 @@ def status(
     *,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")] = False,
     max_behind: options.MaxBehind = None,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
-    """Say how chains, relayer and index do. Fails if a chain can't be reached; ends with 5 if the index is behind.
+    """Show the health of chains, relayer and index: queues, held lanes, state changes not applied yet, streams.
+
+    Exits with status 1 if a chain can't be reached, with 5 if the index is behind.
 
     Example: waybill status --watch
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     if watch:
-        asyncio.run(_watch(workspace, as_json=as_json))
+        asyncio.run(_watch(workspace))
         return
     with index_if_any(workspace) as index:
         fresh = freshness(workspace, index, max_behind) if index else None
@@ -49,7 +49,7 @@ def status(
             fresh.draw(console)
         console.print(_drawn(value))
 
-    result(value, as_json=as_json, render=draw)
+    result(value, render=draw)
     silent = [f"{chain['name']}: {chain['error']}" for chain in value["chains"] if chain["error"]]
     if silent:
         raise CliError("; ".join(silent))
@@ -57,9 +57,9 @@ def status(
         raise error
 
 
-async def _watch(workspace: Workspace, *, as_json: bool) -> None:
+async def _watch(workspace: Workspace) -> None:
     """One screen that follows the network; with --json a line for every look."""
-    if as_json:
+    if current().as_json:
         while True:
             sys.stdout.write(json.dumps(await overview(workspace), default=str) + "\n")
             sys.stdout.flush()
@@ -104,7 +104,8 @@ def _drawn(value: Mapping[str, Any]) -> Group:
     parts.append(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
     if value["retries"]:
         parts.append("retries   " + ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items())))
-    if streams := drawn(value["streams"]):
+    parts += _changes(value["sync"])
+    if streams := _streams(value["streams"]):
         parts += ["", "streams", facts(streams)]
     return Group(*parts)
 
@@ -121,6 +122,40 @@ def _held(value: Mapping[str, Any]) -> Iterator[RenderableType]:
     if tripped:
         rows = [[row["gmp"], row["destination"], row["state"], str(row["failures"])] for row in tripped]
         yield from (table(None, ["GMP", "to", "circuit breaker", "failures in a row"], rows), "")
+
+
+def _changes(value: Mapping[str, Any] | None) -> Iterator[RenderableType]:
+    """How far state changes are on each lane; nothing if none is followed."""
+    if value is None or not (value["lanes"] or value["pending"]):
+        return
+    lanes = [
+        [row["lane"], str(row["primaryFinal"]), str(row["applied"]), f"{row['lagSeconds']:.0f} s"]
+        for row in value["lanes"]
+    ]
+    yield from ("", table(None, ["state changes on", "final", "applied", "lag"], lanes))
+    if value["pending"]:
+        pending = [
+            [row["messageId"], row["state"], str(row["propagations"]), row["problem"]] for row in value["pending"]
+        ]
+        yield table("\nnot applied", ["message", "state", "re-propagated", "problem"], pending)
+
+
+def _streams(value: Mapping[str, Any] | None) -> dict[str, str]:
+    """How far the streams to Kafka are; empty where nothing is published."""
+    if value is None or not (value["recording"] or value["waiting"]):
+        return {}
+    age = "" if value["oldestSeconds"] is None else f", the oldest for {value['oldestSeconds']:.0f} s"
+    lines = {
+        "waiting": f"{value['waiting']}{age}",
+        "sent": ", ".join(f"{count} {stream}" for stream, count in value["sent"].items() if count) or "nothing yet",
+        "last version": str(value["version"]),
+        "published by": value["publishedBy"] or "no relayer yet",
+    }
+    if value["error"]:
+        lines["last error"] = value["error"]
+    if value["halted"]:
+        lines["halted"] = with_network(f"{value['halted']}; then `waybill lane resume --streams`")
+    return lines
 
 
 def _number(value: int | None) -> str:

@@ -7,51 +7,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy import make_url
 
 from bridge.cli import options
-from bridge.cli.next_commands import with_network
-from bridge.cli.output import CliError, result
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.output import result, with_network
+from bridge.cli.workspace import Workspace
 from bridge.evm.account import reconcile_nonces
 from bridge.service.connections import connected
 from bridge.service.relayer_service import SystemClock
-from bridge.store import Copied, back_up, is_store, open_store
+from bridge.store import Copied, back_up, open_store
 from bridge.store import restore as restore_store
 
-app = typer.Typer(help="Make, copy and restore what the relayer remembers.", no_args_is_help=True)
-
-
-@app.command()
-def create(
-    *,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    store: options.StoreUrl = None,
-    as_json: options.Json = False,
-) -> None:
-    """Make the store that the settings name. A relayer makes only one in the usual place, since a path may be mistyped.
-
-    Example: waybill store create --store sqlite:////var/lib/waybill/bridge.db
-    """
-    url = Workspace.of(network, config, store=store).settings().store
-    is_there, parsed = is_store(url), make_url(url)
-    shown = parsed.render_as_string(hide_password=True)
-    if is_there and parsed.get_backend_name() == "sqlite":
-        raise CliError(f"there is a store {shown} already", next_step="waybill relayer run")
-    open_store(url).close()
-    text = with_network(f"{shown} is ready\nnext: waybill relayer run")
-    result({"store": shown}, as_json=as_json, render=lambda console: console.print(text, markup=False))
+app = typer.Typer(help="Copy and restore what the relayer remembers.", no_args_is_help=True)
 
 
 @app.command()
 def backup(
     path: Annotated[Path, typer.Argument(help="The file to write; none is overwritten.", metavar="PATH")],
-    *,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
     store: options.StoreUrl = None,
-    as_json: options.Json = False,
 ) -> None:
     """Write a backup of the relayer's store, as it is now, while relayers work on it.
 
@@ -59,9 +31,9 @@ def backup(
 
     Example: waybill store backup before-upgrade.db
     """
-    copied = back_up(Workspace.of(network, config, store=store).store, path)
+    copied = back_up(Workspace.current(store=store).store, path)
     value = {"path": str(path), "rows": copied.rows}
-    result(value, as_json=as_json, render=lambda console: console.print(f"{path}: {_summary(copied)}"))
+    result(value, render=lambda console: console.print(f"{path}: {_summary(copied)}"))
 
 
 @app.command()
@@ -69,10 +41,7 @@ def restore(
     path: Annotated[Path, typer.Argument(help="A backup.", metavar="PATH")],
     *,
     replace: Annotated[bool, typer.Option("--replace", help="Give up what the store holds.")] = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
     store: options.StoreUrl = None,
-    as_json: options.Json = False,
 ) -> None:
     """Put a backup back, and note which nonces the chains have seen since. No relayer may be at work.
 
@@ -81,7 +50,7 @@ def restore(
 
     Example: waybill store restore before-upgrade.db --replace
     """
-    workspace = Workspace.of(network, config, store=store)
+    workspace = Workspace.current(store=store)
     deployment = workspace.deployment()
     settings = workspace.settings()
 
@@ -103,9 +72,7 @@ def restore(
     copied, taken = asyncio.run(put_back())
     value = {"path": str(path), "rows": copied.rows, "noncesTaken": taken}
     text = f"{path}: {_summary(copied)} restored; {taken} nonces were used since"
-    result(
-        value, as_json=as_json, render=lambda console: console.print(with_network(f"{text}\nnext: waybill relayer run"))
-    )
+    result(value, render=lambda console: console.print(with_network(f"{text}\nnext: waybill relayer run")))
 
 
 def _summary(copied: Copied) -> str:

@@ -9,10 +9,10 @@ from typing import Annotated
 import structlog
 import typer
 
-from bridge.cli import options
 from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import index_if_any
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import current
+from bridge.cli.workspace import Workspace
 
 _log = structlog.get_logger(__name__)
 
@@ -23,9 +23,6 @@ app = typer.Typer(help="Pause a GMP that lies.", no_args_is_help=True)
 def run(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Log accusations, and pause nothing.")] = False,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Watch the index's divergences, and pause a GMP whose receipt is proven to be forged, until Ctrl-C.
 
@@ -36,9 +33,9 @@ def run(
     from bridge.service.relayer_service import run_until_signalled
     from bridge.service.tripwire_service import open_tripwire
 
-    workspace = Workspace.of(network, config)
+    workspace = Workspace.current()
     settings, deployment = workspace.settings(), workspace.deployment()
-    configure_logging(as_json=as_json)
+    configure_logging(as_json=current().as_json)
     index = partial(index_if_any, workspace)
 
     async def work() -> None:

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from bridge.cli import options
-from bridge.cli.decider import Decider, with_signer
+from bridge.cli.decider import signer
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, escaped, result, table
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 from bridge.client.client import RefusedError
 from bridge.client.vault import VaultClient
 from bridge.devnet.accounts import DAPP_KEY
@@ -36,12 +36,12 @@ ChainName = Annotated[str, typer.Argument(help="The chain whose vault it is: a n
 
 
 @app.command()
-def show(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+def show() -> None:
     """Show each vault: what it has earned, and its prices.
 
     Example: waybill vault show
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployment = workspace.deployment()
 
     async def look() -> list[dict[str, Any]]:
@@ -75,25 +75,26 @@ def show(*, network: options.Network = DEVNET, as_json: options.Json = False) ->
     ]
     columns = ["chain", "vault", "earned", "to", "wei per gas", "rate"]
     drawn = table(None, columns, rows) if rows else "no chain of the network has a vault with a price"
-    result({"vaults": value}, as_json=as_json, render=lambda console: console.print(drawn))
+    result({"vaults": value}, render=lambda console: console.print(drawn))
 
 
 @app.command()
-@with_signer
 def collect(
-    chain: ChainName, *, decider: Decider, network: options.Network = DEVNET, as_json: options.Json = False
+    chain: ChainName,
 ) -> None:
     """Charge what deliveries that are final have cost to their payments, as the vault's operator. Run it daily.
 
     Payments can be fetched by their payers after 14 days: what is not charged by then is lost.
 
-    Example: waybill vault collect alpha --keystore operator.json --password-file operator.password
+    Example: waybill --signer operator vault collect alpha
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployed = workspace.deployment().chain(chain)
     with open_relayer_store(workspace) as store:
         if store is None:
-            raise CliError(f"no relayer of network {network!r} has its store here", next_step="waybill relayer run")
+            raise CliError(
+                f"no relayer of network {workspace.network!r} has its store here", next_step="waybill relayer run"
+            )
         charges = due_charges(store, deployed.chain_id)
 
     async def act(vault: VaultClient, _: dict[int, Chain]) -> dict[str, Any]:
@@ -107,29 +108,23 @@ def collect(
     _act(
         workspace,
         deployed,
-        decider,
         act,
         lambda value: f"charged {ether(value['wei'])} to {value['charges']} payments",
-        as_json=as_json,
     )
 
 
 @app.command()
-@with_signer
 def withdraw(
     chain: ChainName,
     *,
     to: Annotated[str, typer.Option(help="The account that gets it.")],
     wei: Annotated[int | None, typer.Option(help="How much; all that was charged, if not given.", min=1)] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Send what was charged to an account, as the vault's operator.
 
     Example: waybill vault withdraw alpha --to 0x…
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
 
     async def act(vault: VaultClient, _: dict[int, Chain]) -> dict[str, Any]:
         amount = await vault.earned() if wei is None else wei
@@ -137,11 +132,10 @@ def withdraw(
         return {"wei": amount, "transaction": f"0x{bytes(receipt['transactionHash']).hex()}"}
 
     deployed = workspace.deployment().chain(chain)
-    _act(workspace, deployed, decider, act, lambda value: f"sent {ether(value['wei'])} to {to}", as_json=as_json)
+    _act(workspace, deployed, act, lambda value: f"sent {ether(value['wei'])} to {to}")
 
 
 @app.command()
-@with_signer
 def price(
     chain: ChainName,
     destination: Annotated[str, typer.Argument(help="The chain that is delivered to.", metavar="DESTINATION")],
@@ -154,9 +148,6 @@ def price(
         int | None,
         typer.Option(help="Wei that 10^12 wei of the destination are worth; if not given, as it was.", min=1),
     ] = None,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
 ) -> None:
     """Update what deliveries to a chain cost, as the vault's oracle: by a factor of two at most, every five minutes at most.
 
@@ -165,7 +156,7 @@ def price(
 
     Example: waybill vault price alpha beta --gas-price 2000000000
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.current()
     deployment, settings = workspace.deployment(), workspace.settings()
     there = deployment.chain(destination)
 
@@ -182,30 +173,21 @@ def price(
     _act(
         workspace,
         deployed,
-        decider,
         act,
         lambda value: (
             f"{value['gasPrice']} wei per gas; {value['dataFee']} wei per byte of a message, for {_BYTE_GAS} gas and a rollup's"
             f" fee for data; rate {value['rate']}: wei here for 10^12 wei there"
         ),
-        as_json=as_json,
     )
 
 
 @app.command()
-@with_signer
-def refund(
-    message: options.MessageId,
-    *,
-    decider: Decider,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
-) -> None:
+def refund(message: options.MessageId) -> None:
     """Fetch what is left of all payments for a message that can be fetched, each to its payer. Anyone may.
 
     Example: waybill vault refund 0x…
     """
-    workspace, message_id = Workspace.of(network), options.message_id(message)
+    workspace, message_id = Workspace.current(), options.message_id(message)
     with open_relayer_store(workspace) as store:
         accounts = [] if store is None else store.payments.accounts(message_id)
     left = [one for one in accounts if one.earned + one.refunded < one.paid]
@@ -225,7 +207,7 @@ def refund(
         return {"refunds": len(left), "transactions": [f"0x{bytes(one['transactionHash']).hex()}" for one in receipts]}
 
     deployed = workspace.deployment().chain(left[0].source_chain)
-    _act(workspace, deployed, decider, act, lambda value: f"{value['refunds']} payments fetched", as_json=as_json)
+    _act(workspace, deployed, act, lambda value: f"{value['refunds']} payments fetched")
 
 
 _BYTE_GAS = 32
@@ -253,18 +235,15 @@ def due_charges(store: Store, source_chain: int) -> list[Charge]:
 def _act(
     workspace: Workspace,
     deployed: ChainDeployment,
-    decider: Decider,
     act: Callable[[VaultClient, dict[int, Chain]], Awaitable[dict[str, Any]]],
     done: Callable[[dict[str, Any]], str],
-    *,
-    as_json: bool,
 ) -> None:
     """Has something done with a chain's vault, and prints what that came to."""
-    account = decider.signer(workspace.network, DAPP_KEY)
+    account = signer(workspace, DAPP_KEY)
 
     async def run() -> dict[str, Any]:
         async with connected(workspace.deployment(), workspace.settings()) as chains:
             return await act(VaultClient(deployed, chains[deployed.chain_id], account), dict(chains))
 
     value = asyncio.run(run())
-    result(value, as_json=as_json, render=lambda console: console.print(escaped(done(value))))
+    result(value, render=lambda console: console.print(escaped(done(value))))

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bridge.cli import options
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.workspace import Workspace
 
 _REQUESTS_PER_MINUTE = 600
 
@@ -57,9 +56,6 @@ def web(
     abis: _Abis = None,
     trusted_proxy: _TrustedProxy = None,
     requests_per_minute: _Requests = _REQUESTS_PER_MINUTE,
-    network: options.Network = DEVNET,
-    config: options.Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Serve the explorer and the JSON API: every message, the reason for its state, and the next step.
 
@@ -75,7 +71,7 @@ def web(
     from bridge.cli.web_server import serve
 
     serve(
-        Workspace.of(network, config),
+        Workspace.current(),
         http=http,
         read_only=read_only,
         public_rpc=public_rpc or [],
@@ -83,5 +79,4 @@ def web(
         abis=abis,
         trusted_proxy=trusted_proxy,
         requests_per_minute=requests_per_minute,
-        as_json=as_json,
     )

@@ -19,7 +19,8 @@ from sqlalchemy import make_url
 from bridge.cli.index_settings import chains_to_ask
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import UsageError, progress
-from bridge.cli.workspace import DEVNET, Workspace
+from bridge.cli.root import DEVNET, current
+from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.ports import TransientError
@@ -63,7 +64,6 @@ def serve(
     abis: Path | None,
     trusted_proxy: str | None,
     requests_per_minute: int,
-    as_json: bool,
 ) -> None:
     """Serves the explorer until it is asked to end. The arguments are the options of `waybill web`.
 
@@ -71,7 +71,7 @@ def serve(
         UsageError: an option can't be used.
         ListeningError: the port can't be had.
     """
-    if as_json:
+    if current().as_json:
         configure_logging(as_json=True)
     deployment = workspace.deployment()
     kept = workspace.settings().model_copy(update={"store": workspace.store})
@@ -108,7 +108,7 @@ def serve(
 
     async def run() -> None:
         async with reviews, serving(app, listener, trusted_proxy=trusted_proxy) as url:
-            if as_json:
+            if current().as_json:
                 _log.info("serving the explorer", url=url)
             else:
                 progress(f"the explorer is at {url}/")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridge.cli.output import CliError, UsageError
+from bridge.cli.root import DEVNET, current
 from bridge.devnet.accounts import RELAYER_KEY, TRIPWIRE_KEY
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.streams import IndexSource
@@ -21,8 +22,6 @@ from indexer.model.storage_location import StorageLocation
 
 if TYPE_CHECKING:
     from bridge.service.relayer_service import RelayerService
-
-DEVNET = "devnet"
 
 # Its chains are on this machine, its keys are public, and its money is free: only a storm comes near these bounds.
 _DEVNET_SETTINGS = {
@@ -64,6 +63,15 @@ class Workspace:
         if root.exists() and not root.is_dir():
             raise UsageError(f"WAYBILL_HOME {root} is not a folder")
         return cls(network, root, config, arguments)
+
+    @classmethod
+    def current(cls, **arguments: Any) -> Workspace:
+        """The workspace of the network and settings file that the root's options name.
+
+        Raises:
+            UsageError: see `of`.
+        """
+        return cls.of(current().network or DEVNET, current().config, **arguments)
 
     @property
     def deployments_file(self) -> Path:
@@ -117,7 +125,7 @@ class Workspace:
         try:
             text = self.deployments_file.read_text()
         except FileNotFoundError:
-            how = "waybill devnet up" if self.network == DEVNET else f"waybill deploy --network {self.network}"
+            how = "waybill devnet up" if self.network == DEVNET else "waybill deploy"
             raise CliError(
                 f"network {self.network!r} is not deployed: there is no {self.deployments_file}", next_step=how
             ) from None
@@ -172,7 +180,7 @@ class Workspace:
             shown = make_url(url).render_as_string(hide_password=True)
             raise CliError(
                 f"there is no store in {shown}: nothing is there, or an empty database; check the URL",
-                next_step=f"for a new store: waybill store create --store {shown}",
+                next_step=f"for a new store: waybill relayer run --new-store --store {shown}",
             )
         return url
 

@@ -207,7 +207,7 @@ def _hopeless(message: Message, situation: Situation, replacement: str | None, n
     if replacement is not None:
         return f"not to be tried: the message was re-issued as {replacement}"
     if situation.ended:
-        return "no: the message has expired or was cancelled on its destination; only a new one could arrive (`waybill dlq reissue`)"
+        return "no: the message has expired or was cancelled on its destination; only a new one could arrive (`waybill dlq decide ID retry`)"
     if situation.known:
         return None
     if message.expires_at is not None and message.expires_at < now:
@@ -223,7 +223,7 @@ def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry], pause: NamedPaus
         return f"yes, from {pause.end} on: until then the router refuses it"
     if permanent:
         return "only after the cause is put right: the same delivery would be refused again"
-    return "yes, once the cause is gone: the message is alive on its destination (`waybill dlq requeue`)"
+    return "yes, once the cause is gone: the message is alive on its destination (`waybill dlq decide ID requeue`)"
 
 
 def _governance(message: Message, *, systemic: bool) -> str:
@@ -247,7 +247,9 @@ def _suggestion(
     if executed or alive:
         return "none yet: wait"
     if replacement is not None:
-        return f"follow the new message: `waybill message explain {replacement}`; abandon this letter once that one is there"
+        return (
+            f"follow the new message: `waybill message show {replacement}`; abandon this letter once that one is there"
+        )
     if waiting and not hopeless:
         return f"none yet: wait {waiting}"
     if governed and permanent:

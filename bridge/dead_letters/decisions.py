@@ -87,7 +87,7 @@ def require_not_replaced(log: DeadLetterLog, message_id: bytes) -> None:
     if (new := replacement_of(log, message_id)) is not None:
         raise DecisionError(
             f"message 0x{message_id.hex()} was re-issued as {new}, and is not requeued: its recipient might execute both."
-            f" Follow the new one with `waybill message explain {new}`; if it died too, requeue or re-issue that"
+            f" Follow the new one with `waybill message show {new}`; if it died too, requeue or re-issue that"
         )
 
 

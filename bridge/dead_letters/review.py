@@ -246,7 +246,7 @@ class DeadLetterReview:
             return prepared.document(self._clock.now())
         if self._operator is None:
             raise DecisionError(
-                f"a message goes with {decision}, and a key has to pay for it: set WAYBILL_OPERATOR_KEY, or give --key"
+                f"a message goes with {decision}, and a key has to pay for it: name its account with --signer"
             )
         client = Client(self._deployment, self._chains, self._operator)
         sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
@@ -260,7 +260,7 @@ class DeadLetterReview:
             given = "no key is given" if sender is None else f"the key given is that of {sender.address}"
             raise DecisionError(
                 f"only its sender {from_bytes32(message.sender)} may re-issue it, and {given}; if the sender is a contract,"
-                " have it make the call that `waybill dlq reissue --call` prints, then repeat this; or escalate it"
+                " have it make the call that `waybill dlq decide ID retry --call` prints, then repeat this; or escalate it"
             )
         client = Client(self._deployment, self._chains, sender)
         return (await client.route(message.source_chain, self._replacement(first, message, gmps))).message
@@ -418,7 +418,9 @@ class DeadLetterReview:
 
     def _require_operator(self) -> LocalAccount:
         if self._operator is None:
-            raise DecisionError("a decision needs the operator's key: set WAYBILL_OPERATOR_KEY, or give --key")
+            raise DecisionError(
+                "a decision needs the operator's key: name its account with --signer, or set WAYBILL_KEY"
+            )
         return self._operator
 
     def _place(self) -> tuple[int, str]:

@@ -448,8 +448,8 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
         owned = await read_view(chain, _OWNED, owned, "router")
     owner = to_checksum_address(await read_view(chain, _OWNED, owned, "owner"))
     return (
-        f"{account} signed, and only the owner may do that: {owner}. Sign as that account (--key, --keystore, --signer-url or"
-        " --safe); `waybill role transfer` hands ownership over"
+        f"{account} signed, and only the owner may do that: {owner}. Sign as that account (--signer NAME,"
+        " --key or --safe); `waybill role transfer` hands ownership over"
     )
 
 

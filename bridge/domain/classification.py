@@ -167,7 +167,7 @@ FAILURES: Final = (
         code="RETRY_BUDGET_SPENT",
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
-        handling="a dead letter of the message; `waybill dlq requeue` lets one more retry through",
+        handling="a dead letter of the message; `waybill dlq decide ID requeue` lets one more retry through",
     ),
     FailureClass(
         code="DeliveryNotThere",

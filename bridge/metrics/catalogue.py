@@ -220,7 +220,7 @@ METRICS: Final = (
         (*_LANE, "bound"),
         "What waits since it would cost too much?",
         "Deliveries and executions for which a bound on what is spent has no room, by its setting; retries are in "
-        "`waybill_retries_blocked`. `waybill message explain` says the figures.",
+        "`waybill_retries_blocked`. `waybill message show` says the figures.",
     ),
     # chains
     Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
@@ -413,6 +413,6 @@ METRICS: Final = (
         _GAUGE,
         (),
         "Has publishing halted?",
-        "1 while publishing waits for `waybill streams resume`, else 0.",
+        "1 while publishing waits for `waybill lane resume --streams`, else 0.",
     ),
 )

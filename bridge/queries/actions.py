@@ -82,14 +82,14 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
             ActionAct(
                 kind="advance",
                 why=f"Anyone may: {'; '.join(step.text for step in steps)}.",
-                command=f"waybill action advance {action.name}",
+                command=f"waybill action reconcile {action.name}",
             )
         )
     found += [
         ActionAct(
             kind="retry",
             why=f"{message.phase.name} of participant {branch.number} {_not_there(message.status)}. A retrier may send it again.",
-            command=f"waybill action retry {action.name} --branch {branch.number}",
+            command=f"waybill action reconcile {action.name} --branch {branch.number}",
         )
         for branch in action.branches
         for message in retriable(action, branch)

@@ -216,7 +216,7 @@ def next_action(standing: Standing, message_id: bytes) -> str:
         case Status.EXPIRED:
             return _expired(standing, acts, name)
         case Status.ORPHANED if replaced_by is not None:
-            return f"follow the message that replaced it: `waybill message explain 0x{replaced_by.hex()}`"
+            return f"follow the message that replaced it: `waybill message show 0x{replaced_by.hex()}`"
         case status if status in _UNDER_WAY | _REFUSED:
             return _open(standing, acts, name)
         case status:
@@ -228,7 +228,7 @@ def _open(standing: Standing, acts: set[Act], name: str) -> str:
     status, circumstances = standing.status, standing.circumstances
     if circumstances.is_cancelling:
         known = circumstances.cancellation
-        where = f"; `waybill message explain 0x{known.hex()}` says where that is" if known else ""
+        where = f"; `waybill message show 0x{known.hex()}` says where that is" if known else ""
         return f"wait for its cancellation to arrive{where}"
     if Act.EXECUTE in acts:
         return f"{_EXECUTE.get(status, 'execute it, its quorum is reached')}: `waybill message execute {name}`"

@@ -42,7 +42,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
     gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
     found = (
         ("requeue", Decision.REQUEUE, f"Delivers the same message again, with all its tries. {gone}"),
-        ("reissue", None, "Sends a new message in its place. Its sender signs too, so this needs the command."),
+        ("retry", None, "Sends a new message in its place. Its sender signs too, so this needs the command."),
         ("escalate", Decision.GOVERNANCE_ESCALATION, "Hands it to governance. It stays open until they decide."),
         ("abandon", Decision.ABANDON, "Gives it up for good. A sender that is a contract gets a message about it."),
     )
@@ -50,9 +50,9 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
         LetterAct(
             kind=kind,
             decision=decision,
-            title="Re-issue" if kind == "reissue" else kind.capitalize(),
+            title="Re-issue" if kind == "retry" else kind.capitalize(),
             why=why,
-            command=f'waybill dlq {kind} {letter.event_id} --rationale "…"',
+            command=f'waybill dlq decide {letter.event_id} {kind} --rationale "…"',
         )
         for kind, decision, why in found
         if letter.status in OPEN and (kind != "requeue" or analysis is None or analysis.can_requeue)
@@ -76,7 +76,7 @@ def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tup
             decision=Decision.GOVERNANCE_ESCALATION,
             title="Escalate",
             why="Hands it to governance. It stays open until they decide.",
-            command=f'waybill dlq escalate {letter.event_id} --rationale "…"',
+            command=f'waybill dlq decide {letter.event_id} escalate --rationale "…"',
         ),
     )
 

@@ -29,7 +29,7 @@ from bridge.protocol.indexed import (
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
-from bridge.queries import Act, Circumstances, Offer, Standing, circumstances_of, next_action, offers
+from bridge.queries.advice import Act, Circumstances, Offer, Standing, circumstances_of, next_action, offers
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import chain_name, gmp_name
 from bridge.relayer.retry_planning import retry_transaction_key
@@ -727,7 +727,7 @@ def _silences(said: _Said, now: float) -> list[str]:
     return [f"{' and '.join(names)} {words}" for words, names in named.items()]
 
 
-_LEFT_OUT = "took it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`, see `waybill config show`)"
+_LEFT_OUT = "took it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`, see `waybill doctor --settings`)"
 
 _UNDELIVERED = frozenset({Stage.DISPATCHED, Stage.ATTESTING})
 

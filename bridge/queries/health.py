@@ -164,7 +164,7 @@ def _accused(deployment: Deployment, accusations: Sequence[Accusation], now: flo
             text=f"The tripwire caught {gmp_label(one.gmp)} lying on {chain_name(deployment, one.chain_id)}"
             + ("" if one.state is AccusationState.PAUSED else ", and it is not paused"),
             path="/gmps",
-            command=f"waybill message explain 0x{one.message_id.hex()}",
+            command=f"waybill message show 0x{one.message_id.hex()}",
             who="the router's guardian or owner",
         )
         for one in accusations

@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 LOCK_KEYS: Final = "lock/"
 """How the transaction keys of locks that are taken again begin."""
 
-_LOCK_ADVICE: Final = "its owner lets the relayer's account retry (setRetrier), then `waybill sync reconcile ID`"
+_LOCK_ADVICE: Final = "its owner lets the relayer's account retry (setRetrier), then `waybill message retry ID`"
 
 
 class PropagationError(Exception):

@@ -1,6 +1,6 @@
 """What a relayer and a tripwire need of their configuration, before they open or ask anything.
 
-`open_relayer` and `open_tripwire` begin with these checks. `waybill config check` makes them alone, so it finds what would stop
+`open_relayer` and `open_tripwire` begin with these checks. `waybill doctor --offline` makes them alone, so it finds what would stop
 either.
 """
 

@@ -96,6 +96,9 @@ class Settings(BaseSettings):
         default=(), description="of message senders, or of retriers that those in `retry_for` appointed"
     )
     signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
+    accounts: Mapping[str, SignerSource] = Field(
+        default={}, description="accounts that commands sign as: `waybill --signer NAME`"
+    )
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the index's store, as a SQLAlchemy URL")
     index_lake: str | None = Field(

@@ -10,7 +10,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 _SECRET: Final = frozenset(
-    {"relayer_key", "retry_keys", "api_token", "signers", "store", "index_store", "chains", "tripwire", "dlq"}
+    {
+        "relayer_key",
+        "retry_keys",
+        "api_token",
+        "signers",
+        "accounts",
+        "store",
+        "index_store",
+        "chains",
+        "tripwire",
+        "dlq",
+    }
 )
 """Settings whose values may hold keys or passwords, and are never quoted."""
 
@@ -50,7 +61,7 @@ def explain(error: ValidationError, fields: Mapping[str, FieldInfo], origin_of: 
         problem = item["msg"].removeprefix("Value error, ")
         if top not in fields:
             if top:
-                problem = f"there is no such setting; `waybill config show` lists those that exist ({problem})"
+                problem = f"there is no such setting; `waybill doctor --settings` lists those that exist ({problem})"
             lines.append(f"  {name or 'settings'} ({origin_of(top)}): {problem}" if top else f"  {problem}")
             continue
         shown = "" if top in _SECRET else f" is {_short(item['input'])}"

@@ -307,7 +307,7 @@ def _replayed(sources: Sources, event_id: str, why: Reason) -> OutboxEntry:
         raise ApiError(
             409,
             f"delivery {event_id} has a dead letter: an operator decides about it and signs the decision",
-            f'waybill dlq requeue {event_id} --rationale "…"',
+            f'waybill dlq decide {event_id} requeue --rationale "…"',
         )
     try:
         return store.outbox.replay(event_id, f"{why.reason} ({why.by})", sources.clock())

@@ -14,8 +14,8 @@ from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.numbers import count, duration
 from bridge.protocol.status import Status
-from bridge.queries import Act, Offer
 from bridge.queries.actions import change_text
+from bridge.queries.advice import Act, Offer
 from bridge.queries.explain import Explanation, GmpProgress, Kept, Stage, explanation_kept, read_kept
 from bridge.queries.lanes import lane_name
 from bridge.queries.messages import account_text

@@ -6,7 +6,7 @@ pragma solidity ^0.8.28;
 ///      router executes each id once; if the first arrives late after all, both would be applied. The router does not check
 ///      `replaces`: it is what the sender says, so it counts among the messages of that sender alone.
 ///
-///      Every re-issue names the first message, as those of `waybill dlq reissue` do. The guard takes one that names a re-issue
+///      Every re-issue names the first message, as those of `waybill dlq decide ID retry` do. The guard takes one that names a re-issue
 ///      which was applied here. One that names a re-issue that never arrived looks like a new message.
 abstract contract ReissueGuard {
     mapping(uint64 chain => mapping(address sender => mapping(bytes32 messageId => bytes32 appliedBy))) private

@@ -26,9 +26,7 @@ class Meaning:
 
 _STOP: Final = "pause the lane (`pauseLane` by the guardian), then compare both chains' transactions by hand"
 _COMPARE: Final = "compare the router's code with the one that was deployed: an honest router emits no such events; pause the lane meanwhile"
-_REVOKE: Final = (
-    "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message explain`"
-)
+_REVOKE: Final = "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message show`"
 
 MEANINGS: Final[dict[str, Meaning]] = {
     "EXECUTED_TWICE": Meaning(Severity.CRITICAL, _STOP),
@@ -65,7 +63,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "RECEIPT_FROM_UNREGISTERED_ADAPTER": Meaning(Severity.CRITICAL, _STOP),
     "NONCE_GAP": Meaning(Severity.HIGH, "`waybill index verify --repair`: it finds the blocks whose logs are missing"),
     "SILENT": Meaning(
-        Severity.MEDIUM, "ask the silent GMPs' operators; `waybill message explain` says what else can be done"
+        Severity.MEDIUM, "ask the silent GMPs' operators; `waybill message show` says what else can be done"
     ),
     "FAN_OUT_DIFFERS": Meaning(Severity.HIGH, "send the payload again to the chains that lack it: `waybill send`"),
     "OUTCOME_DIFFERS": Meaning(

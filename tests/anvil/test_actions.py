@@ -145,7 +145,7 @@ async def test_the_end_of_a_best_effort_action_is_reported_by_hand_or_by_the_rel
     async with world.relaying(actions={"advance": False, "poll_interval": 0.2}):
         by_hand = await world.begin(SHORT, Level.BEST_EFFORT)
         name = f"0x{by_hand.hex()}"
-        await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+        await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
         await until(lambda: unreported(world, by_hand, 2))
         shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
         assert "nobody insists" in shown["meaning"]
@@ -154,7 +154,7 @@ async def test_the_end_of_a_best_effort_action_is_reported_by_hand_or_by_the_rel
             await asyncio.to_thread(world.waybill.json, *command.split()[1:])
         assert len(commands) == 2
         await until(lambda: can_settle(world, by_hand))
-        await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+        await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
         await world.until(by_hand, ActionState.COMMITTED)
     async with world.relaying():
         await world.until(await world.begin(SHORT, Level.BEST_EFFORT, UNFREEZE), ActionState.COMMITTED)
@@ -166,12 +166,12 @@ async def test_a_relayer_that_starts_after_a_best_effort_action_has_timed_out_re
     async with world.relaying(actions={"advance": False, "poll_interval": 0.2}):
         action_id = await world.begin(SHORT, Level.BEST_EFFORT)
         name = f"0x{action_id.hex()}"
-        await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+        await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
         await until(lambda: unreported(world, action_id, 2))
         coordinator = world.devnet.chains[0].url
         rpc(coordinator, "evm_increaseTime", SHORT.prepare_ttl + 1)
         rpc(coordinator, "evm_mine")
-        await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+        await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
         await world.until(action_id, ActionState.PARTIALLY_COMMITTED)
     async with world.relaying():
         await until(lambda: all_applied(world, action_id))
@@ -303,7 +303,7 @@ async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: Worl
             await world.reader.find(action_id, patience=5)
             shown = (await asyncio.to_thread(world.waybill, "action", "show", f"0x{action_id.hex()}", "--json")).value
             assert [part["problem"] for part in shown["participants"]] == [None, "gamma does not answer within 2 s"]
-            advanced = await asyncio.to_thread(world.waybill, "action", "advance", f"0x{action_id.hex()}")
+            advanced = await asyncio.to_thread(world.waybill, "action", "reconcile", f"0x{action_id.hex()}")
             assert "participant 1 was not read, so what it could do is unknown: gamma does not answer" in advanced.err
             prepare_id = (await world.here(action_id)).branches[0].prepare_id
             sent = len(bridge.store.observations.attempts(prepare_id))  # one may have been under way
@@ -337,7 +337,7 @@ async def test_an_action_that_nobody_knows_and_one_that_is_aborted_by_hand(world
     assert unknown.code == 3
     action_id = await world.begin()
     name = f"0x{action_id.hex()}"
-    sent = await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+    sent = await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
     assert [step["step"] for step in sent["steps"]] == [
         "send PREPARE to participant 0",
         "send PREPARE to participant 1",

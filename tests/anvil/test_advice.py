@@ -29,7 +29,7 @@ from bridge.protocol.events import MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.protocol.status import Status
-from bridge.queries import Act, Role
+from bridge.queries.advice import Act, Role
 from bridge.web import Sources
 from bridge.web.messages import read_message
 from indexer.model import schemas

@@ -59,11 +59,11 @@ def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination
         assert "beta does not answer: how much gas its recipient needs is unknown" in sent.err
         assert "beta does not answer: whether it was executed within 1 s is unknown" in sent.err
         message_id = sent.value["messageId"]
-        about = ("message", "explain", message_id)
+        about = ("message", "show", message_id)
         with ThreadPoolExecutor() as threads:
-            explaining = threads.submit(said, *about, code=PENDING)
+            explaining = threads.submit(said, *about)
             executing = threads.submit(said, "message", "execute", message_id, code=FAILED)
-            unknown = threads.submit(said, "message", "explain", "0x" + "ab" * 32, code=FAILED)
+            unknown = threads.submit(said, "message", "show", "0x" + "ab" * 32, code=FAILED)
         explained = explaining.result().value
         assert (explained["status"], explained["unknown"]) == ("ROUTED", [BETA_IS_SILENT])
         assert BETA_IS_SILENT in explained["reason"]
@@ -74,7 +74,7 @@ def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination
         assert (retried.value["attempt"], retried.value["gmps"]) == (1, ["wormhole"])
         assert BETA_IS_SILENT in retried.err
         assert BETA_IS_SILENT in said("message", "cancel", message_id, "--gmps", "hyperlane").err
-    after = said(*about, code=PENDING).value
+    after = said(*about).value
     assert (after["unknown"], after["acts"]) == ([], []), "its source has taken the cancellation"
     assert after["next"].startswith("wait for its cancellation")
 
@@ -111,12 +111,12 @@ def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devne
     assert "--anyway" in refused.err
     sent = waybill(*words, "--anyway")
     assert sent.code == 0
-    explained = waybill("message", "explain", sent.value["messageId"], "--json")
+    explained = waybill("message", "show", sent.value["messageId"], "--json")
     said = "no contract is at its recipient 0x1111111111111111111111111111111111111111, so it can't be executed until"
     assert said in explained.value["reason"], explained.err
     sound = waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json")
     assert "no contract" not in sound.err
-    assert "no contract" not in waybill("message", "explain", sound.value["messageId"], "--json").value["reason"]
+    assert "no contract" not in waybill("message", "show", sound.value["messageId"], "--json").value["reason"]
 
 
 async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_answers(
@@ -127,7 +127,7 @@ async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_an
     message = await traffic.send(Gmp.HYPERLANE)
 
     def stage() -> str:
-        explained = waybill("message", "explain", f"0x{message.id.hex()}", "--json").value
+        explained = waybill("message", "show", f"0x{message.id.hex()}", "--json").value
         return next((str(one["stage"]) for one in explained["gmps"]), "DISPATCHED")
 
     with killed(waybill.home, "relayer", "run") as start:
@@ -191,7 +191,7 @@ async def test_a_message_is_explained_and_reported_while_its_source_is_down(
             assert relayer.terminate() == 0
     message_id = f"0x{message.id.hex()}"
     with without(devnet, "alpha"):
-        explained: dict[str, Any] = (await said("message", "explain", message_id)).value
+        explained: dict[str, Any] = (await said("message", "show", message_id)).value
         assert (explained["status"], explained["unknown"]) == ("EXECUTED", [ALPHA_IS_SILENT])
         reported = await said("message", "report", message_id)
         assert (reported.value["gmps"], ALPHA_IS_SILENT in reported.err) == (["hyperlane"], True)

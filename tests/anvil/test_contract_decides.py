@@ -60,25 +60,38 @@ async def test_a_safe_decides_alone_and_as_governance_and_its_signature_is_asked
                 sent = [await traffic.send(Gmp.AXELAR) for _ in range(3)]
                 await until(lambda: relayer.log.count("delivery dead") == 3, "three dead letters")
             first, second, third = (f"0x{message.id.hex()}/axelar/0" for message in sent)
-            assert "is no operator on chain" in await dlq("requeue", first, *why, "--maker", safe, code=FAILED)
-            await _make_operator(devnet, chain, safe)
-            await dlq("requeue", first, *why, "--maker", safe, "--to", str(draft))
-            assert "confirms no such signature" in await dlq(
-                "record", str(draft), "--signature", await signed_by(1), code=FAILED
+            assert "is no operator on chain" in await dlq(
+                "decide", first, "requeue", *why, "--maker", safe, code=FAILED
             )
-            assert "even number of hex digits" in await dlq("record", str(draft), "--signature", "0x1", code=USAGE)
+            await _make_operator(devnet, chain, safe)
+            await dlq("decide", first, "requeue", *why, "--maker", safe, "--draft", str(draft))
+            assert "confirms no such signature" in await dlq(
+                "decide", first, "requeue", "--draft", str(draft), "--signature", await signed_by(1), code=FAILED
+            )
+            assert "even number of hex digits" in await dlq(
+                "decide", first, "requeue", "--draft", str(draft), "--signature", "0x1", code=USAGE
+            )
             signature = await signed_by(2)
             await asyncio.to_thread(_change, draft, tmp_path / "changed.json")
-            await dlq("record", str(tmp_path / "changed.json"), "--signature", signature, code=FAILED)
-            await dlq("record", str(draft), "--signature", signature)
+            await dlq(
+                "decide",
+                first,
+                "requeue",
+                "--draft",
+                str(tmp_path / "changed.json"),
+                "--signature",
+                signature,
+                code=FAILED,
+            )
+            await dlq("decide", first, "requeue", "--draft", str(draft), "--signature", signature)
             assert (await client.wait(sent[0], timeout=PATIENCE)).executed, relayer.log
 
             assert f'"decisionAccount": "{OWNER.address}"' in await dlq(
-                "abandon", second, *why, "--maker", "GOVERNANCE"
+                "decide", second, "abandon", *why, "--maker", "GOVERNANCE"
             )
             await _hand_over(devnet, chain, safe)
-            await dlq("abandon", second, *why, "--maker", "GOVERNANCE", "--to", str(draft))
-            await dlq("record", str(draft), "--signature", await signed_by(2))
+            await dlq("decide", second, "abandon", *why, "--maker", "GOVERNANCE", "--draft", str(draft))
+            await dlq("decide", second, "abandon", "--draft", str(draft), "--signature", await signed_by(2))
             await until(lambda: "dead letter recovered" in relayer.log, "the requeued one is closed")
             assert relayer.terminate() == 0
 

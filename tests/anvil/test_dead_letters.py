@@ -74,7 +74,7 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
 
 
 async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
-    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
+    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
     started = datetime.now(UTC)
@@ -86,6 +86,8 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
 
     with webhook_server() as hook:
         alerts = {"WAYBILL_DLQ": json.dumps({"poll_interval": 0.2, "alerts": {"webhook": hook.url}})}
+        (home / "waybill.toml").write_text('[accounts.stranger]\nenvironment = "STRANGER_KEY"\n')
+        monkeypatch.setenv("STRANGER_KEY", STRANGER_KEY)
         async with blocks(devnet):
             with process(home, home / "relayer.log", **FEW_TRIES, **alerts) as relayer:
                 with broken_axelar(devnet):
@@ -96,17 +98,19 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
                 await _nobody_else_decides(command, ids, f"0x{sent[0].id.hex()}")
 
                 first, second, third, fourth = ids
-                await command("reissue", third, "--rationale", "a new message, over another GMP", "--gmp", "wormhole")
+                await command(
+                    "decide", third, "retry", "--rationale", "a new message, over another GMP", "--gmps", "wormhole"
+                )
                 _becomes_a_smart_account(devnet)
-                await command("abandon", first, "--rationale", "the recipient is retired")
-                assert "ABANDONED" in await command("requeue", first, "--rationale", "no, wait", code=FAILED)
-                await command("escalate", second, "--rationale", "every message over axelar dies")
-                await command("requeue", fourth, "--rationale", "the gateway is back")
+                await command("decide", first, "abandon", "--rationale", "the recipient is retired")
+                assert "ABANDONED" in await command("decide", first, "requeue", "--rationale", "no, wait", code=FAILED)
+                await command("decide", second, "escalate", "--rationale", "every message over axelar dies")
+                await command("decide", fourth, "requeue", "--rationale", "the gateway is back")
 
                 replacement, notice, proposal = await _consequences(devnet, chains, sent)
                 shown = await asyncio.to_thread(waybill.json, "message", "show", f"0x{replacement.id.hex()}")
                 assert shown["message"]["replaces"] == f"0x{sent[2].id.hex()}"
-                abandoned = await asyncio.to_thread(waybill, "message", "explain", f"0x{sent[0].id.hex()}")
+                abandoned = await asyncio.to_thread(waybill, "message", "show", f"0x{sent[0].id.hex()}")
                 assert "an operator has decided" in abandoned.out
                 for message in (replacement, notice, proposal, sent[3]):
                     assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
@@ -208,7 +212,7 @@ async def test_while_letters_cannot_be_written_a_lane_halts_and_once_they_can_an
                 assert written == [], "a restart alone does not end the halt"
                 await ask("lane", "resume", "alpha", "beta")
                 await until(lambda: relayer.says("delivery dead"), "the letter is written")
-            await ask("dlq", "requeue", f"0x{sent.id.hex()}/axelar/0", "--rationale", "the gateway is back")
+            await ask("dlq", "decide", f"0x{sent.id.hex()}/axelar/0", "requeue", "--rationale", "the gateway is back")
             assert (await client.wait(sent, timeout=PATIENCE)).executed, relayer.log
             assert relayer.terminate() == 0
 
@@ -263,10 +267,12 @@ async def _nobody_else_decides(command: object, ids: list[str], message_id: str)
     shown = await command("show", message_id)
     for question in ("permanent?", "systemic?", "would it work?", "governance?", "likely permanent", "systemic:"):
         assert question in shown
-    assert "is no operator on chain" in await command("abandon", ids[0], *why, "--key", STRANGER_KEY, code=FAILED)
-    assert "needs a rationale" in await command("abandon", ids[0], "--rationale", " ", code=FAILED)
+    assert "is no operator on chain" in await command(
+        "decide", ids[0], "abandon", *why, "--key", STRANGER_KEY, code=FAILED
+    )
+    assert "needs a rationale" in await command("decide", ids[0], "abandon", "--rationale", " ", code=FAILED)
     assert "no dead letter" in await command("show", "0x" + "00" * 32, code=UNKNOWN_ID)
-    assert "may re-issue it" in await command("reissue", ids[2], *why, "--sender-key", STRANGER_KEY, code=FAILED)
+    assert "may re-issue it" in await command("decide", ids[2], "retry", *why, "--sender", "stranger", code=FAILED)
     assert "4 records verified" in await command("verify")
 
 

@@ -36,7 +36,7 @@ async def test_a_message_over_fewer_gmps_than_the_floor_is_refused_and_explained
     assert one.code == 1
     assert "takes messages of alpha that 2 GMPs have delivered, and 1 of those that are named count" in one.err
     anyway = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane", "--anyway", "--json")
-    explained = await asyncio.to_thread(waybill, "message", "explain", json.loads(anyway.out)["messageId"], "--json")
+    explained = await asyncio.to_thread(waybill, "message", "show", json.loads(anyway.out)["messageId"], "--json")
     assert json.loads(explained.out)["reason"].startswith("0 of 2 GMPs have delivered")
     two = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane,axelar", "--json")
     assert two.code == 0, two.err

@@ -25,7 +25,7 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
     try:
         status, told = waybill.json("status"), waybill("status").out
         doctor = waybill("doctor", "--json").value
-        explained = waybill("message", "explain", message_id, "--json").value
+        explained = waybill("message", "show", message_id, "--json").value
         again = waybill("gmp", "pause", "axelar", "--chains", "beta", "--for", "2").out
     finally:
         waybill.json("gmp", "resume", "axelar")
@@ -39,7 +39,7 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
     assert explained["gmpPauses"] == [{"gmp": "axelar", "chain": beta.chain_id, "until": until}]
     assert "on its destination, where its receipts do not count" in explained["reason"]
     assert waybill.json("status")["gmpPauses"] == []
-    assert "paused" not in waybill("message", "explain", message_id, "--json").value["reason"]
+    assert "paused" not in waybill("message", "show", message_id, "--json").value["reason"]
 
 
 def test_the_owner_revokes_an_adapter_and_sets_a_floor_by_commands(devnet: Devnet, tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_the_owner_revokes_an_adapter_and_sets_a_floor_by_commands(devnet: Devne
     assert (list(raised["transactions"]), raised["floor"]) == (["floor 3"], 3)
     assert waybill.json("gmp", "floor", "alpha", "beta", "3")["chains"][0]["transactions"] == {}, "it is so already"
     waybill.json("gmp", "floor", "alpha", "beta", "1")
-    (preview,) = waybill.json("gmp", "revoke-adapter", "ccip", "--chains", "beta", "--dry-run")["beta"]["transactions"]
+    (preview,) = waybill.json("gmp", "revoke", "ccip", "--chains", "beta", "--dry-run")["beta"]["transactions"]
     assert preview["data"] == f"0x{ROUTER.encode('revokeAdapter', int(Gmp.CCIP)).hex()}"
-    (revoked,) = waybill.json("gmp", "revoke-adapter", "ccip", "--chains", "beta")["chains"]
+    (revoked,) = waybill.json("gmp", "revoke", "ccip", "--chains", "beta")["chains"]
     assert (list(revoked["transactions"]), revoked["adapter"]) == (["adapter of ccip revoked"], None)
-    assert waybill("gmp", "revoke-adapter", "ccip", "--chains", "beta").code == 0
+    assert waybill("gmp", "revoke", "ccip", "--chains", "beta").code == 0
 
 
 def test_a_dry_run_needs_no_key_where_the_owner_may_do_it_and_says_whose_it_is(devnet: Devnet, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_dry_run_needs_no_key_where_the_owner_may_do_it_and_says_whose_it_is(d
         ("gmp", "pause", "axelar"),
         ("gmp", "resume", "axelar"),
         ("gmp", "floor", "alpha", "beta", "3"),
-        ("gmp", "revoke-adapter", "axelar"),
+        ("gmp", "revoke", "axelar"),
         ("role", "set", "guardian", heir),
         ("role", "set", "operator", heir),
         ("role", "transfer", heir),

@@ -202,10 +202,10 @@ async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
     registries = await Registries.deploy(two_chains, chains, retaker=OWNER.address)
     sent = await registries.instruct(Gmp.AXELAR)
     waybill = Waybill(new_home(two_chains, tmp_path))
-    ended = await asyncio.to_thread(waybill, "message", "explain", f"0x{sent.id.hex()}", "--json")
+    ended = await asyncio.to_thread(waybill, "message", "show", f"0x{sent.id.hex()}", "--json")
     promised = ended.value["guarantee"]
     assert (promised["semantics"], promised["idempotencyStrategy"]) == ("AT_LEAST_ONCE", "MESSAGE_ID_PLUS_STATE_HASH")
-    ended = await asyncio.to_thread(waybill, "message", "explain", f"0x{sent.id.hex()}")
+    ended = await asyncio.to_thread(waybill, "message", "show", f"0x{sent.id.hex()}")
     assert "AT_LEAST_ONCE" in ended.out
     assert "idempotencyStrategy MESSAGE_ID_PLUS_STATE_HASH" in " ".join(ended.out.split())
 
@@ -227,7 +227,7 @@ async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or
             forced = f"reconciled by force with its record of block {stuck.record.block.number}; "
             assert stuck.outcome.startswith(forced)
             assert "NotLockRetaker" in stuck.outcome
-            assert "waybill sync reconcile" in stuck.outcome
+            assert "waybill message retry" in stuck.outcome
             assert len(bridge.store.observations.attempts(sent.id)) == 1, "nothing was paid for in vain"
             if by == "the relayer":
                 await registries.allow_retaking()
@@ -256,6 +256,6 @@ def reconcile(devnet: Devnet, folder: Path, message: Message) -> tuple[str, Any]
     (home / "waybill.toml").write_text(f"{store}[sync]\n{following}")
     waybill = Waybill(home)
     name = f"0x{message.id.hex()}"
-    said = waybill("sync", "reconcile", name)
+    said = waybill("message", "retry", name)
     assert said.code == 4, "it is not applied yet"
-    return said.out, next(one for one in waybill.json("sync", "status")["pending"] if one["messageId"] == name)
+    return said.out, next(one for one in waybill.json("status")["sync"]["pending"] if one["messageId"] == name)

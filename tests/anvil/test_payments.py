@@ -38,8 +38,8 @@ async def test_what_is_paid_for_is_delivered_and_the_rest_waits_for_a_top_up(
     names = [f"0x{sent.message.id.hex()}" for sent in (paid, unpaid)]
 
     async def explained(name: str) -> dict[str, Any]:
-        ended = await asyncio.to_thread(waybill, "message", "explain", name, "--json", **PUBLIC)
-        assert ended.code == 4, ended.err
+        ended = await asyncio.to_thread(waybill, "message", "show", name, "--json", **PUBLIC)
+        assert ended.code == 0, ended.err
         value: dict[str, Any] = ended.value
         return value
 

@@ -41,7 +41,7 @@ async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds
     waybill, traffic = Waybill(new_home(devnet, tmp_path)), Traffic(devnet, chains)
 
     async def explained(message: Message) -> dict[str, Any]:
-        found = await asyncio.to_thread(waybill.json, "message", "explain", f"0x{message.id.hex()}", **BOUNDS)
+        found = await asyncio.to_thread(waybill.json, "message", "show", f"0x{message.id.hex()}", **BOUNDS)
         return dict(found["guarantee"])
 
     def dead_letters() -> dict[str, str]:

@@ -118,7 +118,7 @@ def test_a_sixth_gmp_is_one_folder_one_contract_and_one_registration(copy: Copy)
     }
     copy.put_mailbox()
     (copy.root / "waybill.toml").write_text('[attestations]\nsignet = "https://signers.example"\n')
-    assert "https://signers.example" in copy.run("config", "show", "--json")
+    assert "https://signers.example" in copy.run("doctor", "--settings", "--json")
 
     (port,) = free_ports(2)[:1]
     copy.run("devnet", "up", "--port", str(port))

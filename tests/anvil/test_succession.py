@@ -287,7 +287,8 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
     keystore, password = tmp_path / "owner.json", tmp_path / "owner.password"
     keystore.write_text(json.dumps(Account.encrypt(OWNER.key, "secret", kdf="pbkdf2", iterations=2)))
     password.write_text("secret\n")
-    by_owner = ("--keystore", str(keystore), "--password-file", str(password))
+    (tmp_path / "waybill.toml").write_text(f'[accounts.owner]\nkeystore = "{keystore}"\npassword_file = "{password}"\n')
+    by_owner = ("--signer", "owner")
     for role in ROLES:
         refused = await waybill("role", "set", role, HEIR.address, "--key", HEIR_KEY, "--json")
         assert refused.code == 1

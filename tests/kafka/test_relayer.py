@@ -62,7 +62,7 @@ async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_i
     configure(home, broker)
     waybill, world, client = Waybill(home), World(devnet.deployment, chains), Client(devnet.deployment, chains)
     url = f"sqlite:///{home}/.waybill/devnet/bridge.db"
-    assert waybill.json("streams", "status") is None
+    assert waybill.json("status")["streams"] is None
 
     async def is_final(message_id: bytes) -> None:
         with closing(Store(url)) as store:
@@ -86,7 +86,7 @@ async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_i
             await is_final(first.id)
             with closing(Store(url)) as store:
                 await until(lambda: bool(store.streams.status().error), "the outage is noted")
-            shown = waybill.json("streams", "status")
+            shown = waybill.json("status")["streams"]
             assert "Kafka at" in shown["error"]
             assert shown["waiting"] > 0
             broker.start()
@@ -97,7 +97,7 @@ async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_i
             second = (await world.send(*GMPS, quorum=2)).message
             await is_final(second.id)
             assert "as if the dead-letter topic were away" in waybill("status").out
-            assert waybill.json("streams", "resume") == {"resumed": True}
+            assert waybill.json("lane", "resume", "--streams") == {"resumed": True}
             await is_published()
             relayer.kill()
         with process(home, tmp_path / "log") as relayer:  # a halt ends with a restart too, and nothing comes twice

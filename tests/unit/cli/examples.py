@@ -10,6 +10,7 @@ from typer._click.core import Command  # typer keeps its click to itself
 from typer.core import TyperGroup
 
 from bridge.cli.app import app
+from bridge.cli.root import separated
 
 _MESSAGE_ID = "0x" + "ab" * 32
 
@@ -21,8 +22,9 @@ def read_line(line: str) -> None:
         Exception: it would be refused.
     """
     filled = re.sub(r"0x…|\bID\b", _MESSAGE_ID, line)
-    program, *words = shlex.split(filled.partition(" > ")[0], comments=True)
+    program, *typed = shlex.split(filled.partition(" > ")[0], comments=True)
     assert program == "waybill"
+    _, words = separated(typed)
     command: Command | None = typer.main.get_command(app)
     while isinstance(command, TyperGroup):
         context = command.make_context("waybill", list(words), resilient_parsing=True)

@@ -43,7 +43,7 @@ def test_a_message_is_looked_up_at_the_endpoints_of_the_settings(
 ) -> None:
     with nodes((ALPHA, node()), (BETA, node())) as urls:
         monkeypatch.setenv("WAYBILL_CONFIG", str(settings_file(tmp_path, urls)))
-        ended = waybill("message", "explain", "0x" + "ab" * 32, "--json")
+        ended = waybill("message", "show", "0x" + "ab" * 32, "--json")
     assert ended.code == 3, ended.err
 
 

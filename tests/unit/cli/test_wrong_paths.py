@@ -55,15 +55,8 @@ def test_a_store_that_is_named_and_not_there_is_not_made(
     ended = waybill(*command, "--json")
     assert ended.code == 1
     assert str(mistyped) in ended.error["message"]
-    assert f"waybill store create --store sqlite:///{mistyped}" in ended.error["next"]
+    assert f"waybill relayer run --new-store --store sqlite:///{mistyped}" in ended.error["next"]
     assert not mistyped.parent.exists()
-
-
-def test_a_store_is_made_by_the_command_for_it_once(waybill: Command, deployed: Path) -> None:
-    url = f"sqlite:///{deployed}/elsewhere/bridge.db"
-    assert waybill("store", "create", "--store", url).code == 0
-    ended = waybill("store", "create", "--store", url, "--json")
-    assert (ended.code, "already" in ended.error["message"]) == (1, True)
 
 
 def not_a_store(path: Path, kind: str) -> None:
@@ -92,7 +85,7 @@ def test_a_database_that_is_no_store_is_not_made_one(
     assert str(path) in ended.error["message"]
     says = {"empty file": "an empty database", "the index": "another program", "other program": "photos"}
     assert says[kind] in ended.error["message"]
-    assert "waybill store create" in ended.err
+    assert "waybill relayer run --new-store" in ended.err
     assert path.read_bytes() == before
 
 
@@ -105,14 +98,14 @@ def test_neither_a_new_store_nor_a_restored_one_goes_into_another_programs_datab
     back_up(store, copy)
     not_a_store(path, kind)
     before = path.read_bytes()
-    ended = waybill("store", "create", "--store", f"sqlite:///{path}", "--json")
+    ended = waybill("relayer", "run", "--new-store", "--store", f"sqlite:///{path}", "--json")
     assert (ended.code, "another program" in ended.error["message"]) == (1, True)
     with pytest.raises(StoreError, match="another program"):
         restore(copy, f"sqlite:///{path}", replace=True)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("command", [*READERS, ("store", "create"), ("store", "backup", "copy.db")])
+@pytest.mark.parametrize("command", [*READERS, ("relayer", "run", "--new-store"), ("store", "backup", "copy.db")])
 @pytest.mark.parametrize(
     ("url", "says"),
     [
@@ -139,7 +132,7 @@ def test_the_explorer_makes_no_store_in_an_empty_file(
     path.touch()
     monkeypatch.setenv("WAYBILL_STORE", f"sqlite:///{path}")
     ended = waybill("web")
-    assert (ended.code, "waybill store create" in ended.err, path.read_bytes()) == (1, True, b"")
+    assert (ended.code, "waybill relayer run --new-store" in ended.err, path.read_bytes()) == (1, True, b"")
 
 
 @pytest.mark.usefixtures("deployed")
@@ -151,9 +144,7 @@ def test_a_postgresql_schema_without_a_store_is_not_made_one(
         ended = waybill(*command, "--json")
         assert ended.code == 1
         assert "an empty database" in ended.error["message"]
-        assert "waybill store create" in ended.error["next"]
-    assert waybill("store", "create").code == 0
-    assert waybill("lane", "list").code == 0
+        assert "waybill relayer run --new-store" in ended.error["next"]
 
 
 @pytest.mark.parametrize("command", [("relayer", "run"), ("dlq", "list"), ("status",), ("store", "backup", "copy.db")])
@@ -175,7 +166,7 @@ def test_a_damaged_store_ends_with_one_line(
 
 
 @pytest.mark.parametrize(
-    "command", [("status",), ("devnet", "status"), ("relayer", "run"), ("config", "show"), ("index", "verify")]
+    "command", [("status",), ("devnet", "status"), ("relayer", "run"), ("doctor", "--settings"), ("index", "verify")]
 )
 def test_a_home_that_is_a_file_is_named(
     waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -216,7 +207,7 @@ def test_the_version_imports_no_command() -> None:
         (f'[dlq.governance]\nchain = "alhpa"\naddress = "0x{"aa" * 20}"\n', "dlq"),
     ],
 )
-@pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run")])
+@pytest.mark.parametrize("command", [("relayer", "run")])
 def test_a_chain_that_the_network_does_not_have_is_found(
     waybill: Command, deployed: Path, command: tuple[str, ...], table: str, setting: str
 ) -> None:
@@ -227,7 +218,7 @@ def test_a_chain_that_the_network_does_not_have_is_found(
     assert setting in ended.error["message"]
 
 
-@pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run"), ("tripwire", "run")])
+@pytest.mark.parametrize("command", [("doctor",), ("relayer", "run"), ("tripwire", "run")])
 def test_without_the_networks_file_nothing_is_checked_or_started(
     waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
@@ -235,4 +226,4 @@ def test_without_the_networks_file_nothing_is_checked_or_started(
     ended = waybill(*command, "--network", "testnet", "--json")
     assert ended.code == 1
     assert "network 'testnet' is not deployed: there is no" in ended.error["message"]
-    assert ended.error["next"] == "waybill deploy --network testnet"
+    assert ended.error["next"] == "waybill --network testnet deploy"

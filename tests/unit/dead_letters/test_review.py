@@ -261,7 +261,7 @@ async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement(
     drafted = [signed(await review.draft(one, Decision.REQUEUE, "early", OPERATOR.address), OPERATOR) for one in ids]
     await review.decide(ids[0], Decision.RETRY, "because", sender=SENDER)
     (new,) = dead_letter_queue.chains[ALPHA].sent
-    follow = f"re-issued as 0x{new.id.hex()}, and is not requeued.*`waybill message explain 0x{new.id.hex()}`"
+    follow = f"re-issued as 0x{new.id.hex()}, and is not requeued.*`waybill message show 0x{new.id.hex()}`"
     for event_id, document in zip(ids, drafted, strict=True):
         with pytest.raises(DecisionError, match=follow):
             await review.decide(event_id, Decision.REQUEUE, "the gateway is back")
@@ -269,9 +269,7 @@ async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement(
             await review.record(document, KeySealer(OPERATOR), 0)
         opened = await review.open(event_id)
         assert opened.analysis.would_succeed == f"not to be tried: the message was re-issued as 0x{new.id.hex()}"
-        assert opened.analysis.suggestion.startswith(
-            f"follow the new message: `waybill message explain 0x{new.id.hex()}`"
-        )
+        assert opened.analysis.suggestion.startswith(f"follow the new message: `waybill message show 0x{new.id.hex()}`")
         assert "requeue" not in [act.kind for act in letter_acts(opened.letter, opened.analysis)]
     assert {one.state for one in service.store.outbox.entries(dead_letter_queue.original.id)} == {OutboxState.DEAD}
     await review.decide(ids[1], Decision.ABANDON, "the new one arrived")

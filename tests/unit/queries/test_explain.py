@@ -22,7 +22,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, MessageRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.queries import Circumstances, Standing, next_action
+from bridge.queries.advice import Circumstances, Standing, next_action
 from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
 from bridge.queries.messages import explanation_value
 from bridge.store.dead_letters import DeadLetterLog

@@ -214,7 +214,7 @@ def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
 
 
 def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_programs(faces: Faces) -> None:
-    command = ("message", "explain", f"0x{faces.stuck.id.hex()}")
+    command = ("message", "show", f"0x{faces.stuck.id.hex()}")
     assert faces.command(*command)["guarantee"] == {
         "semantics": "AT_LEAST_ONCE",
         "ttlSeconds": 0,

@@ -80,7 +80,7 @@ class Silent:
         return letter.status if letter else None
 
     def decide(self, request: RetryRequest) -> None:
-        """What `waybill dlq requeue` does."""
+        """What `waybill dlq decide ID requeue` does."""
         now, event_id = self.world.clock.now(), spent_id(request.message_id, request.attempt)
         document = decision_document(
             self.dead_letters.history(event_id)[0],

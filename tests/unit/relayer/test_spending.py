@@ -77,7 +77,7 @@ def executed(world: World, sent: Sent) -> bool:
 
 
 def reason(store: Store, message: Message, now: float) -> str:
-    """What `waybill message explain` says."""
+    """What `waybill message show` says."""
     return explain(
         message, read_kept(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
     ).reason

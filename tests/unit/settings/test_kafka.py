@@ -94,6 +94,6 @@ def test_what_does_not_fit_is_refused_by_name(values: dict[str, Any], problem: s
 
 
 def test_a_relayer_without_streams_loads_no_kafka_client() -> None:
-    loads = "import sys, bridge.cli.relayer, bridge.cli.streams, bridge.service.relayer_service, bridge.store"
+    loads = "import sys, bridge.cli.relayer, bridge.service.relayer_service, bridge.store"
     asked = f"{loads}; sys.exit('confluent_kafka' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

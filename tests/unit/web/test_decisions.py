@@ -226,7 +226,7 @@ def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in
         nobodys,
         closed.client.get("/dead-letters"),
     ):
-        for content in ("alert(1)", "Before you decide", "Failures", "waybill dlq requeue"):
+        for content in ("alert(1)", "Before you decide", "Failures", "waybill dlq decide ID requeue"):
             assert content not in page.text
     assert "Before you decide" in public.client.get(path, headers=signed_in(TOKEN)).text
     for one in (public, closed):
@@ -241,8 +241,8 @@ def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser
     assert browser.client.get("/dead-letters?status=nice").status_code == 400
     assert browser.client.get("/dead-letters/0x12/axelar/0").status_code == 404
     shown = browser.client.get(f"/dead-letters/{browser.event_id}").text
-    for verb in ("requeue", "reissue", "abandon", "escalate"):
-        assert f"waybill dlq {verb} {browser.event_id}" in shown
+    for verb in ("requeue", "retry", "abandon", "escalate"):
+        assert f"waybill dlq decide {browser.event_id} {verb}" in shown
     assert "Before you decide" in shown
     message_id = browser.event_id.partition("/")[0]
     assert "its dead letter" in browser.client.get(f"/message/{message_id}").text

@@ -241,7 +241,7 @@ async def test_letter_is_for_operators(world: World) -> None:
     bearer = {"authorization": f"Bearer {token.get_secret_value()}"}
     opened = (await client.ask("GET", f"/dead-letters/{letter}", headers=bearer)).text
     assert "no gas" in opened
-    assert f"waybill dlq requeue {letter}" in unescape(opened)
+    assert f"waybill dlq decide {letter} requeue" in unescape(opened)
     log.close()
 
 

@@ -1,4 +1,4 @@
-"""`waybill abi` and `waybill decode-error`."""
+"""`waybill decode-error`: the meaning of revert data."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_an_error_that_was_cut_off_is_known_by_its_name(waybill: Command) -> Non
 @pytest.mark.parametrize(
     ("data", "code", "said"),
     [
-        ("0xdeadbeef", ExitCode.UNKNOWN_ID, "0xdeadbeef is no error of Waybill or of a GMP"),
+        ("0xdeadbeef", ExitCode.UNKNOWN_ID, "0xdeadbeef is not an error of Waybill or of a GMP"),
         ("0xzz", ExitCode.USAGE, "'0xzz' is not revert data"),
         ("0x", ExitCode.USAGE, "four bytes at least"),
     ],
 )
-def test_what_is_no_known_error_is_an_end_that_says_so(waybill: Command, data: str, code: ExitCode, said: str) -> None:
+def test_unknown_revert_data_is_an_error(waybill: Command, data: str, code: ExitCode, said: str) -> None:
     end = waybill("decode-error", data)
     assert end.code == code
     assert said in end.err
@@ -77,11 +77,3 @@ def test_every_error_of_every_abi_can_be_decoded() -> None:
             if item["type"] == "error":
                 assert (item["name"], len(item["inputs"])) in known, item["name"]
     assert {name for error in load_abi("Errors") for name in error["by"]} >= {"waybill", "axelar", "layerzero", "ccip"}
-
-
-def test_an_abi_is_printed_by_its_name(waybill: Command) -> None:
-    assert "Router" in waybill("abi").out.split()
-    assert json.loads(waybill("abi", "router").out) == load_abi("Router")
-    refused = waybill("abi", "Bridge")
-    assert refused.code == ExitCode.USAGE
-    assert "there is no ABI 'Bridge'; there are AtomicAssets" in refused.err

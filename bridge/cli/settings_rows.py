@@ -1,0 +1,124 @@
+"""The settings as `waybill doctor --settings` shows them: each value, what set it, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, SecretStr
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.rpc.policy import without_secrets
+from bridge.settings import Settings
+from bridge.settings.sources import unknown_variables
+
+# Variables that commands read in addition to the settings.
+_OTHER_VARIABLES: Final = frozenset(
+    f"WAYBILL_{name}"
+    for name in (
+        "ABIS",
+        "CONFIG",
+        "HOME",
+        "INDEX_ENGINE",
+        "KEY",
+        "NETWORK",
+        "OPERATOR_KEY",
+        "PORT",
+        "REQUESTS_PER_MINUTE",
+        "SPARK_MASTER",
+        "STALL_AFTER",
+        "TRUSTED_PROXY",
+        "WEB_HTTP",
+    )
+)
+
+
+def setting_rows(settings: Settings) -> list[dict[str, Any]]:
+    """Every value with what set it: a flag, the environment, waybill.toml, the profile or the default. Never a secret."""
+    return [row for name in Settings.model_fields for row in _rows(settings, settings, (name,))]
+
+
+def unread_variables() -> list[str]:
+    """The variables of the environment that start with WAYBILL_ and that nothing reads."""
+    return list(unknown_variables(Settings, _OTHER_VARIABLES))
+
+
+def _by_kind(values: Mapping[Kind, Any]) -> dict[str, Any]:
+    return {kind.name.lower(): value for kind, value in values.items()}
+
+
+# A settings file names only the kinds that differ from the defaults. These have what holds for every kind.
+_TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[Settings], dict[str, Any]]]] = {
+    ("policies",): lambda settings: {
+        kind: asdict(policy) for kind, policy in _by_kind(settings.delivery_policies()).items()
+    },
+    ("atomicity",): lambda settings: _by_kind(settings.relay().atomicity),
+    ("reliability", "ttls"): lambda settings: _by_kind(
+        settings.reliability.values(settings.delivery_policies(), settings.retention).ttls
+    ),
+}
+
+
+def _rows(settings: Settings, table: BaseModel, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """A row for each value of one field of a table, which is the last name of the path."""
+    meaning = type(table).model_fields[path[-1]].description or ""
+    value = _TABLES_BY_KIND[path](settings) if path in _TABLES_BY_KIND else getattr(table, path[-1])
+    yield from _rows_of(settings, value, path, meaning)
+
+
+def _rows_of(settings: Settings, value: Any, path: tuple[str, ...], meaning: str) -> Iterator[dict[str, Any]]:
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _rows(settings, value, (*path, name))
+    elif isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _rows_of(settings, item, (*path, str(name)), meaning)
+    else:
+        yield {
+            "setting": ".".join(path),
+            "value": _shown(value),
+            "origin": settings.origin(*path),
+            "meaning": meaning,
+        }
+
+
+def _shown(value: Any) -> Any:
+    """A value as it may be shown: never a key, never a password."""
+    if isinstance(value, BaseModel):
+        return {name: _shown(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {name: _shown(item) for name, item in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(_shown(item) for item in value)
+    if isinstance(value, tuple):
+        return [_shown(item) for item in value]
+    return _word(value)
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, Gmp):
+        return value.label
+    if isinstance(value, SecretStr):
+        return "set, not shown"
+    if isinstance(value, str | Path):
+        return _without_password(str(value))
+    return value
+
+
+def _without_password(text: str) -> str:
+    if "://" not in text:
+        return text
+    if text.startswith(("http", "ws")):
+        return without_secrets(text)
+    if text.startswith("sqlite"):
+        return text  # a file has no password, and a small installation no stores
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(text).render_as_string(hide_password=True)
+    except ArgumentError:
+        return text

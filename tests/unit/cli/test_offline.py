@@ -1,0 +1,177 @@
+"""`waybill doctor` offline: what is set and by whom, never a secret, and what keeps relayer and tripwire from starting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from typer._click.core import Context  # typer keeps its click to itself
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from bridge.cli.app import app
+from bridge.settings import Settings
+from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
+
+KEY = "0x" + "11" * 32
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    return Command(monkeypatch, capsys)
+
+
+def test_settings_are_shown_with_origin_and_without_secrets(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WAYBILL_RELAYER_KEY", KEY)
+    monkeypatch.setenv("WAYBILL_STORE", "postgresql://waybill:hidden@db/waybill")
+    (tmp_path / "waybill.toml").write_text(
+        'poll_interval = 2\n[chains.alpha]\nrpc_urls = ["https://rpc.example/v1/hidden"]\n'
+    )
+    ended = waybill("doctor", "--settings", "--json")
+    assert ended.code == 0
+    shown = {row["setting"]: row for row in json.loads(ended.out)}
+    assert (shown["poll_interval"]["value"], shown["poll_interval"]["origin"]) == (2, str(tmp_path / "waybill.toml"))
+    assert shown["relayer_key"]["value"] == "set, not shown"
+    assert shown["chains.alpha.rpc_urls"]["value"] == ["https://rpc.example/…"]
+    assert "hidden" not in ended.out
+    assert KEY not in ended.out
+    assert KEY not in waybill("doctor", "--settings").out
+
+
+def test_settings_of_tables_are_shown_with_defaults(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file, default = tmp_path / "waybill.toml", Settings()
+    monkeypatch.setenv("WAYBILL_RELIABILITY", '{"max_clock_skew": 2}')
+    file.write_text(
+        'profile = "production"\n[kafka]\ncompression = "zstd"\n[policies.QUERY]\ncap = 20\n[chains.alpha]\nbatch = 7\n'
+        '[asset_classes.stocks]\nmin_ttl = 60\nmembers.alpha = ["0x00000000000000000000000000000000000000AA"]\n'
+        '[atomicity]\nquery = "GUARANTEED"\n[reliability.ttls]\nquery = 90\n[[spend_limits]]\nsource = "alpha"\n'
+        'destination = "beta"\nwei_per_day = "1 ether"\n'
+    )
+    ended = waybill("doctor", "--settings", "--json")
+    shown = {row["setting"]: (row["value"], row["origin"]) for row in json.loads(ended.out)}
+    assert shown["kafka.compression"] == ("zstd", str(file))
+    assert shown["kafka.poll_interval"] == (default.kafka.poll_interval, "default; WAYBILL_KAFKA")
+    assert shown["sync.threshold"] == (default.sync.threshold, "default; WAYBILL_SYNC")
+    assert shown["dlq.tries"] == (3, "profile production")
+    assert shown["reliability.max_clock_skew"] == (2, "WAYBILL_RELIABILITY")
+    assert shown["reliability.lock_ttl"] == (default.reliability.lock_ttl, "default; WAYBILL_RELIABILITY")
+    assert shown["chains.alpha.batch"] == (7, str(file))
+    assert shown["asset_classes.stocks.min_ttl"] == (60, str(file))
+    assert shown["spend_limits"][0][0] | {"wei_per_day": 10**18} == shown["spend_limits"][0][0]
+    # Of what is set by kind, what holds for each is shown, not what differs.
+    assert (shown["policies.query.cap"], shown["policies.query.max_retries"]) == (
+        (20, str(file)),
+        (3, "default; WAYBILL_POLICIES"),
+    )
+    assert shown["policies.plain.cap"] == (30, "profile production")
+    assert (shown["atomicity.query"][0], shown["atomicity.ack"][0]) == ("GUARANTEED", "BEST_EFFORT")
+    assert (shown["reliability.ttls.query"], shown["reliability.ttls.ack"][0]) == ((90, str(file)), 60)
+    for name, field in Settings.model_fields.items():
+        held = [setting for setting in shown if setting.partition(".")[0] == name]
+        assert len(held) > 1 or not isinstance(field.default, BaseModel), f"{name} is a table"
+    text = "".join(waybill("doctor", "--settings").out.split())
+    assert "kafka.poll_interval" in text
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> Path:
+    """A network without the devnet's own keys; a chain of it has one endpoint."""
+    text = write_network(tmp_path).to_json().replace('"devnet"', '"public"')
+    (tmp_path / "deployments" / "public.json").write_text(text)
+    return tmp_path
+
+
+def failed(waybill: Command) -> dict[str, str]:
+    """What `doctor --offline` finds wrong with the public network, by check."""
+    ended = waybill("--network", "public", "--json", "doctor", "--offline")
+    assert ended.code == 1, ended.err
+    return {row["check"]: row["found"] for row in json.loads(ended.out) if row["result"] == "failed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "check", "complaints"),
+    [
+        ("retention = 700\n", "settings", ["dedup window is 700"]),
+        ("retention = ", "settings", ["is not TOML"]),
+        ("poll_interval = 0\nspeed = 1\n", "settings", ["poll_interval", "speed", "waybill.toml"]),
+        (
+            f'[[signers]]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n',
+            "relayer run",
+            ["no key pays for deliveries to beta", "no key to seal dead letters with"],
+        ),
+        ('[[signers]]\nenvironment = "MISSING_KEY"\n', "relayer run", ["variable MISSING_KEY is not set"]),
+        (
+            f'relayer_key = "{KEY}"\n[chains.alpha]\nagreement = 2\n[chains.beta]\nrpc_urls = ["rpc.example"]\n',
+            "relayer run",
+            [
+                "has 1 endpoints, and 2 have to agree: name more of them in rpcUrls of chain 'alpha'",
+                '"rpc.example" is no JSON-RPC URL',
+            ],
+        ),
+        (
+            f'relayer_key = "{KEY}"\n[tripwire]\npause = 60\n',
+            "tripwire run",
+            ["no key for the tripwire: set `key` or `signer`"],
+        ),
+    ],
+)
+def test_doctor_offline_finds_what_keeps_a_process_from_starting(
+    waybill: Command, public: Path, text: str, check: str, complaints: list[str]
+) -> None:
+    """The process itself refuses with the same words."""
+    (public / "waybill.toml").write_text(text)
+    found = failed(waybill)
+    run = ("tripwire", "run") if check == "tripwire run" else ("relayer", "run")
+    refused = waybill("--network", "public", "--json", *run).error["message"]
+    for complaint in complaints:
+        assert complaint in found[check]
+        assert complaint in refused
+
+
+def test_doctor_offline_passes_settings_that_can_start(waybill: Command, public: Path) -> None:
+    (public / "waybill.toml").write_text(f'relayer_key = "{KEY}"\n')
+    assert waybill("--network", "public", "doctor", "--offline").code == 0
+
+
+def test_doctor_warns_of_variables_that_nothing_reads(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_network(tmp_path)
+    for name in {name for option in _options(get_command(app)) for name in _names(option.envvar)}:
+        if name not in ("WAYBILL_CONFIG", "WAYBILL_NETWORK", "WAYBILL_HOME", "WAYBILL_KEY"):
+            monkeypatch.setenv(name, "")
+    monkeypatch.setenv("WAYBILL_POL", "1")
+    found = json.loads(waybill("doctor", "--offline", "--json").out)
+    assert [row["check"] for row in found if row["check"].startswith("variable")] == ["variable WAYBILL_POL"]
+
+
+def _options(command: Any) -> Iterator[Any]:
+    yield from command.params
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(Context(command)):
+            yield from _options(command.get_command(Context(command), name))
+
+
+def _names(variables: str | Sequence[str] | None) -> Sequence[str]:
+    return [variables] if isinstance(variables, str) else variables or ()
+
+
+@pytest.mark.parametrize("wrong", [f'"{KEY}"', f'{{ url = "{KEY}" }}', "{ }"])
+def test_a_signer_of_unknown_form_is_told_the_forms(waybill: Command, public: Path, wrong: str) -> None:
+    """No key is quoted."""
+    for table in (f"[tripwire]\nsigner = {wrong}\n", f"[accounts]\nowner = {wrong}\n"):
+        (public / "waybill.toml").write_text(table)
+        found = failed(waybill)["settings"]
+        for form in ("environment = ", "keystore = ", "password_file = ", "remote = ", "address = "):
+            assert form in found
+        assert KEY not in found
