@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -28,6 +29,8 @@ from bridge.protocol.message import MOST_GAS
 from bridge.store.transactions import TransactionLedger
 
 _log = structlog.get_logger(__name__)
+
+_FUNDS_WARNING_EVERY: Final = 60.0  # seconds
 
 
 class NonceLostError(TransientError):
@@ -77,6 +80,7 @@ class Account:
 
         self._being_sent: set[bytes] = set()  # hashes of broadcasts that nodes have not answered yet
         self._needs: int | None = None  # wei that the last transaction needs, if the balance did not cover it
+        self._next_funds_warning = 0.0  # Unix seconds
         self._is_too_dear = False  # whether the chain's fees exceeded the limit at the last look
         self.last_sent: dict[int, float] = {}  # by slot: time of the last broadcast, successful or not
 
@@ -305,6 +309,7 @@ class Account:
             return False
         _log.info("account has funds again", chain=self.chain.chain_id, account=self.address)
         self._needs = None
+        self._next_funds_warning = 0.0
         return True
 
     async def lacks_funds(self, slot: Slot) -> bool:
@@ -317,8 +322,23 @@ class Account:
             return False
         self._needs = needed
         self._problems[slot.slot_id] = f"account {self.address} holds {balance} wei, and needs {needed}: send it some"
-        _log.warning("account without funds", chain=slot.chain_id, account=self.address, balance=balance, needed=needed)
+        self._warn_of_funds(balance, needed)
         return True
+
+    def _warn_of_funds(self, balance: int, needed: int) -> None:
+        """Logs that the account lacks funds, once a minute however many transactions wait for them; both amounts in wei."""
+        now = self.clock.now()
+        if now < self._next_funds_warning:
+            return
+        self._next_funds_warning = now + _FUNDS_WARNING_EVERY
+        _log.warning(
+            "account without funds",
+            chain=self.chain.chain_id,
+            account=self.address,
+            balance=balance,
+            needed=needed,
+            waiting=len(self._waiting),
+        )
 
 
 def higher_than(former: Fees, current: Fees) -> Fees:

@@ -56,6 +56,7 @@ class Completeness:
         self._every = every
         self._in_vain = 0  # comparisons in a row after which messages were lacking
         self._due = 0.0
+        self._unverified: set[int] = set()  # destinations whose lanes could not be compared the last time
 
     async def is_missing_any(self, position: BlockRef) -> bool:
         """Whether, up to a block, fewer messages were found than the router had counted there; False if it is not due.
@@ -82,10 +83,26 @@ class Completeness:
                 read_view(self._chain, ROUTER, self._router, "sentTo", destination, block=position.number),
                 self._chain.block(position.number),
             )
-        except (CallRevertedError, TransientError) as error:  # nodes have no state of that block any more, as a rule
-            _log.debug("lane not compared", chain=self._chain.chain_id, to=destination, reason=str(error))
+        except (CallRevertedError, TransientError) as error:  # mostly: the nodes keep no state of a block that old
+            self._note_unverified(destination, position, error)
             return None
+        if destination in self._unverified:
+            self._unverified.remove(destination)
+            _log.info("completeness verified again", chain=self._chain.chain_id, destination=destination)
         found = self._observations.created_on(self._chain.chain_id, destination)
         if found >= counted or block is None or block.hash != position.hash:
             return None
         return f"to {destination}: {counted} created, {found} found"
+
+    def _note_unverified(self, destination: int, position: BlockRef, error: Exception) -> None:
+        """Logs once that a lane can't be compared, until it can be again."""
+        if destination in self._unverified:
+            return
+        self._unverified.add(destination)
+        _log.warning(
+            "completeness unverified: no endpoint has the state of that block; an archive node has",
+            chain=self._chain.chain_id,
+            destination=destination,
+            block=position.number,
+            error=str(error),
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from bridge.domain.ports import Call, Log, UnansweredError
 from bridge.protocol.events import MessageUnfunded
 from bridge.protocol.message import Kind
@@ -120,7 +122,10 @@ async def test_a_node_without_old_state_and_one_that_never_has_the_logs_stop_not
         case.observer = case.another(chain=chain)
         case.world.send(ALPHA, BETA)
         case.chain.mine(1 + CONFIRMATIONS)
-        for _ in range(60):
-            await later(case, MINUTE)
+        with capture_logs() as logs:
+            for _ in range(60):
+                await later(case, MINUTE)
+        unverified = [log for log in logs if log["event"].startswith("completeness unverified")]
+        assert len(unverified) == (0 if has_state else 1), "said once, not at each look"
         assert case.position == case.chain.height - CONFIRMATIONS
         assert chain.reads_from_the_start == (7 if has_state else 1), "it looks again ever more rarely"
