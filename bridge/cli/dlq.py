@@ -220,11 +220,8 @@ def verify(
         "records": verified.records,
         "head": verified.head,
         "violations": problems,
-        "unpromised": list(verified.unpromised),
     }
     text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
-    if verified.unpromised:
-        text += f"\n{len(verified.unpromised)} died before dead letters were switched on for them, and have none"
     result(value, render=lambda console: console.print(escaped(text)))
     if problems:
         raise SystemExit(ExitCode.FAILED)

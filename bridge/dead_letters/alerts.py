@@ -101,7 +101,7 @@ class Alerts:
             return None
         if record.kind is RecordKind.DECIDED:
             return _decided(record, record.document)
-        in_an_hour = len(self._letters.dead_letters(since=record.at - _HOUR, limit=None))
+        in_an_hour = self._letters.entered_between(record.at - _HOUR, record.at)
         severity = severity_of(in_an_hour, await self._current_thresholds())
         return _entered(record, record.document, in_an_hour, severity)
 

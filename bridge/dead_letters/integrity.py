@@ -46,7 +46,6 @@ class Verified:
     records: int
     head: bytes  # hash of the last record; note it elsewhere, and a log that was cut off or written again shows
     violations: tuple[Violation, ...]
-    unpromised: tuple[str, ...] = ()  # what died without a letter when none was promised, and would have one by now
 
 
 def verify(
@@ -112,7 +111,7 @@ def verify_growth(
         if head.sequence and [one.hash for one in log.records(after=head.sequence - 1, limit=1)] != [head.hash]:
             gone = f"record {head.sequence} is not the one that was verified: the log was cut off or written again"
             found.append(Violation(0, "", gone))
-        for record in log.records(after=head.sequence):
+        for record in _all(log, head.sequence):
             number += 1
             found += (
                 Violation(number, record.event_id, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 
 import structlog
 from eth_account.signers.local import LocalAccount
@@ -17,14 +16,12 @@ from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import BrokenLogError, LogHead, RecordKind
+from bridge.domain.dead_letters import LogHead
 from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Chain, Clock, TransientError
 from bridge.domain.retries import spent_id
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.message import decode_envelope
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer
@@ -35,7 +32,7 @@ from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
 
-_MOST_LETTERS = 1_000_000  # dead deliveries per comparison with their letters
+_MOST_RETRIES = 100_000  # dead retries compared with their letters
 
 
 class DeadLetterService:
@@ -108,7 +105,7 @@ class DeadLetterService:
         try:
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains)
-            verified = verify_letters(self.dead_letters, self._store, trusted, self._settings, denied=denied)
+            verified = verify_letters(self.dead_letters, self._store, trusted, denied=denied)
         except TransientError:
             raise
         except Exception as error:
@@ -122,51 +119,27 @@ def verify_letters(
     log: DeadLetterLog,
     store: Store,
     trusted: frozenset[str],
-    settings: Settings,
     head: bytes | None = None,
     *,
     denied: frozenset[int] = NOTHING_DENIED,
 ) -> Verified:
     """Verifies the log, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
 
-    Each delivery that died because its tries were spent must have one, if its message was promised that when it died: each death
-    says whether it has a letter. Of those that an earlier version noted, the settings of today say what was promised.
+    The store notes with each death whether it has a letter.
     """
-    dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
-    wanted = {entry.event_id for entry in dead if _needs_dead_letter(entry, settings)}
-    noted = store.outbox.dead_letters()
-    for job in store.jobs.listed(RetryJob, {RetryState.DEAD}, _MOST_LETTERS):
-        event_id = spent_id(job.message_id, job.request.attempt)
-        if _is_promised(job, store, settings):
-            wanted.add(event_id)
-        if job.letter is not None:
-            noted[event_id] = job.letter
     heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
-    marked_dead = {event_id for event_id in wanted if noted.get(event_id, True)} | {one for one in noted if noted[one]}
-    verified = verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead))
-    return replace(verified, unpromised=tuple(sorted(wanted - marked_dead)))
-
-
-def _is_promised(job: RetryJob, store: Store, settings: Settings) -> bool:
-    """Whether the current settings promise a letter to a message whose retry budget is spent."""
-    observed = store.observations.message(job.message_id)
-    return observed is not None and settings.guarantee(observed.message).dlq_enabled
-
-
-def _needs_dead_letter(entry: OutboxEntry, settings: Settings) -> bool:
-    """Whether the current settings promise a letter to a dead delivery."""
-    message = decode_envelope(entry.dispatch.envelope).message
-    policy = settings.guarantee(message).policy
-    return policy.dead_letter and entry.failed_tries >= (policy.max_tries or 0)
+    marked_dead = [event_id for event_id, has_letter in store.outbox.dead_letters().items() if has_letter]
+    marked_dead += [
+        spent_id(job.message_id, job.request.attempt)
+        for job in store.jobs.listed(RetryJob, {RetryState.DEAD}, _MOST_RETRIES)
+        if job.letter
+    ]
+    return verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead))
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
     """Accounts whose seals are trusted: this relayer's, those in the settings, and current operators."""
-    try:
-        makers = {record.signer for record in log.records() if record.kind is RecordKind.DECIDED}
-    except BrokenLogError:
-        makers = set()  # verification says where it broke
-    operators = {maker for maker in makers if await parameters.is_operator(maker)}
+    operators = {signer for signer in log.decision_signers() if await parameters.is_operator(signer)}
     return frozenset({open_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
 
 
@@ -177,7 +150,7 @@ async def verify_network(
     async with connected(deployment, settings) as chains:
         trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
         denied = await denied_decisions(log, chains)
-    return verify_letters(log, store, trusted, settings, head, denied=denied)
+    return verify_letters(log, store, trusted, head, denied=denied)
 
 
 def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:

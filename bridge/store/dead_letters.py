@@ -158,6 +158,16 @@ class DeadLetterLog:
         found = self._database.read(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
         return [_letter_from(row) for row in found]
 
+    def decision_signers(self) -> list[str]:
+        """The accounts that signed records of decisions."""
+        decided = dead_letter_log.c.kind == RecordKind.DECIDED.value
+        return [row.signer for row in self._database.rows(select(dead_letter_log.c.signer).where(decided).distinct())]
+
+    def entered_between(self, first: float, last: float) -> int:
+        """How many letters entered from the first to the last of these moments (Unix seconds)."""
+        within = dead_letters.c.entered_at.between(first, last)
+        return int(self._database.scalar(select(func.count()).select_from(dead_letters).where(within)))
+
     def open_letters(self, *, after: int, limit: int) -> list[DeadLetter]:
         """Letters that are not closed, in the order in which they entered, from the one after that first sequence."""
         is_open = dead_letters.c.status.in_(sorted(OPEN)) & (dead_letters.c.first_sequence > after)

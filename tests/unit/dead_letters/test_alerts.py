@@ -380,12 +380,12 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
     with closing(DeadLetterLog(url)) as log:
         log.append(entered("a"), KeySealer(SEALER))
         trusted = await trusted_accounts(log, parameters, settings)
-        assert verify_letters(log, memory_store(), trusted, settings).violations == ()
+        assert verify_letters(log, memory_store(), trusted).violations == ()
         engine = create_engine(url)
         with engine.begin() as connection:
             connection.execute(text("UPDATE dead_letter_log SET document = 'gone'"))
         engine.dispose()
         trusted = await trusted_accounts(log, parameters, settings)
-        verified = verify_letters(log, memory_store(), trusted, settings)
+        verified = verify_letters(log, memory_store(), trusted)
         await Alerts(log, [Webhook(hook.url, timeout=5)], Fixed(), StillClock()).announce_tampering(verified)
     assert "no JSON any more" in hook.posted[0]["summary"]

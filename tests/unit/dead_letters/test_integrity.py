@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -50,14 +50,14 @@ def cut_off(url: str, *changes: str) -> None:
 @pytest.mark.parametrize("goes_on", [False, True])
 async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(tmp_path: Path, goes_on: bool) -> None:
     """Also when the log has grown since: what is noted in the relayer's store never passes a cut."""
-    url, settings = f"sqlite:///{tmp_path}/dlq.db", Settings.load(relayer_key="0x" + "44" * 32)
+    url = f"sqlite:///{tmp_path}/dlq.db"
     trusted = frozenset({SEALER.address})
     with closing(DeadLetterLog(url)) as log:
         review = DeadLetterService(store=open_store(f"sqlite:///{tmp_path}/bridge.db"), dead_letters=log)
         event_id = await review.die()
         log.append(happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), KeySealer(SEALER))
         await review.dead_letter_queue.step()
-        whole = [str(one) for one in verify_letters(log, review.store, trusted, settings).violations]
+        whole = [str(one) for one in verify_letters(log, review.store, trusted).violations]
         cut_off(
             url,
             "DELETE FROM dead_letter_log WHERE sequence = 2",
@@ -67,7 +67,7 @@ async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(
             log.append(entered("b"), KeySealer(SEALER))
             log.append(entered("c"), KeySealer(SEALER))
             await review.dead_letter_queue.step()
-        found = [str(one) for one in verify_letters(log, review.store, trusted, settings).violations]
+        found = [str(one) for one in verify_letters(log, review.store, trusted).violations]
         review.store.close()
     assert not any("noted" in problem for problem in whole)
     assert any("was cut off or written again" in problem for problem in found)
@@ -89,47 +89,29 @@ async def test_only_decisions_that_a_contract_confirmed_are_asked_about_again() 
 
 
 async def test_a_head_that_somebody_noted_elsewhere_must_still_be_there() -> None:
-    review, settings = DeadLetterService(), Settings.load(relayer_key="0x" + "44" * 32)
+    review = DeadLetterService()
     await review.die()
     trusted, here = frozenset({SEALER.address}), review.dead_letters.records()[0].hash
-    assert verify_letters(review.dead_letters, review.store, trusted, settings, here).violations == ()
-    (gone,) = verify_letters(review.dead_letters, review.store, trusted, settings, b"\x01" * 32).violations
+    assert verify_letters(review.dead_letters, review.store, trusted, here).violations == ()
+    (gone,) = verify_letters(review.dead_letters, review.store, trusted, b"\x01" * 32).violations
     assert f"no record has the hash 0x{'01' * 32}" in str(gone)
 
 
-async def test_a_delivery_whose_sender_wanted_no_letter_is_not_missed() -> None:
+async def test_letter_that_is_gone_is_told_from_a_death_without_one() -> None:
     review = DeadLetterService()
-    sent = message()
-    review.observe(sent)
-    (entry,) = review.claim()
+    review.observe(message(1), message(2))
     failure = Failure(at=review.clock.now(), kind=FailureKind.TERMINAL, code="E", message="no")
-    review.store.outbox.finish([Dead(entry.current_claim, failure)], review.clock.now())
-    promised: dict[str, Any] = {f"0x{sent.id.hex()}": {"max_retries": 0, "dead_letter": False}}
-    for guarantees, missing in ((promised, 0), ({**promised, f"0x{sent.id.hex()}": {"max_retries": 0}}, 1)):
-        settings = Settings.load(relayer_key="0x" + "44" * 32, guarantees=guarantees)
-        assert len(verify_letters(review.dead_letters, review.store, frozenset(), settings).violations) == missing
+    without, gone = review.claim(2)
+    ends = [
+        Dead(without.current_claim, replace(failure, letter=False)),
+        Dead(gone.current_claim, replace(failure, letter=True)),
+    ]
+    review.store.outbox.finish(ends, 100)
+    verified = verify_letters(review.dead_letters, review.store, frozenset())
+    assert [one.event_id for one in verified.violations] == [gone.event_id]
 
 
-async def test_a_death_before_letters_were_switched_on_is_told_from_one_whose_letter_is_gone() -> None:
-    store = memory_store()
-    review = DeadLetterService(store=store)
-    review.observe(message(1), message(2), message(3))
-    failure = Failure(at=review.clock.now(), kind=FailureKind.TERMINAL, code="E", message="no")
-    ends = {"earlier": None, "off": False, "on": True}
-    entries = dict(zip(ends, review.claim(3), strict=True))
-    store.outbox.finish(
-        [Dead(entry.current_claim, replace(failure, letter=ends[name])) for name, entry in entries.items()], 100
-    )
-    verified = verify_letters(review.dead_letters, store, frozenset(), letters_for_all())
-    assert {one.event_id for one in verified.violations} == {entries["earlier"].event_id, entries["on"].event_id}
-    assert verified.unpromised == (entries["off"].event_id,)
-    off = Settings.load(relayer_key="0x" + "44" * 32, policies={"plain": {"dead_letter": False}})
-    switched_off = verify_letters(review.dead_letters, store, frozenset(), off)
-    assert [one.event_id for one in switched_off.violations] == [entries["on"].event_id], "it was promised one"
-    store.close()
-
-
-async def test_a_retry_that_died_before_letters_were_switched_on_is_told_from_one_whose_letter_is_gone() -> None:
+async def test_letter_of_a_retry_that_is_gone_is_missed() -> None:
     review = DeadLetterService()
     review.observe(message(1), message(2))
     for number, letter in ((1, False), (2, True)):
@@ -137,9 +119,8 @@ async def test_a_retry_that_died_before_letters_were_switched_on_is_told_from_on
         review.store.retries.copy([request], number, now=50)
         (job,) = review.store.jobs.due(RetryJob, 100, 1)
         assert review.store.jobs.save(job.died("spent", 60, letter=letter), fence=job.fence)
-    verified = verify_letters(review.dead_letters, review.store, frozenset(), letters_for_all())
+    verified = verify_letters(review.dead_letters, review.store, frozenset())
     assert [one.event_id for one in verified.violations] == [spent_id(message(2).id, 1)]
-    assert verified.unpromised == (spent_id(message(1).id, 1),)
 
 
 async def test_the_office_notes_with_a_death_that_it_has_its_letter() -> None:
