@@ -119,7 +119,6 @@ async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: in
         in_flight=IN_FLIGHT,
         send_batch=IN_FLIGHT,
         max_calls_per_tx=max_calls_per_tx,
-        payments={"required": False},
     )
     store = Store(settings.store)
     async with open_relayer(devnet.deployment, settings, devnet_attesters) as bridge:

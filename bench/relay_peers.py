@@ -140,7 +140,6 @@ class _Bench:
         environment = environment_of(home) | {
             "WAYBILL_RELAYER_KEY": RELAYER_KEY,
             "WAYBILL_GMPS": "hyperlane",
-            "WAYBILL_PAYMENTS": json.dumps({"plays_executor": True}),
             "WAYBILL_ATTESTATIONS": json.dumps({"hyperlane": self.announced}),
         }
         command = Path(sys.executable).with_name("waybill")

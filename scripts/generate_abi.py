@@ -36,7 +36,6 @@ CONTRACTS = (
     *sorted(path.stem for path in (SOURCES / "adapters").glob("*Adapter.sol") if path.stem != "BaseAdapter"),
     "Inbox",
     "BoundedMulticall",
-    "RelayerVault",
     "AtomicCoordinator",
     "AtomicParticipant",
     "AtomicAssets",

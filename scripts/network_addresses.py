@@ -173,7 +173,6 @@ def read_chain(registries: Registries, chain: Mapping[str, Any], *, testnet: boo
     return {
         "chainId": chain["id"],
         "testnet": testnet,
-        "currency": metadata.get("nativeToken", {}).get("symbol"),
         "confirmations": reorg_period if isinstance(reorg_period, int) else 0,
         "finalBlocks": _final_blocks(registries, chain.get("wormhole")),
         "gmps": {gmp: section for gmp, section in sections.items() if section},

@@ -5,8 +5,8 @@ the changed contract is compiled, mostly the router. The tests take its artifact
 (tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol).
 The last line is `<n> passed, <n> failed in <s>s`.
 
-python -m scripts.twins                    every twin
-python -m scripts.twins forged unpaid      those whose name contains one of these
+python -m scripts.twins          every twin
+python -m scripts.twins forged   those whose name contains one of these
 """
 
 import argparse

@@ -28,7 +28,6 @@ _COMMANDS: Final = (
     "message",
     "action",
     "relayer",
-    "vault",
     "index",
     "lane",
     "gmp",

@@ -305,7 +305,6 @@ def print_preview(chains: Sequence[ChainPreview]) -> None:
         chain.name: {
             "gas": chain.gas,
             "weiPerGas": chain.price,
-            "weiPerByte": chain.byte_price,
             "wei": str(chain.cost),
             "transactions": [
                 {

@@ -38,7 +38,6 @@ app = typer.Typer(help="Find messages, understand them, help them along.", no_ar
 for _command in (
     message_acts.watch,
     message_acts.fund,
-    message_acts.top_up,
     message_acts.cancel,
     message_acts.report,
     message_acts.expire,

@@ -17,14 +17,12 @@ from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, Sent
-from bridge.client.vault import VaultClient
 from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.ports import TransientError
-from bridge.domain.spending import ether
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
-from bridge.queries.explain import Explanation, Stage
+from bridge.queries.explain import Explanation
 from bridge.service.connections import connected
 
 
@@ -37,7 +35,6 @@ class Where(StrEnum):
 
 _ENDED = frozenset({Status.EXECUTED, Status.EXPIRED, Status.CANCELLED})
 _LOOK_SECONDS = 1.0
-_TOP_UP_PERCENT = 125  # of what is missing; what is not spent comes back
 
 
 def fund(message: options.MessageId) -> None:
@@ -50,67 +47,6 @@ def fund(message: options.MessageId) -> None:
         return sent_value(await client.fund(found.message))
 
     act_on(message, act, "funded over", where=Where.SOURCE)
-
-
-def top_up(
-    message: options.MessageId,
-    gmp: Annotated[
-        str | None,
-        typer.Option(
-            help="The GMP whose delivery is paid for. Each that waits as UNPAID, if not given.", show_default=False
-        ),
-    ] = None,
-    wei: Annotated[
-        int | None,
-        typer.Option(help="How much, on its source. What is missing and a quarter more, if not given.", min=1),
-    ] = None,
-) -> None:
-    """Pay the relayer for a message's delivery. Anyone may; what is not spent can be fetched with `waybill vault refund`.
-
-    Example: waybill message top-up 0x…
-    """
-    named = None if gmp is None else options.gmps(gmp)
-    workspace, message_id = Workspace.current(), options.message_id(message)
-    account = signer(workspace, DAPP_KEY)
-
-    async def run() -> list[dict[str, Any]]:
-        async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
-            found = await look_up(workspace, message_id, chains)
-            source = found.deployment.chain(found.message.source_chain)
-            vault, paid = VaultClient(source, chains[source.chain_id], account), []
-            for one, amount in (await _owed(vault, found, named, wei)).items():
-                receipt = await vault.pay(message_id, int(one), found.message.destination_chain, amount)
-                paid.append({"gmp": one.label, "wei": amount, "transaction": bytes(receipt["transactionHash"])})
-        return paid
-
-    paid = asyncio.run(run())
-    lines = "\n".join(f"paid {ether(one['wei'])} for its delivery over {one['gmp']}" for one in paid)
-    result({"messageId": message_id, "paid": paid}, render=_printer(lines))
-    progress(f"next: waybill message watch 0x{message_id.hex()}")
-
-
-async def _owed(vault: VaultClient, found: Found, named: tuple[Gmp, ...] | None, wei: int | None) -> Mapping[Gmp, int]:
-    """What to pay for each GMP, in wei of the source: what is missing, or all of a delivery, and more in case prices rise."""
-    message = found.message
-    unpaid = {Gmp(one.gmp): one.missing for one in found.explanation.gmps if one.stage is Stage.UNPAID}
-    if not (named or unpaid):
-        raise CliError(
-            "the relayer whose store is here waits for no payment for it",
-            next_step=f"waybill message top-up 0x{message.id.hex()} --gmp NAME pays what a delivery costs",
-        )
-    if strange := set(named or ()) - {Gmp(one.gmp) for one in found.explanation.gmps}:
-        took = ", ".join(Gmp(one.gmp).label for one in found.explanation.gmps)
-        raise CliError(
-            f"{', '.join(sorted(gmp.label for gmp in strange))} never took the message, so a payment would buy nothing; it went"
-            f" over {took or 'no GMP yet'}",
-            next_step=f"waybill message retry 0x{message.id.hex()} --gmps NAME sends it over another GMP",
-        )
-    owed = {}
-    for gmp in named or unpaid:
-        missing = unpaid.get(gmp)
-        asked = await (vault.missing(message.destination_chain, missing) if missing else vault.quote(message, gmp))
-        owed[gmp] = wei or asked * _TOP_UP_PERCENT // 100
-    return owed
 
 
 def cancel(

@@ -16,14 +16,13 @@ from bridge.cli.as_of import as_of_text, as_of_value
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index, open_relayer_store
-from bridge.cli.output import CliError, escaped, facts, progress, result, table
+from bridge.cli.output import escaped, facts, progress, table
 from bridge.cli.workspace import Workspace
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
-from bridge.domain.spending import ether
 from bridge.evm.actions import ActionReader
 from bridge.queries.actions import by_state, silent_chains
-from bridge.queries.lanes import chain_name, gmp_name, lane_name
+from bridge.queries.lanes import chain_name, gmp_name
 from bridge.queries.messages import divergence_value
 from bridge.service.connections import connected
 
@@ -42,10 +41,6 @@ def report(
         bool,
         typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
     ] = False,
-    economics: Annotated[
-        bool,
-        typer.Option("--economics", help="Only what senders paid the relayer and what it spent, per lane and GMP."),
-    ] = False,
     max_behind: options.MaxBehind = None,
 ) -> None:
     """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
@@ -56,9 +51,6 @@ def report(
     Example: waybill report --costs
     """
     workspace = Workspace.current()
-    if economics:
-        _report_economics(workspace)
-        return
     from indexer.jobs.pruning import TABLES, pruned
     from indexer.jobs.report import make_report
     from indexer.lake.files import damages
@@ -92,46 +84,6 @@ def report(
         render=lambda console: _draw(console, found, chain, actions, as_of_text(tables)),
         failures=failures,
     )
-
-
-def _report_economics(workspace: Workspace) -> None:
-    """Prints what the relayer's store says of payments and costs."""
-    with open_relayer_store(workspace) as store:
-        if store is None:
-            raise CliError(
-                f"no relayer of network {workspace.network!r} has its store here", next_step="waybill relayer run"
-            )
-        found = store.payments.economies()
-    deployment = workspace.deployment()
-    value: list[dict[str, Any]] = [
-        {
-            "lane": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain),
-            "gmp": _WITHOUT_GMP.get(one.gmp) or gmp_name(one.gmp or 0),
-            "paid": one.paid,
-            "earned": one.earned,
-            "refunded": one.refunded,
-            "spent": [
-                {"chain": chain_name(deployment, chain_id), "payer": payer or "operator", "wei": wei}
-                for (chain_id, payer), wei in sorted(one.spent.items())
-            ],
-        }
-        for one in found
-    ]
-    rows = [
-        [
-            *(row["lane"], row["gmp"], ether(row["paid"]), ether(row["earned"]), ether(row["refunded"])),
-            "; ".join(f"{ether(cost['wei'])} on {cost['chain']} by {cost['payer']}" for cost in row["spent"]),
-        ]
-        for row in value
-    ]
-    drawn = table("Economics", ["lane", "GMP", "paid", "earned", "fetched back", "spent"], rows)
-    result(
-        {"economics": value},
-        render=lambda console: console.print(drawn if rows else "nothing was paid or spent"),
-    )
-
-
-_WITHOUT_GMP = {None: "retries", 0: "executions"}
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:

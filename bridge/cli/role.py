@@ -1,4 +1,4 @@
-"""`waybill role`: who may decide about routers and vaults, and how that passes to others."""
+"""`waybill role`: who may decide about routers, and how that passes to others."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from bridge.deploy.transactions import DeployError, Transaction
 from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.addresses import AddressError, checksummed
-from bridge.protocol.contracts import ROUTER, Contract, contract
+from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.vault import VAULT
 from bridge.service.connections import connected, newest_blocks
 from bridge.settings import ANY, Settings
 
@@ -41,23 +40,12 @@ class Role(StrEnum):
     GUARDIAN = "guardian"
     REVOKER = "revoker"
     TRIPWIRE = "tripwire"
-    OPERATOR = "operator"
-    ORACLE = "oracle"
     RETRIER = "retrier"
-
-    @property
-    def of(self) -> Contract:
-        """Which contract knows it."""
-        return VAULT if self in (Role.OPERATOR, Role.ORACLE) else ROUTER
-
-    def place(self, here: ChainDeployment) -> str | None:
-        """Where that contract is; None: the chain has no vault."""
-        return here.vault if self.of is VAULT else here.router
 
     def call(self, account: str) -> bytes:
         """Names the account."""
         function = "appointRetrier" if self is Role.RETRIER else f"set{self.capitalize()}"
-        return self.of.encode(function, account)
+        return ROUTER.encode(function, account)
 
 
 Account = Annotated[str, typer.Argument(help="The account, or `nobody`.", metavar="ADDRESS")]
@@ -120,29 +108,23 @@ def set_role(
     chains: Chains = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Name the account that has a role, as the owner: of the router, or for operator and oracle of the vault.
+    """Name the account that has a role, as the owner of the router.
 
     A retrier is named by the sender whose messages it may retry. Exits with status 1 if a chain refused.
 
     Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
     """
     workspace, named = Workspace.current(), _account(account)
-    wanted = [one for one in named_chains(workspace.deployment(), chains) if role.place(one)]
-    if not wanted:
-        raise UsageError(f"no chain has a vault, and so no {role}")
+    wanted = named_chains(workspace.deployment(), chains)
 
     async def present(here: ChainDeployment, chain: EvmChain, of: str) -> str:
-        place = role.place(here)
-        assert place is not None
         asked = ("retrierOf", of) if role is Role.RETRIER else (role.value,)
-        return str(await read_view(chain, role.of, place, *asked))
+        return str(await read_view(chain, ROUTER, here.router, *asked))
 
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
-        place = role.place(here)
-        assert place is not None
         if (await present(here, chain, by)).lower() == named.lower():
             return []
-        return [Transaction(str(role), place, role.call(named))]
+        return [Transaction(str(role), here.router, role.call(named))]
 
     _carry_out(workspace, wanted, f"role {role}", steps, dry_run=dry_run)
 
@@ -253,9 +235,8 @@ async def _roles(here: ChainDeployment, chain: EvmChain, senders: tuple[str, ...
         of = "" if one.address == here.router else f" of {one.name}"
         found |= {f"owner{of}": _said(one.owner), f"pending owner{of}": _said(one.pending)}
     for role in Role:
-        place = role.place(here)
-        if role is not Role.RETRIER and place is not None:
-            found[str(role)] = _said(str(await read_view(chain, role.of, place, str(role))))
+        if role is not Role.RETRIER:
+            found[str(role)] = _said(str(await read_view(chain, ROUTER, here.router, str(role))))
     retriers = await asyncio.gather(*(read_view(chain, ROUTER, here.router, "retrierOf", one) for one in senders))
     return {
         "chain": here.name,

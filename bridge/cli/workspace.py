@@ -31,7 +31,6 @@ _DEVNET_SETTINGS = {
     "retry_for": [ANY],
     "actions": {"advance": True, "poll_interval": 0.5},
     "tripwire": {"key": TRIPWIRE_KEY, "max_clock_skew": 1},
-    "payments": {"required": False, "plays_executor": True},
     "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
 }
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from bridge.deploy.plan import PlannedPayments
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import DEFAULT
 from bridge.protocol.deployment import Address, Deployment, FileSection, GmpSection
@@ -43,8 +42,6 @@ class PublicChain(FileSection):
 
     chain_id: int
     testnet: bool
-    currency: str | None
-    """What gas is paid in, such as ETH."""
     confirmations: int
     final_blocks: int | None
     """Blocks after which Wormhole calls one final."""
@@ -135,27 +132,7 @@ def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> d
         "tripwire": "${TRIPWIRE}",
         "floor": _FLOOR,
         "examples": False,
-        "payments": _payments(chains),
         "chains": [_planned(name, chain, chains, gmps) for name, chain in chains.items()],
-    }
-
-
-def _payments(chains: dict[str, PublicChain]) -> dict[str, Any]:
-    """The market's numbers are the owner's to say: a price that is too low is the relayer's loss, and the bounds follow from it."""
-    currencies = {chain.currency or name for name, chain in chains.items()}
-    fields = PlannedPayments.model_fields
-    return {
-        "operator": "${OPERATOR}",
-        "oracle": "${ORACLE}",
-        "prices": {
-            name: {
-                "gasPrice": f"${{{_variable(name)}_GAS_PRICE}}",
-                "dataFee": f"${{{_variable(name)}_DATA_FEE}}",
-                "worth": 1 if len(currencies) == 1 else f"${{{_variable(chain.currency or name)}_WORTH}}",
-            }
-            for name, chain in chains.items()
-        },
-        **{str(fields[name].alias): fields[name].default for name in ("overhead", "max_age", "headroom")},
     }
 
 

@@ -29,7 +29,6 @@ _CONTRACTS: Final = (
     "contracts/examples/Inbox.sol",
     "contracts/governance/Parameters.sol",
     "contracts/relaying/BoundedMulticall.sol",
-    "contracts/relaying/RelayerVault.sol",
 )
 _OUTPUTS: Final = ["abi", "evm.bytecode.object"]
 _TAIL: Final = 12  # lines of output that an error shows

@@ -167,10 +167,7 @@ async def preview(
     async with _compared(plan, target, progress, replacement=replacement) as (chains, works, _):
         if safe is not None:
             await _require_owning_safe(plan, works, chains, safe)
-        return [
-            await preview_chain(work, chain, plan.byte_price(work.planned.name))
-            for work, chain in zip(works, chains, strict=True)
-        ]
+        return [await preview_chain(work, chain) for work, chain in zip(works, chains, strict=True)]
 
 
 async def deploy_by_safe(
@@ -309,7 +306,7 @@ async def _compared(
             works = [work.switching() for work in works]
         if account is not None:
             _require_owner(plan, works, account)
-            await _require_funds(plan, zip(works, chains, strict=True), account)
+            await _require_funds(zip(works, chains, strict=True), account)
         yield chains, works, previous
 
 
@@ -353,25 +350,25 @@ def _require_none_open(works: Sequence[ChainWork], replacement: Replacement, pro
         )
 
 
-async def _require_funds(plan: NetworkPlan, works: Iterable[tuple[ChainWork, EvmChain]], payer: str) -> None:
+async def _require_funds(works: Iterable[tuple[ChainWork, EvmChain]], payer: str) -> None:
     """Does nothing if an account can pay for what is missing on each chain.
 
     Raises:
         DeployError: it can't.
     """
-    asked = (_lacking_funds(work, chain, payer, plan.byte_price(work.planned.name)) for work, chain in works)
+    asked = (_lacking_funds(work, chain, payer) for work, chain in works)
     if problems := [one for one in await asyncio.gather(*asked) if one is not None]:
         raise DeployError("\n".join(problems))
 
 
-async def _lacking_funds(work: ChainWork, chain: EvmChain, payer: str, byte_price: int) -> str | None:
+async def _lacking_funds(work: ChainWork, chain: EvmChain, payer: str) -> str | None:
     """What an account lacks to pay for what is missing on a chain; None if it lacks nothing."""
     holds, price = await chain.balance(payer), await gas_price(chain)
-    if holds >= sum(MOST_GAS * price + len(one.data) * byte_price for one in work.missing):
+    if holds >= MOST_GAS * price * len(work.missing):
         return None
     name = work.planned.name
     try:
-        needs = (await preview_chain(work, chain, byte_price)).cost
+        needs = (await preview_chain(work, chain)).cost
     except DeployError as error:  # it can't be simulated
         if holds:
             return None
@@ -530,7 +527,6 @@ async def _describe(
         verification=described(planned) or None,
         parameters=contracts.parameters.address,
         multicall=contracts.multicall.address,
-        vault=contracts.vault.address if contracts.vault else None,
         examples={name: own.address for name, own in contracts.examples.items()},
     )
 

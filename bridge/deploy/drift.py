@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
 from bridge.deploy.artifacts import ForgeError
 from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
-from bridge.deploy.transactions import ChainContracts, ChainWork, DeployError
+from bridge.deploy.transactions import ChainWork, DeployError
 from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import GmpSection
-from bridge.protocol.vault import VAULT
 
 
 async def find_drift(
     plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, deployed: Mapping[str, GmpSection]
 ) -> list[str]:
-    """What is not as planned on one chain, one line each: addresses, floors, verifiers, roles, prices.
+    """What is not as planned on one chain, one line each: addresses, floors, verifiers, roles.
 
     Args:
         plan: the network.
@@ -43,7 +41,6 @@ async def find_drift(
     lines += (await plan.look_up(planned, chain, read))[1]
     if await chain.code(work.contracts.router.address):
         lines += [line async for line in _decided(plan, planned, chain, work.contracts.router.address)]
-    lines += [line async for line in _priced(plan, planned, chain, work.contracts)]
     return lines
 
 
@@ -57,24 +54,3 @@ async def _decided(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, ro
         floor = await read_view(chain, ROUTER, router, "floorOf", there.chain_id)
         if floor > plan.floor:
             yield f"floor to {there.name}: the plan asks for {plan.floor}, the router for {floor}"
-
-
-async def _priced(
-    plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, contracts: ChainContracts
-) -> AsyncIterator[str]:
-    """The same of the vault."""
-    vault, payments = contracts.vault, plan.payments
-    if vault is None or payments is None or not await chain.code(vault.address):
-        return
-    for role in ("operator", "oracle"):
-        found, named = await read_view(chain, VAULT, vault.address, role), getattr(payments, role)
-        if found != named.lower():
-            yield f"vault's {role}: the plan names {named}, the vault {found}"
-    now = (await chain.head()).timestamp
-    for there in (one for one in plan.chains if one is not planned):
-        limits: tuple[Any, ...] = await read_view(chain, VAULT, vault.address, "priceLimitsOf", there.chain_id)
-        if limits != (planned_limits := payments.limits(planned.name, there.name)):
-            yield f"price limits for {there.name}: the plan says {planned_limits}, the vault {limits}"
-        *_, updated_at = await read_view(chain, VAULT, vault.address, "priceOf", there.chain_id)
-        if now - updated_at > limits[-1]:
-            yield f"price for {there.name}: {now - updated_at} s old, and sells nothing after {limits[-1]} s"

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
-from bridge.domain.payments import RATE_UNIT
 from bridge.domain.ports import Chain
 from bridge.gmps.registry import adapter_class, section_problems, verification_problems
 from bridge.gmps.verification import DEFAULT, Connection, Verification, VerificationSection
@@ -18,8 +17,6 @@ from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSec
 from bridge.protocol.environment import expanded, unset_placeholders
 from bridge.protocol.file_problems import file_problems
 from bridge.protocol.gmps import Gmp
-
-_BYTE_GAS: Final = 32
 
 
 class PlanError(ValueError):
@@ -72,50 +69,6 @@ class PlannedChain(FileSection):
         return self
 
 
-def _or_placeholder(schema: dict[str, Any]) -> None:
-    """Let the JSON Schema of a number take `${NAME}` too: it is read after the environment's values are in place."""
-    schema["anyOf"] = [{"type": schema.pop("type")}, {"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}]
-
-
-class PlannedPrice(FileSection):
-    """The first price of deliveries to a chain."""
-
-    # Wei for a unit of gas: what relayers may offer, which is twice the base fee.
-    gas_price: int = Field(gt=0, json_schema_extra=_or_placeholder)
-    # Wei for a byte beside its gas: a rollup's fee for data.
-    data_fee: int = Field(default=0, ge=0, json_schema_extra=_or_placeholder)
-    # Of one unit of its currency, in any unit that is the same for all chains.
-    worth: float = Field(default=1, gt=0, json_schema_extra=_or_placeholder)
-
-
-class PlannedPayments(FileSection):
-    """What senders pay a relayer through, and who decides about that."""
-
-    operator: Address  # the relayer's account: charges payments, and gets what it has charged
-    oracle: Address  # updates prices
-    prices: dict[str, PlannedPrice] = Field(min_length=2)  # by the chain's name
-    overhead: int = Field(default=150_000, ge=0, lt=2**24)  # gas beyond what adapters ask for
-    max_age: int = Field(default=86_400, gt=0, lt=2**24)  # seconds; an older price sells nothing
-    headroom: int = Field(default=50, ge=1)  # times the first price that the oracle may go up to
-
-    @property
-    def _rate_headroom(self) -> int:
-        return min(self.headroom, 4)
-
-    def price(self, here: str, there: str) -> tuple[int, int, int]:
-        """Gas price, data fee and rate on a chain for deliveries to another one."""
-        price = self.prices[there]
-        # A relayer needs more gas for each byte than adapters ask for.
-        data_fee = price.data_fee + _BYTE_GAS * price.gas_price
-        return price.gas_price, data_fee, max(1, round(price.worth / self.prices[here].worth * RATE_UNIT))
-
-    def limits(self, here: str, there: str) -> tuple[int, int, int, int, int, int]:
-        """What the oracle may say of that."""
-        gas_price, data_fee, rate = self.price(here, there)
-        least, most = max(1, rate // self._rate_headroom), rate * self._rate_headroom
-        return gas_price * self.headroom, data_fee * self.headroom, least, most, self.overhead, self.max_age
-
-
 class NetworkPlan(FileSection):
     """Chains whose routers shall know each other, and who owns the routers."""
 
@@ -129,7 +82,6 @@ class NetworkPlan(FileSection):
     floor: int = Field(
         default=2, ge=1, le=16
     )  # least quorum, on every lane, for recipients without a policy of their own
-    payments: PlannedPayments | None = None  # without it, nothing but a sponsor pays for what GMPs have no executor for
     examples: bool = True  # whether the example dApps are deployed too
     chains: tuple[PlannedChain, ...] = Field(min_length=2)
 
@@ -143,20 +95,6 @@ class NetworkPlan(FileSection):
         for chain in self.chains:
             if not chain.gmps:
                 raise ValueError(f"chain {chain.name!r} has no GMP: nothing could reach or leave it")
-        return self
-
-    @model_validator(mode="after")
-    def _each_chain_has_a_price(self) -> Self:
-        names = {chain.name for chain in self.chains}
-        if self.payments is not None and names != self.payments.prices.keys():
-            missing, unknown = names - self.payments.prices.keys(), self.payments.prices.keys() - names
-            text = "; ".join(
-                [
-                    *([f"there is no price for {', '.join(sorted(missing))}"] if missing else []),
-                    *([f"there is no chain {', '.join(sorted(unknown))}"] if unknown else []),
-                ]
-            )
-            raise ValueError(f"payments.prices: {text}")
         return self
 
     @model_validator(mode="after")
@@ -175,10 +113,6 @@ class NetworkPlan(FileSection):
         """Whose role it is on a chain; None: the file leaves that open."""
         account: str | None = getattr(here, role, None) or getattr(self, role)
         return account
-
-    def byte_price(self, name: str) -> int:
-        """Wei that a byte of a transaction costs on a chain beside its gas: a rollup's fee for data."""
-        return self.payments.prices[name].data_fee if self.payments is not None else 0
 
     def connections(
         self, here: PlannedChain, gmp: Gmp, owner: str | None = None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from bridge.deploy.transactions import ChainWork, DeployError, Transaction, why_refused
 from bridge.domain.ports import Call, TransientError
-from bridge.domain.transactions import TRANSACTION_BYTES
 from bridge.evm.chain import EvmChain
 
 
@@ -26,7 +25,6 @@ class ChainPreview:
     name: str
     estimates: tuple[Estimate, ...]
     price: int  # wei per gas, as the chain asks for now
-    byte_price: int = 0  # wei per byte, which a rollup asks for beside its gas; the network file says how much
 
     @property
     def gas(self) -> int:
@@ -39,24 +37,22 @@ class ChainPreview:
         return sum(map(self.cost_of, self.estimates))
 
     def cost_of(self, estimate: Estimate) -> int:
-        """Wei for one transaction: its gas, and its bytes where the chain is a rollup."""
-        length = len(estimate.transaction.data) + TRANSACTION_BYTES
-        return estimate.gas * self.price + length * self.byte_price
+        """Wei for the gas of one transaction; a rollup's fee for data comes on top."""
+        return estimate.gas * self.price
 
 
-async def preview_chain(work: ChainWork, chain: EvmChain, byte_price: int = 0) -> ChainPreview:
+async def preview_chain(work: ChainWork, chain: EvmChain) -> ChainPreview:
     """Simulates what one chain lacks, as the owner.
 
     Args:
         work: what is missing.
         chain: where.
-        byte_price: wei that a byte costs there beside its gas.
 
     Raises:
         DeployError: a transaction would be refused, or the endpoint can't simulate.
     """
     estimates = await simulated(work.planned.name, chain, work.owner, work.missing)
-    return ChainPreview(work.planned.name, estimates, await gas_price(chain), byte_price)
+    return ChainPreview(work.planned.name, estimates, await gas_price(chain))
 
 
 async def gas_price(chain: EvmChain) -> int:

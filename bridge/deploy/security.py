@@ -44,7 +44,6 @@ def _open_decisions(plan: NetworkPlan) -> Iterator[str]:
             yield f"{role}: name the account that {_POWERS[role]}{place}"
     if "floor" not in plan.model_fields_set:
         yield "floor: write how many GMPs a recipient without a policy asks for (2)"
-    yield from _open_payments(plan)
     for chain in plan.chains:
         if (chain.agreement or 1) < _LEAST_AGREEMENT:
             yield f"{chain.name}.agreement: write {_LEAST_AGREEMENT} or more, so that no endpoint is believed alone"
@@ -56,17 +55,6 @@ def _open_decisions(plan: NetworkPlan) -> Iterator[str]:
         level = chain.gmps.get(Gmp.WORMHOLE.label, {"consistencyLevel": 1}).get("consistencyLevel")
         if level in (None, IMMEDIATE):
             yield f"{chain.name}.gmps.wormhole.consistencyLevel: write 1 (final) or 201 (safe), and not {IMMEDIATE}"
-
-
-def _open_payments(plan: NetworkPlan) -> Iterator[str]:
-    unpaid = {
-        gmp for chain in plan.chains for gmp in chain.gmps if not adapter_class(Gmp.parse(gmp)).CONTRACTS.HAS_EXECUTOR
-    }
-    if unpaid and "payments" not in plan.model_fields_set:
-        yield (
-            f"payments: write whom senders pay for what goes over {', '.join(sorted(unpaid))}, or null if a sponsor pays for"
-            " all of it"
-        )
 
 
 def _single_verifiers(plan: NetworkPlan) -> Iterator[str]:

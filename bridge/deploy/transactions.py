@@ -27,7 +27,6 @@ from bridge.gmps.verification import Step
 from bridge.protocol.addresses import create2_address, created_adapter, to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.vault import VAULT
 
 CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 """Creates contracts at addresses that their code determines; it is on nearly every chain, at this address."""
@@ -38,7 +37,6 @@ _SALT: Final = "waybill {}"  # with the router's number; the other contracts' ad
 _GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
 _ALL_GMPS: Final = 0xFFFF
 _PARAMETERS: Final = contract("numberOf(bytes32) returns (uint64)", "set(uint64,bytes32[],uint256[])")
-_PAID_ADAPTER: Final = contract("vault() returns (address)", "setVault(address)")
 _OWNED: Final = contract("owner() returns (address)", "router() returns (address)")
 _NOBODY: Final = "0x" + "00" * 20
 
@@ -109,7 +107,6 @@ class ChainContracts:
     adapters: dict[Gmp, OwnAdapter]
     parameters: OwnContract
     multicall: OwnContract
-    vault: OwnContract | None
     examples: dict[str, OwnContract]
 
     @classmethod
@@ -131,9 +128,6 @@ class ChainContracts:
             adapters=adapters,
             parameters=OwnContract("parameters", Artifact.load("Parameters"), encode(kinds, values)),
             multicall=OwnContract("multicall", Artifact.load("BoundedMulticall"), b""),
-            vault=OwnContract("vault", Artifact.load("RelayerVault"), encode(["address"], [router.address]))
-            if plan.payments
-            else None,
             examples=_examples(router.address, plan.owner) if plan.examples else {},
         )
 
@@ -143,8 +137,6 @@ class ChainContracts:
         yield from self.adapters.values()
         yield self.parameters
         yield self.multicall
-        if self.vault is not None:
-            yield self.vault
         yield from self.examples.values()
 
 
@@ -277,7 +269,7 @@ class _Here:
                 yield Transaction(f"{gmp.label} registered", contracts.router.address, call)
         for creation in creations.values():
             yield creation
-        for step in (self._parameters_set, self._connected, self._verified, self._appointed, self._priced):
+        for step in (self._parameters_set, self._connected, self._verified, self._appointed):
             async for transaction in step():
                 yield transaction
 
@@ -392,30 +384,6 @@ class _Here:
             if account is not None and await self._read(router, ROUTER, role) in (None, _NOBODY):
                 yield Transaction(role, router, ROUTER.encode(f"set{role.capitalize()}", account))
 
-    async def _priced(self) -> AsyncIterator[Transaction]:
-        """Has senders pay through the vault. What the owner has decided since stays."""
-        payments, vault = self.plan.payments, self.contracts.vault
-        if payments is None or vault is None:
-            return
-        for role in ("operator", "oracle"):
-            if await self._read(vault.address, VAULT, role) in (None, _NOBODY):
-                data = VAULT.encode(f"set{role.capitalize()}", getattr(payments, role))
-                yield Transaction(f"vault's {role}", vault.address, data)
-        here = self.planned
-        for there in (chain for chain in self.plan.chains if chain is not here):
-            known = await self._read(vault.address, VAULT, "priceLimitsOf", there.chain_id)
-            if known is None or not any(known):
-                limits = VAULT.encode("setPriceLimits", there.chain_id, payments.limits(here.name, there.name))
-                yield Transaction(f"price limits for {there.name}", vault.address, limits)
-            price = await self._read(vault.address, VAULT, "priceOf", there.chain_id)
-            if price is None or not any(price):
-                first = VAULT.encode("setPrice", there.chain_id, *payments.price(here.name, there.name))
-                yield Transaction(f"price for {there.name}", vault.address, first)
-        adapter = self.contracts.adapters.get(Gmp.WORMHOLE)  # the one GMP without an executor of its own
-        if adapter is not None and await self._read(adapter.address, _PAID_ADAPTER, "vault") in (None, _NOBODY):
-            data = _PAID_ADAPTER.encode("setVault", vault.address)
-            yield Transaction("wormhole paid through the vault", adapter.address, data)
-
     async def _read(self, address: str, of: Contract, function: str, *arguments: Any) -> Any:
         """What a view function of one of our contracts returns; None if the contract is not there yet."""
         if address not in self._are_there:
@@ -444,7 +412,7 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
         hint = revert.advice or revert.meaning
         return explain_revert(data) + (f"; {hint}" if hint else "")
     owned = transaction.to
-    if revert.name == "OnlyOwner":  # the vault and the adapters follow the router's owner
+    if revert.name == "OnlyOwner":  # the adapters follow the router's owner
         owned = await read_view(chain, _OWNED, owned, "router")
     owner = to_checksum_address(await read_view(chain, _OWNED, owned, "owner"))
     return (

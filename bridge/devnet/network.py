@@ -13,7 +13,7 @@ from typing import Final
 
 from bridge.client import Client
 from bridge.deploy.deploy import deploy
-from bridge.deploy.plan import NetworkPlan, PlannedChain, PlannedPayments, PlannedPrice
+from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.devnet import anvil
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, TRIPWIRE_KEY, account
 from bridge.devnet.actions import deploy_actions
@@ -34,8 +34,6 @@ FIRST_CHAIN_ID: Final = 31337
 CHAIN_NAMES: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 _CONFIRMATIONS: Final = 1
-_GAS_PRICE: Final = 3 * 10**9  # wei: what transactions on a fresh anvil may offer
-_MAX_PRICE_AGE: Final = 2**24 - 1  # seconds: nobody updates a devnet's prices
 _FLOOR: Final = 1  # for a devnet only: one GMP is believed alone, so that messages over a single one can be tried
 
 Progress = Callable[[str], None]
@@ -258,12 +256,6 @@ async def deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
         owner=account(DEPLOYER_KEY).address,
         tripwire=account(TRIPWIRE_KEY).address,
         floor=_FLOOR,
-        payments=PlannedPayments(
-            operator=account(RELAYER_KEY).address,
-            oracle=account(DEPLOYER_KEY).address,
-            prices={process.name: PlannedPrice(gas_price=_GAS_PRICE) for process in processes},
-            max_age=_MAX_PRICE_AGE,
-        ),
         chains=tuple(
             PlannedChain(
                 chain_id=process.chain_id,

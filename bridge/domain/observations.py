@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.domain.payments import VaultEvent
 from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message, decode_envelope
@@ -85,7 +84,6 @@ class ObservedRange:
     messages: tuple[ObservedMessage, ...] = ()
     attempts: tuple[ObservedAttempt, ...] = ()
     dispatches: tuple[NumberedDispatch, ...] = ()
-    vault_events: tuple[VaultEvent, ...] = ()
     observed_at: float
 
 

@@ -1,4 +1,4 @@
-"""What the relayer spends, for which messages, who pays for that, and the bounds on it.
+"""What the relayer spends, for which messages, and the bounds on it.
 
 Every transaction is paid for a message, its sender and its lane. What it may cost at most is written when its nonce is reserved,
 in the same transaction of the store. When a block includes it, what it used takes the place of that. Amounts are kept
@@ -8,14 +8,13 @@ in gwei, rounded up, so that sums fit into 64 bits. Chains have different curren
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
 from bridge.domain.lanes import Lane
 from bridge.domain.ports import TransientError
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 
 GWEI: Final = 10**9
@@ -24,20 +23,6 @@ _DAY: Final = 86_400
 _LANE: Final = "lane "
 EVER: Final = 0
 """The day of totals that no day ends."""
-
-EXECUTION: Final = 0
-"""In place of a GMP's number: an execution, which no GMP brings."""
-
-VAULT: Final = "vault"
-"""Who pays: senders and others, through the vault on the message's source (`bridge.domain.payments`)."""
-
-GMPS_EXECUTOR: Final = "executor"
-"""Who pays: senders, to their GMP's executor, which this relayer plays."""
-
-OURSELVES: Final = ""
-"""Who pays: the relayer's operator."""
-
-_SPONSOR: Final = "sponsor "
 
 
 class Bound(StrEnum):
@@ -52,33 +37,20 @@ class Bound(StrEnum):
     MESSAGE_FAILURES = "spending.message_failures"
     SENDER_FAILURES = "spending.sender_failures_per_day"
     GAS = "max_gas"
-    PAYMENT = "payments"
-    EXECUTOR = "payments.executor_grace"
-
-
-UNPAID: Final = frozenset({Bound.PAYMENT, Bound.EXECUTOR})
-"""Why something waits for money of others, or for work that they were paid for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpentFor:
-    """The message that something is paid for, its sender (32 bytes) and its lane.
-
-    Attributes:
-        gmp: the number of the GMP whose delivery it is, or `EXECUTION`; None: what the operator has decided to pay, as retries.
-        payer: `VAULT`, `GMPS_EXECUTOR`, a sponsor or `OURSELVES`; settled when a nonce is reserved.
-    """
+    """The message that something is paid for, its sender (32 bytes) and its lane."""
 
     message_id: bytes
     sender: bytes
     lane: Lane
-    gmp: int | None = None
-    payer: str = OURSELVES
 
     @classmethod
-    def of(cls, message: Message, gmp: int | None = None) -> SpentFor:
+    def of(cls, message: Message) -> SpentFor:
         """Payments for a message."""
-        return cls(message.id, message.sender, Lane(message.source_chain, message.destination_chain), gmp)
+        return cls(message.id, message.sender, Lane(message.source_chain, message.destination_chain))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -119,7 +91,6 @@ class TotalKeys:
     message: TotalKey | None = None
     sender: TotalKey | None = None
     lane: TotalKey | None = None
-    paid_from: tuple[TotalKey, ...] = ()  # balances of the message, or a sponsor's day
 
     @classmethod
     def of(cls, chain_id: int, who: SpentFor | None, now: float) -> TotalKeys:
@@ -133,29 +104,13 @@ class TotalKeys:
             TotalKey(chain_id, EVER, f"message 0x{who.message_id.hex()}"),
             TotalKey(chain_id, day, f"sender 0x{who.sender.hex()}"),
             TotalKey(chain_id, day, f"{_LANE}{who.lane.source_chain} {who.lane.destination_chain}"),
-            _paid_from(chain_id, who, day),
         )
 
     @property
     def all(self) -> tuple[TotalKey, ...]:
         """Every one of them."""
         named = (self.chain, self.message, self.sender, self.lane)
-        return (*(key for key in named if key is not None), *self.paid_from)
-
-
-def balance_keys(chain_id: int, message_id: bytes, gmp: int) -> tuple[TotalKey, ...]:
-    """What a message's deliveries by one GMP, and all of the message, cost on its destination beyond what was paid for them.
-
-    Their gwei are below zero as long as something is left. An execution has no payment of its own: it draws on all of them.
-    """
-    whole = TotalKey(chain_id, EVER, f"balance 0x{message_id.hex()}")
-    return (whole,) if gmp == EXECUTION else (whole, TotalKey(chain_id, EVER, f"{whole.of} {gmp}"))
-
-
-def _paid_from(chain_id: int, who: SpentFor, day: int) -> tuple[TotalKey, ...]:
-    if who.payer == VAULT:
-        return balance_keys(chain_id, who.message_id, who.gmp or EXECUTION)
-    return (TotalKey(chain_id, day, who.payer),) if who.payer.startswith(_SPONSOR) else ()
+        return tuple(key for key in named if key is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +121,11 @@ class Refusal:
         bound: which bound has no room.
         why: for people: the bound, the figure and the setting.
         room_from: Unix seconds from which on there is room again; None: that depends on prices, or on an operator.
-        missing: wei of the chain where it would be spent that are still to be paid; None: money is not what is missing.
     """
 
     bound: Bound
     why: str
     room_from: float | None = None
-    missing: int | None = None
 
 
 class SpendBlockedError(TransientError):
@@ -181,87 +134,6 @@ class SpendBlockedError(TransientError):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.why)
         self.refusal = refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Sponsor:
-    """A sponsor pays for the messages of some senders: `per_day` wei on each chain (UTC)."""
-
-    name: str
-    senders: frozenset[bytes]
-    per_day: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentPolicy:
-    """Who pays for deliveries and executions.
-
-    Attributes:
-        required: whether each delivery must be paid for; else the operator pays for what no payer covers.
-        executors: the numbers of GMPs with an executor of their own, whom senders pay with the message.
-        plays_executor: whether this relayer is that executor.
-        executor_grace: seconds that it is given otherwise, before this relayer steps in.
-        sponsors: who pays for some senders.
-        data_fees: wei that a byte of a transaction costs beside its gas, by chain: what a rollup pays for data.
-    """
-
-    required: bool = False
-    executors: frozenset[int] = frozenset()
-    plays_executor: bool = False
-    executor_grace: float = 3_600.0
-    sponsors: tuple[Sponsor, ...] = ()
-    data_fees: Mapping[int, int] = field(default_factory=dict)
-
-    def payers(self, who: SpentFor | None) -> list[SpentFor | None]:
-        """Those who may pay, in the order in which they are asked; the last one answers for all if none has room."""
-        if who is None or who.gmp is None:
-            return [who]
-        if self.plays_executor and who.gmp in self.executors:
-            return [replace(who, payer=GMPS_EXECUTOR)]
-        sponsored = [replace(who, payer=_SPONSOR + one.name) for one in self.sponsors if who.sender in one.senders]
-        vault = replace(who, payer=VAULT)
-        return [vault, *sponsored, vault if self.required else replace(who, payer=OURSELVES)]
-
-    def refusal(self, who: SpentFor, keys: TotalKeys, totals: Mapping[TotalKey, Total], wei: int) -> Refusal | None:
-        """Why its payer does not pay that much; None if it does. Arguments as of `SpendBounds.refusal`."""
-        if who.payer == VAULT:
-            lacks = max(totals.get(key, NOTHING).gwei for key in keys.paid_from)
-            return _unpaid(who, keys.chain.chain_id, lacks, wei) if lacks + gwei_of(wei) > 0 or lacks >= 0 else None
-        sponsor = next((one for one in self.sponsors if _SPONSOR + one.name == who.payer), None)
-        if sponsor is None:
-            return None
-        spent = totals.get(keys.paid_from[0], NOTHING).gwei * GWEI
-        if spent + wei <= sponsor.per_day and spent < sponsor.per_day:
-            return None
-        why = f"sponsor {sponsor.name} has paid {ether(spent)} on chain {keys.chain.chain_id} today, of {ether(sponsor.per_day)}"
-        return Refusal(Bound.PAYMENT, why)
-
-    def waits_for_executor(self, gmp: int | None, since: float, now: float) -> Refusal | None:
-        """Whether its GMP's own executor, who was paid, is still to deliver it; `since` is when it was observed."""
-        until = since + self.executor_grace
-        if not self.required or self.plays_executor or gmp not in self.executors or now >= until:
-            return None
-        why = (
-            "its GMP's own executor was paid for the delivery, and this relayer gives it payments.executor_grace first"
-        )
-        return Refusal(Bound.EXECUTOR, why, until)
-
-    def data_fee(self, chain_id: int, length: int) -> int:
-        """Wei that so many bytes cost beside their gas."""
-        return self.data_fees.get(chain_id, 0) * length
-
-
-def _unpaid(who: SpentFor, chain_id: int, lacks: int, wei: int) -> Refusal:
-    missing = max(lacks * GWEI + wei, 0)
-    what = "its execution" if who.gmp == EXECUTION else f"its delivery over {Gmp(who.gmp or 0).label}"
-    left = f"{ether(-lacks * GWEI)} of what was paid is left" if lacks < 0 else "nothing of what was paid is left"
-    cost = f"{what} may cost {ether(wei)} on chain {chain_id}, and {left}" if wei else f"{what} is not paid for: {left}"
-    short = f", so {ether(missing)} is missing" if missing else ""
-    return Refusal(Bound.PAYMENT, f"{cost}{short}; `waybill message top-up` pays for it", missing=missing)
-
-
-FREE: Final = PaymentPolicy()
-"""No sender has to pay: the operator does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +148,7 @@ class SpendBounds:
         chain: what all together may cost in a day.
         message_failures: executions of one message that may fail, ever.
         sender_failures: executions of one sender's messages that may fail in a day.
-        payments: who pays.
+        data_fees: wei that a byte of a transaction costs beside its gas, by chain: the fee of a rollup for data.
     """
 
     message: int | None = None
@@ -286,21 +158,11 @@ class SpendBounds:
     chain: int | None = None
     message_failures: int | None = None
     sender_failures: int | None = None
-    payments: PaymentPolicy = FREE
+    data_fees: Mapping[int, int] = field(default_factory=dict)
 
-    def payer(
-        self, who: SpentFor | None, chain_id: int, totals: Mapping[TotalKey, Total], *, wei: int, now: float
-    ) -> SpentFor | None:
-        """The first who may pay for something and has room for it; the last if none has. Arguments as of `refusal`."""
-        payers = self.payments.payers(who)
-        for one in payers:
-            if one is None or self.payments.refusal(one, TotalKeys.of(chain_id, one, now), totals, wei) is None:
-                return one
-        return payers[-1]
-
-    def keys(self, who: SpentFor | None, chain_id: int, now: float) -> list[TotalKey]:
-        """All totals that decide about a payment, no matter who pays."""
-        return [key for one in self.payments.payers(who) for key in TotalKeys.of(chain_id, one, now).all]
+    def data_fee(self, chain_id: int, length: int) -> int:
+        """Wei that so many bytes of a transaction cost beside their gas."""
+        return self.data_fees.get(chain_id, 0) * length
 
     def of_lane(self, lane: Lane) -> int | None:
         """What that lane may cost in a day."""
@@ -319,16 +181,13 @@ class SpendBounds:
         """Which bound has no room for a payment; None if all have.
 
         Args:
-            who: what it is for, and who pays.
+            who: what it is for.
             keys: the totals that it counts for.
             totals: what they have come to; one that is missing is nothing.
             wei: what it may cost; 0 asks whether there is any room left.
             now: Unix seconds.
             executes: whether it is an execution, for which failures count.
         """
-        unpaid = self.payments.refusal(who, keys, totals, wei) if who is not None else None
-        if unpaid is not None:
-            return unpaid
         midnight = (int(now) // _DAY + 1) * float(_DAY)
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
             (Bound.MESSAGE, keys.message, self.message, "its message", None),
@@ -406,7 +265,6 @@ class Blocked:
         why: for people.
         since: Unix seconds: since when.
         at: Unix seconds: when it was found so last.
-        missing: wei that are still to be paid, as of `Refusal`.
     """
 
     subject: str
@@ -416,7 +274,6 @@ class Blocked:
     why: str
     since: float
     at: float
-    missing: int | None = None
 
 
 def lane_of(name: str) -> Lane | None:

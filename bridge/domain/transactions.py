@@ -29,7 +29,7 @@ from bridge.domain.spending import (
     gwei_of,
 )
 
-TRANSACTION_BYTES: Final = 200  # of a transaction beside its call's data: signature, fees, addresses
+_TRANSACTION_BYTES: Final = 200  # of a transaction beside its call's data: signature, fees, addresses
 
 
 class SlotState(StrEnum):
@@ -320,7 +320,7 @@ class SpendCheck:
         price: wei per gas that will be signed for.
         bounds: what has to have room.
         refusals: by transaction_key, what was refused; filled by `admitted`.
-        spent_for: by transaction_key, what was admitted is paid for and who pays; filled by `admitted`.
+        spent_for: by transaction_key, the message that what was admitted is paid for; filled by `admitted`.
     """
 
     price: int = 0
@@ -330,7 +330,7 @@ class SpendCheck:
 
     def keys(self, requests: Iterable[SlotRequest], chain_id: int, now: float) -> list[TotalKey]:
         """The totals that decide about requests."""
-        return [key for one in requests for key in self.bounds.keys(one.spent_for, chain_id, now)]
+        return [key for one in requests for key in TotalKeys.of(chain_id, one.spent_for, now).all]
 
     def admitted(
         self,
@@ -357,9 +357,8 @@ class SpendCheck:
             batches, spent, refused = pack(list(wanted.values())), dict(totals), len(self.refusals)
             for batch in batches:
                 for part in batch.parts:
-                    asked = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
+                    who = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
                     wei = self.cost(batch, part) + self.data_fee(batch, part, chain_id)
-                    who = self.bounds.payer(asked, chain_id, spent, wei=wei, now=now)
                     keys = TotalKeys.of(chain_id, who, now)
                     executes = part.transaction_key.startswith(EXECUTION_KEYS)
                     refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now, executes=executes)
@@ -382,7 +381,7 @@ class SpendCheck:
     def data_fee(self, batch: CallBatch, part: BatchedCall, chain_id: int) -> int:
         """What a rollup asks for the part's data beside its gas, in wei; of what is shared, by its part of the gas."""
         whole = sum(one.gas for one in batch.parts)
-        fee = self.bounds.payments.data_fee(chain_id, len(batch.call.data) + TRANSACTION_BYTES)
+        fee = self.bounds.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
         return fee * part.gas // whole + 1 if fee and whole else 0
 
 

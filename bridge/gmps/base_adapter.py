@@ -46,9 +46,6 @@ class GmpContracts(FileSection, ABC):
     VERIFICATION: ClassVar[type[Verification] | None] = None
     """What an application may choose of the GMP's verification; None: nothing."""
 
-    HAS_EXECUTOR: ClassVar[bool] = True
-    """Whether senders pay an executor of the GMP's, which delivers."""
-
     VERIFIED_BY: ClassVar[str]
     """Who verifies by default."""
 

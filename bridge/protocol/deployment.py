@@ -98,7 +98,6 @@ class ChainDeployment(FileSection):
     gmps: dict[str, GmpSection]  # by the GMP's name
     verification: dict[str, str] | None = None  # who verifies each GMP's messages, as text
     parameters: Address | None = None  # the contract in which governance keeps thresholds and operators
-    vault: Address | None = None  # what senders pay a relayer through
     multicall: Address | None = None  # the contract through which deliveries share a transaction
     examples: dict[str, Address] = {}
 

@@ -54,7 +54,6 @@ def known_as(deployment: Deployment, account: str) -> list[str]:
             "router": chain.router,
             **{f"adapter of {gmp}": adapter for gmp, adapter in chain.adapters.items()},
             "parameters": chain.parameters,
-            "vault": chain.vault,
             "multicall": chain.multicall,
             **chain.examples,
         }.items()

@@ -58,7 +58,6 @@ class Circumstances:
         has_letter: whether there is a dead letter of it.
         is_decided: whether an operator has decided about each of them.
         replaced_by: of an ORPHANED message, the one that came back instead.
-        is_unpaid: whether the relayer waits for a payment.
     """
 
     retriable: bool | None = None
@@ -71,7 +70,6 @@ class Circumstances:
     has_letter: bool = False
     is_decided: bool = False
     replaced_by: bytes | None = None
-    is_unpaid: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +142,7 @@ def circumstances_of(
 def offers(standing: Standing) -> tuple[Offer, ...]:
     """The acts that fit the message and that its routers accept now, the most fitting first.
 
-    Retries and payments also need GMPs that are not paused; the commands and the wallet choose those.
+    A retry also needs GMPs that are not paused; the commands and the wallet choose those.
     """
     found = []
     if _may_execute(standing):
@@ -234,8 +232,6 @@ def _open(standing: Standing, acts: set[Act], name: str) -> str:
         return f"{_EXECUTE.get(status, 'execute it, its quorum is reached')}: `waybill message execute {name}`"
     if standing.has_quorum:
         return _once_open(circumstances.destination_paused_until, "execute it")
-    if circumstances.is_unpaid and status is not Status.DEAD:
-        return f"pay for its delivery: `waybill message top-up {name}`"
     if status is Status.DEAD and circumstances.has_letter:
         todo = "nothing: an operator has decided" if circumstances.is_decided else "decide"
         return f"{todo} about its dead letter: `waybill dlq show {name}`"

@@ -11,7 +11,7 @@ from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryStat
 from bridge.domain.lanes import Lane, LaneChange
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
-from bridge.domain.spending import Blocked, Bound
+from bridge.domain.spending import Blocked
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.deployment import Deployment
@@ -45,7 +45,6 @@ class Stage(StrEnum):
     ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's attestation
     DELIVERING = "DELIVERING"
     DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
-    UNPAID = "UNPAID"  # nobody has paid for its delivery
     BLOCKED = "BLOCKED"  # a bound on what the relayer spends has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
@@ -63,7 +62,6 @@ class GmpProgress:
     setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
-    missing: int | None = None  # wei of the destination that are to be paid before the relayer goes on
     letter: str | None  # the id of its dead letter
     receipt: ReceiptRecord | None  # what the index knows of it
 
@@ -342,14 +340,13 @@ def explain(
     pauses = pauses_kept(kept, now) if gmp_pauses is None else gmp_pauses
     paused = frozenset(one.gmp for one in pauses)
     untried = tuple(sorted(usable - paused - {one.gmp for one in gmps}))
-    is_unpaid = any(one.bound is Bound.PAYMENT for one in kept.blocked)
     standing = Standing(
         status=status,
         kind=message.kind,
         has_quorum=has_quorum,
         lacking=said.lacking,
         untried=untried,
-        circumstances=replace(circumstances, is_unpaid=is_unpaid),
+        circumstances=circumstances,
     )
     parts = [
         _reason(message, said, now),
@@ -592,7 +589,6 @@ def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
-        missing=blocked.missing if blocked else None,
         letter=newest.event_id if newest and newest.event_id in kept.dead_letters else None,
         receipt=receipt,
     )
@@ -608,7 +604,7 @@ def _stage(entry: OutboxEntry | None, blocked: Blocked | None, *, refused: bool)
     if entry is None:
         return Stage.REFUSED if refused else Stage.DISPATCHED
     if blocked is not None:
-        return Stage.UNPAID if blocked.bound is Bound.PAYMENT else Stage.BLOCKED
+        return Stage.BLOCKED
     match entry.state:
         case OutboxState.DEAD:
             return Stage.DEAD
@@ -776,8 +772,6 @@ def _silence(progress: GmpProgress, now: float) -> str:
         case Stage.DEAD:
             tries = "1 try" if progress.failed_tries == 1 else f"{progress.failed_tries} tries"
             return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
-        case Stage.UNPAID:
-            return f"took it, and waits as UNPAID: {_error(progress)}"
         case Stage.BLOCKED:
             wait = max(0, round((progress.next_try_at or now) - now))
             return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"

@@ -124,7 +124,6 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
         "setbacks": progress.setbacks,
         "lastError": progress.last_error,
         "nextTryAt": iso(progress.next_try_at),
-        "missing": progress.missing,
         "receivedAt": iso(receipt.received_time) if receipt else None,
         "duplicates": receipt.duplicates if receipt else 0,
         "deadLetter": progress.letter,

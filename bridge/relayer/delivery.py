@@ -48,7 +48,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.spending import UNPAID, SpendBlockedError, SpentFor
+from bridge.domain.spending import SpendBlockedError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.domain.ttl_cache import AsyncCached
 from bridge.evm.account import NonceLostError
@@ -314,15 +314,7 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
-        try:
-            await self._admit(entry)
-        except SpendBlockedError as error:
-            # Another relayer, such as the GMP's own, may have delivered what this one waits to be paid for.
-            if error.refusal.bound in UNPAID and await self._destination.has_received(
-                dispatch.message_id, dispatch.gmp
-            ):
-                return await self._delivered(dispatch, claim, None)
-            raise
+        self._gate.admit(_message_of(entry), self._chain.chain_id)  # before anything is asked of others
         atomicity, timeouts = self._settings.atomicity[entry.kind], self._settings.phases_of(entry.lane, entry.kind)
         async with _timed(Phase.ATTEST, atomicity, timeouts):
             attestation = await _attested(adapter, dispatch)
@@ -332,19 +324,6 @@ class Deliveries:
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
                 await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
-
-    async def _admit(self, entry: OutboxEntry) -> None:
-        """Asks the gate before anything is asked of others, with what the delivery may cost.
-
-        Raises:
-            SpendBlockedError: nothing more is paid for it now.
-        """
-        message, gmp, wei = _message_of(entry), entry.dispatch.gmp, 0
-        if self._gate.payments.required:
-            gas = self._adapters[gmp].delivery_gas(entry.dispatch.envelope)
-            data = self._gate.payments.data_fee(self._chain.chain_id, len(entry.dispatch.envelope))
-            wei = gas * (await self._prices.look()).value + data
-        self._gate.admit(message, self._chain.chain_id, gmp=int(gmp), wei=wei, since=entry.created_at)
 
     async def _max_price(self) -> int:
         """Wei per gas that a transaction may offer now."""
@@ -393,7 +372,7 @@ class Deliveries:
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
         self._commits.commit_before_sending(claim)
         must_hold = None if self._commits.is_committed(claim) else claim
-        spent_for = SpentFor.of(_message_of(entry), int(entry.dispatch.gmp))
+        spent_for = SpentFor.of(_message_of(entry))
         # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
         may_share = call.by_anyone and entry.failed_tries == 0
         try:

@@ -11,7 +11,7 @@ import structlog
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import EXECUTION, Refusal, SpendBlockedError, SpentFor
+from bridge.domain.spending import Refusal, SpendBlockedError, SpentFor
 from bridge.domain.transactions import Slot
 from bridge.evm.routers import RouterReader, Trial, TrialResult, readers_of
 from bridge.evm.sender import Sending
@@ -165,7 +165,7 @@ class Execution:
         if spent:
             self._reschedule(context, job, *_told_by(spent[-1]))
             return
-        refusal = self._gate.refusal(message, job.lane.destination_chain, gmp=EXECUTION)
+        refusal = self._gate.refusal(message, job.lane.destination_chain, executes=True)
         if refusal is not None:
             self._note_blocked(context, job, message, refusal)
             return
@@ -186,7 +186,7 @@ class Execution:
     async def _send(self, context: JobContext[ExecutionJob], message: Message, sender: Sending, call: Call) -> None:
         job = context.job
         try:
-            receipt = await sender.send(job.transaction_key, call, spent_for=SpentFor.of(message, EXECUTION))
+            receipt = await sender.send(job.transaction_key, call, spent_for=SpentFor.of(message))
         except SpendBlockedError as error:
             self._note_blocked(context, job, message, error.refusal)
         except CallRevertedError as error:  # something changed since the trial; nothing was sent

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
-from eth_utils.address import to_checksum_address
 
 from bridge.domain.observations import BlockRef, NumberedDispatch, ObservedAttempt
-from bridge.domain.payments import VaultAct, VaultEvent
 from bridge.domain.ports import Adapter, Dispatch, Log, Receipt, Watch
 from bridge.protocol.events import (
     EventDecodingError,
@@ -24,7 +22,6 @@ from bridge.protocol.events import (
 )
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import EnvelopeError, decode_envelope
-from bridge.protocol.vault import PAYMENT_TOPICS, decode_payment_event
 
 _log = structlog.get_logger(__name__)
 
@@ -32,13 +29,12 @@ _ROUTER_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageUnfunded), top
 
 
 class LogFilter:
-    """The contracts and topics of one router, of the GMPs that its messages may take, and of what senders pay."""
+    """The contracts and topics of one router, and of the GMPs that its messages may take."""
 
-    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter], vault: str | None = None) -> None:
+    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter]) -> None:
         self.adapters: list[tuple[Adapter, Watch]] = [(adapter, adapter.watch(chain_id)) for adapter in adapters]
-        vaults, payments = ((vault,), PAYMENT_TOPICS) if vault else ((), ())
-        self.addresses = sorted({router, *vaults, *(a for _, watch in self.adapters for a in watch.addresses)})
-        self.topics = sorted({*_ROUTER_TOPICS, *payments, *(t for _, watch in self.adapters for t in watch.topics)})
+        self.addresses = sorted({router, *(a for _, watch in self.adapters for a in watch.addresses)})
+        self.topics = sorted({*_ROUTER_TOPICS, *(t for _, watch in self.adapters for t in watch.topics)})
         text = "\n".join([*(address.lower() for address in self.addresses), *(topic.hex() for topic in self.topics)])
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # another one for other contracts or topics
 
@@ -52,7 +48,6 @@ class Findings:
         created: by message id, the block with the router's event that holds the whole message.
         attempts: the router's own account.
         dispatches: the GMPs' account.
-        vault_events: what was paid, earned and fetched.
         transactions: whose receipts must be checked: those of all that was found, and of logs that can't be read or matched.
             Only a receipt tells whether a node has altered them.
         unmatched: where the two do not fit, in words: logs are missing, or a GMP's contract is not the one expected.
@@ -62,7 +57,6 @@ class Findings:
     created: dict[bytes, int]
     attempts: tuple[ObservedAttempt, ...]
     dispatches: tuple[NumberedDispatch, ...]
-    vault_events: tuple[VaultEvent, ...]
     transactions: frozenset[bytes]
     unmatched: tuple[str, ...]
 
@@ -84,10 +78,8 @@ def interpret(
     router: str,
     logs: Sequence[Log],
     adapters: Iterable[tuple[Adapter, Watch]],
-    *,
-    vault: str | None = None,
 ) -> Findings:
-    """Reads the logs of a range, all that the router, the adapters and the vault watch, in order."""
+    """Reads the logs of a range, all that the router and the adapters watch, in order."""
     events = [event for log in logs if (event := _routing(router, log)) is not None]
     envelopes, created = dict[bytes, bytes](), dict[bytes, int]()
     for event in events:
@@ -118,14 +110,11 @@ def interpret(
             numbered.append(NumberedDispatch(dispatch, sent_by.attempt))
             found[dispatch.message_id, sent_by.attempt].add(dispatch.gmp)
     unmatched += _missing(routings, found, served)
-    vault_events = [said for log in logs if vault and (said := _vault_event(chain_id, vault, log)) is not None]
-    transactions |= {event.transaction_hash for event in vault_events}
     return Findings(
         envelopes=envelopes,
         created=created,
         attempts=tuple(_attempt(chain_id, routing) for routing in routings),
         dispatches=tuple(numbered),
-        vault_events=tuple(vault_events),
         transactions=frozenset(transactions),
         unmatched=tuple(unmatched),
     )
@@ -155,35 +144,6 @@ def _routing(router: str, log: Log) -> _Routing | None:
         return None
     assert isinstance(event, MessageRouted | MessageUnfunded | MessageRetried)
     return _Routing(event, log)
-
-
-def _vault_event(chain_id: int, vault: str, log: Log) -> VaultEvent | None:
-    if log.address.lower() != vault.lower():
-        return None
-    try:
-        found = decode_payment_event(log.topics, log.data)
-    except EventDecodingError as error:
-        _log.error(
-            "event of the vault ignored: it can't be decoded", vault=vault, block=log.block_number, reason=str(error)
-        )
-        return None
-    if found is None:
-        return None
-    name, values = found
-    return VaultEvent(
-        act=VaultAct(name.upper()),
-        message_id=values["message_id"],
-        gmp=values["gmp"],
-        payer=to_checksum_address(values["payer"]),
-        wei=values["amount"],
-        destination_chain=values.get("destination_chain", 0),
-        rate=values.get("rate", 0),
-        refundable_at=values.get("refundable_at", 0),
-        source_chain=chain_id,
-        block_number=log.block_number,
-        transaction_hash=log.transaction_hash,
-        log_index=log.log_index,
-    )
 
 
 def _is_genuine(event: MessageRouted | MessageUnfunded, chain_id: int) -> bool:

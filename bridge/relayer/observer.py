@@ -16,7 +16,6 @@ from bridge.domain.finality import FinalityRule
 from bridge.domain.guarantee import AssetClass, ttl_violation
 from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, ObservedMessage, ObservedRange
 from bridge.domain.outbox import event_id_of
-from bridge.domain.payments import VaultAct
 from bridge.domain.ports import Adapter, Block, Chain, Clock, Log
 from bridge.domain.supervision import Wakeup
 from bridge.protocol.message import Message, decode_envelope
@@ -57,7 +56,6 @@ class Observer:
         completeness: Completeness,
         asset_classes: Sequence[AssetClass],
         found: Callable[[int], None],
-        vault: str | None = None,
     ) -> None:
         """Looks for the messages of one router.
 
@@ -73,13 +71,11 @@ class Observer:
             capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
             completeness: says when something was left out, so that the chain is read again.
             asset_classes: those whose minimum TTL messages are to keep.
-            found: is told the destination of every new outbox entry, and of every payment.
-            vault: the contract that senders pay; None if the chain has none.
+            found: is told the destination of every new outbox entry.
         """
         self._chain = chain
         self._router = router
-        self._vault = vault
-        self._filter = LogFilter(chain.chain_id, router, adapters, vault)
+        self._filter = LogFilter(chain.chain_id, router, adapters)
         self._observations = observations
         self._clock = clock
         self._start_block = start_block
@@ -270,7 +266,7 @@ class Observer:
         before, logs = fetched.last, fetched.logs
         if (logs or early is None) and not await self._agrees(logs, before, cursor):
             return False
-        findings = interpret(self._chain.chain_id, self._router, logs, self._filter.adapters, vault=self._vault)
+        findings = interpret(self._chain.chain_id, self._router, logs, self._filter.adapters)
         contradictions = await self._contradictions(logs, findings.transactions)
         if (contradictions or findings.unmatched) and self._doubted.get(first) != BlockRef.of(before):
             self._doubted[first] = BlockRef.of(before)  # a node that lacks logs may have them the next time
@@ -356,7 +352,6 @@ class Observer:
                 ),
                 attempts=findings.attempts,
                 dispatches=findings.dispatches,
-                vault_events=findings.vault_events,
                 observed_at=now,
             )
         )
@@ -375,8 +370,7 @@ class Observer:
             one.dispatch.message_id: decode_envelope(one.dispatch.envelope).message for one in fresh
         }.values():
             self._look_at_ttl(message)
-        paid_on = {event.destination_chain for event in findings.vault_events if event.act is VaultAct.PAID}
-        for destination in paid_on | {numbered.dispatch.destination_chain for numbered in fresh}:
+        for destination in {numbered.dispatch.destination_chain for numbered in fresh}:
             self._found(destination)
 
     def _look_at_ttl(self, message: Message) -> None:

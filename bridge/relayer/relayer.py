@@ -37,7 +37,6 @@ from bridge.store.finality import Finality
 _log = structlog.get_logger(__name__)
 
 _RETENTION_EVERY = 600.0  # seconds
-_EXPIRY_EVERY = 60.0
 _COUNTERS_EVERY = 5.0  # a process that is killed loses so much of its counts
 _FORGOTTEN_AT_ONCE = 200  # entries
 
@@ -69,7 +68,6 @@ class Relayer:
         """
         self._settings = settings
         self._store = store
-        self._payments = store.payments
         self._clock = clock
         self.counting = ProcessCounters(store.counters)
         self.counting.sources.append(self._counts)
@@ -133,7 +131,6 @@ class Relayer:
             asset_classes=self._settings.asset_classes,
             completeness=completeness,
             found=self._wake,
-            vault=deployed.vault,
         )
 
     def _confirmation(self, deployed: ChainDeployment, chains: Mapping[int, Chain], store: Store) -> Confirmation:
@@ -178,7 +175,6 @@ class Relayer:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
                 group.create_task(run_forever("counters", self.counting.write, every=_COUNTERS_EVERY))
-                group.create_task(run_forever("expire payments", self._expire_payments, every=_EXPIRY_EVERY))
                 if self._settings.retention is not None:
                     group.create_task(run_forever("retention", self._forget, every=_RETENTION_EVERY))
         finally:
@@ -218,10 +214,6 @@ class Relayer:
             self._store.observations.forget_envelopes(before, _FORGOTTEN_AT_ONCE),
         )
         return _FORGOTTEN_AT_ONCE in deleted
-
-    async def _expire_payments(self) -> bool:
-        """Takes payments out of account before their payers can fetch them."""
-        return self._payments.expire(self._clock.now()) > 0
 
     def _wake(self, destination: int) -> None:
         if destination in self.deliveries:

@@ -16,13 +16,10 @@ import structlog
 from bridge.domain.ports import Clock
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.domain.spending import (
-    EXECUTION,
     NOTHING,
     UNBOUNDED,
-    UNPAID,
     Blocked,
     Bound,
-    PaymentPolicy,
     Refusal,
     SpendBlockedError,
     SpendBounds,
@@ -36,7 +33,6 @@ _log = structlog.get_logger(__name__)
 
 _SHORTEST: Final = 5.0  # seconds until what waits is looked at again; longer the longer it has waited
 _LONGEST: Final = 300.0
-_LONGEST_UNPAID: Final = 3_600.0  # a payment has it looked at at once
 _WHY_FILTERED: Final = (
     "the settings have this relayer leave messages of its sender or lane alone"
     " (allow_senders, deny_senders, allow_chains, deny_chains)"
@@ -67,38 +63,22 @@ class SpendGate:
         self._accepts = accepts
         self._bounds = bounds
 
-    def refusal(
-        self,
-        message: Message,
-        chain_id: int,
-        *,
-        gmp: int | None = None,
-        wei: int = 0,
-        since: float = 0,
-    ) -> Refusal | None:
+    def refusal(self, message: Message, chain_id: int, *, executes: bool = False) -> Refusal | None:
         """Why nothing more is paid for a message on a chain now; None if there is room left.
 
         Args:
             message: which one.
             chain_id: where it would be paid.
-            gmp: the GMP that delivers it; or `EXECUTION`, for which executions that failed before count; or None, if an
-                operator decided it.
-            wei: what it may cost; 0: not known yet.
-            since: when a delivery was observed (Unix seconds).
+            executes: whether it is an execution, for which executions that failed before count.
         """
         if not self._accepts.allows(message):
             return Refusal(Bound.FILTERS, _WHY_FILTERED)
         if self._bounds == UNBOUNDED:
             return None
-        now, executes = self._clock.now(), gmp == EXECUTION
-        waits = self._bounds.payments.waits_for_executor(gmp, since, now)
-        if waits is not None:
-            return waits
-        asked = SpentFor.of(message, gmp)
-        totals = self._spending.totals(self._bounds.keys(asked, chain_id, now))
-        who = self._bounds.payer(asked, chain_id, totals, wei=wei, now=now) or asked
+        now, who = self._clock.now(), SpentFor.of(message)
         keys = TotalKeys.of(chain_id, who, now)
-        refusal = self._bounds.refusal(who, keys, totals, wei=wei, now=now, executes=executes)
+        totals = self._spending.totals(keys.all)
+        refusal = self._bounds.refusal(who, keys, totals, wei=0, now=now, executes=executes)
         has_failed = keys.message is not None and totals.get(keys.message, NOTHING).failures > 0
         if refusal is None and not executes and has_failed:
             # Its recipient has refused it: each further delivery executes it once more. It needs none, and the last failure
@@ -106,20 +86,15 @@ class SpendGate:
             return self._bounds.failed(keys, totals, now=now, spared=1)
         return refusal
 
-    def admit(self, message: Message, chain_id: int, *, gmp: int | None = None, wei: int = 0, since: float = 0) -> None:
+    def admit(self, message: Message, chain_id: int) -> None:
         """Refuses what there is no room for; see `refusal`.
 
         Raises:
             SpendBlockedError: nothing more is paid for it now.
         """
-        refusal = self.refusal(message, chain_id, gmp=gmp, wei=wei, since=since)
+        refusal = self.refusal(message, chain_id)
         if refusal is not None:
             raise SpendBlockedError(refusal)
-
-    @property
-    def payments(self) -> PaymentPolicy:
-        """Who pays."""
-        return self._bounds.payments
 
     def failures(self, message: Message) -> int:
         """How many executions of a message have failed in a transaction."""
@@ -135,12 +110,11 @@ class SpendGate:
             refusal: why.
         """
         now, who = self._clock.now(), SpentFor.of(message)
-        blocked = Blocked(subject, who.message_id, who.lane, refusal.bound, refusal.why, now, now, refusal.missing)
+        blocked = Blocked(subject, who.message_id, who.lane, refusal.bound, refusal.why, now, now)
         since = self._spending.note_blocked(blocked)
         if since == now:
             _log.warning("not paid for now", subject=subject, bound=refusal.bound.value, reason=refusal.why)
-        longest = _LONGEST_UNPAID if refusal.bound in UNPAID else _LONGEST
-        wait = min(max(now - since, _SHORTEST), longest)
+        wait = min(max(now - since, _SHORTEST), _LONGEST)
         return now + wait if refusal.room_from is None else min(now + wait, max(refusal.room_from, now + _SHORTEST))
 
     def release(self, subject: str) -> None:

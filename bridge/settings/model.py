@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
@@ -31,9 +30,8 @@ from bridge.domain.guarantee import (
 )
 from bridge.domain.invariants import reliable
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.spending import PaymentPolicy, SpendBounds, Sponsor
+from bridge.domain.spending import SpendBounds
 from bridge.evm.account import SendingSettings
-from bridge.gmps.registry import adapter_class
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -60,7 +58,6 @@ from bridge.settings.sections import (
     KafkaTable,
     Keys,
     Names,
-    PaymentsTable,
     PhaseLimitTable,
     PhaseTable,
     PolicyOverride,
@@ -70,7 +67,6 @@ from bridge.settings.sections import (
     SignerSource,
     SpendingTable,
     SpendLimit,
-    SponsorTable,
     TripwireTable,
     Wei,
     choices,
@@ -158,8 +154,6 @@ class Settings(BaseSettings):
     spend_limits: tuple[SpendLimit, ...] = Field(
         default=(), description="wei that a lane may cost on a chain per day, in place of `spending.lane_per_day`"
     )
-    payments: PaymentsTable = Field(default=PaymentsTable(), description="whether senders must pay, see below")
-    sponsors: tuple[SponsorTable, ...] = Field(default=(), description="who pays for some senders, see below")
     policies: dict[str, PolicyOverride] = Field(
         default={}, description="by kind, what is to differ of max_retries, base, cap, jitter, dead_letter"
     )
@@ -455,21 +449,8 @@ class Settings(BaseSettings):
 
     def bounds(self, deployment: Deployment) -> SpendBounds:
         """What transactions may cost."""
-        return replace(self.spending.bounds(self.lane_limits(deployment)), payments=self.payment_policy(deployment))
-
-    def payment_policy(self, deployment: Deployment) -> PaymentPolicy:
-        """Who pays for deliveries."""
-        table = self.payments
-        return PaymentPolicy(
-            required=table.required,
-            executors=frozenset(int(gmp) for gmp in Gmp if adapter_class(gmp).CONTRACTS.HAS_EXECUTOR),
-            plays_executor=table.plays_executor,
-            executor_grace=table.executor_grace,
-            sponsors=tuple(
-                Sponsor(one.name, frozenset(map(to_bytes32, one.senders)), one.wei_per_day) for one in self.sponsors
-            ),
-            data_fees={deployment.chain(name).chain_id: wei for name, wei in table.data_fees.items()},
-        )
+        fees = {deployment.chain(name).chain_id: wei for name, wei in self.spending.data_fees.items()}
+        return self.spending.bounds(self.lane_limits(deployment), fees)
 
     def retried_for(self) -> frozenset[bytes] | None:
         """Senders that may appoint this relayer as their retrier; None is every one."""
@@ -557,12 +538,6 @@ def _senders(settings: Settings) -> Iterator[str]:
         yield f"senders: {', '.join(sorted(both))} is allowed and denied"
 
 
-def _sponsors(settings: Settings) -> Iterator[str]:
-    names = [one.name for one in settings.sponsors]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        yield f"sponsors: {', '.join(twice)} is named twice; their days would be counted as one"
-
-
 def _lease(settings: Settings) -> Iterator[str]:
     if settings.lease < 2 * settings.poll_interval:
         yield f"lease is {settings.lease:g} s, less than two polls of {settings.poll_interval:g} s: raise it"
@@ -591,7 +566,6 @@ def _reliability(settings: Settings) -> Iterator[str]:
 _CHECKS: Final[tuple[tuple[frozenset[str], Callable[[Settings], Iterator[str]]], ...]] = (
     (frozenset({"allow_chains", "deny_chains"}), _chains),
     (frozenset({"allow_senders", "deny_senders"}), _senders),
-    (frozenset({"sponsors"}), _sponsors),
     (frozenset({"lease", "poll_interval"}), _lease),
     (frozenset({"commit", "unsafe"}), _commit),
     (frozenset({"breaker_cooldown", "breaker_cooldown_cap"}), _breaker),
@@ -614,7 +588,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "signers": {name for signer in settings.signers for name in signer.chains},
         "phase_limits": {end for one in settings.phase_limits for end in (one.source, one.destination) if end},
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
-        "payments": set(settings.payments.data_fees),
+        "spending": set(settings.spending.data_fees),
         **settings.attestations.chains(),
         "actions": set(settings.actions.coordinators),
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},

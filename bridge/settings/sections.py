@@ -221,9 +221,18 @@ class SpendingTable(Section):
     sender_failures_per_day: int = Field(
         default=50, gt=0, description="executions of one sender's messages that may fail in a transaction per day"
     )
+    data_fees: dict[str, Wei] = Field(
+        default={},
+        description="by chain, wei that a byte of a transaction costs beside its gas: a rollup's fee for data",
+    )
 
-    def bounds(self, lanes: Mapping[tuple[int, int], int]) -> SpendBounds:
-        """What the spending gate needs of these; `lanes` are the limits of some lanes, by source and destination."""
+    def bounds(self, lanes: Mapping[tuple[int, int], int], data_fees: Mapping[int, int]) -> SpendBounds:
+        """The bounds of the spending gate.
+
+        Args:
+            lanes: the limits of some lanes, in wei per day, by source and destination.
+            data_fees: `data_fees` by chain id.
+        """
         return SpendBounds(
             message=self.message,
             sender=self.sender_per_day,
@@ -232,31 +241,8 @@ class SpendingTable(Section):
             chain=self.chain_per_day,
             message_failures=self.message_failures,
             sender_failures=self.sender_failures_per_day,
+            data_fees=data_fees,
         )
-
-
-class PaymentsTable(Section):
-    """Whether senders must pay for deliveries, and whom."""
-
-    required: bool = Field(default=True, description="whether a delivery must have been paid for (devnet: no)")
-    plays_executor: bool = Field(
-        default=False, description="whether this relayer is the GMPs' own executor, whom senders pay (devnet: yes)"
-    )
-    executor_grace: float = Field(
-        default=3_600.0, ge=0, description="how long the GMPs' own executors are given before this relayer steps in"
-    )
-    data_fees: dict[str, Wei] = Field(
-        default={},
-        description="by chain, wei that a byte of a transaction costs beside its gas: a rollup's fee for data",
-    )
-
-
-class SponsorTable(Section):
-    """Somebody who pays for some senders' messages."""
-
-    name: str = Field(pattern=r"^[a-z0-9-]+$", description="what reports call it")
-    senders: Addresses = Field(min_length=1, description="whose messages")
-    wei_per_day: Wei = Field(gt=0, description="what they may cost on each chain per day (UTC)")
 
 
 class ChainSettings(Section):

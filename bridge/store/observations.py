@@ -27,8 +27,6 @@ from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.jobs import take_back_jobs
 from bridge.store.outbox import dispatch_columns, entry_row
-from bridge.store.payments import record_payments, rewind_payments
-from bridge.store.spending import SPENDING
 from bridge.store.tables import HAS_ENVELOPE, attempts, chains, cursor_ancestors, cursors, jobs, messages, outbox, slots
 
 _ASKED_AT_ONCE = 1_000  # ids per query; databases limit parameters
@@ -118,9 +116,6 @@ class Observations:
                 _add_messages(connection, observed.messages)
             if observed.attempts:
                 _put_attempts(connection, observed.attempts)
-            if observed.vault_events:
-                self._database.exclude(connection, SPENDING)
-                record_payments(connection, observed.vault_events, observed.observed_at)
             return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
@@ -158,7 +153,6 @@ class Observations:
                 .values(state=SlotState.INCLUDED.value)
             )
             take_back_jobs(connection, chain_id, last_good, now)
-            rewind_payments(connection, chain_id, last_good)
             connection.execute(
                 delete(attempts).where(attempts.c.source_chain == chain_id, attempts.c.block_number > last_good)
             )

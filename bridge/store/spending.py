@@ -10,9 +10,7 @@ from sqlalchemy import Connection, Executable, bindparam, delete, insert, select
 
 from bridge.domain.lanes import Lane
 from bridge.domain.spending import (
-    GWEI,
     NOTHING,
-    OURSELVES,
     Blocked,
     Bound,
     LaneSpent,
@@ -77,11 +75,10 @@ class Spending:
             "why": blocked.why,
             "since": blocked.since,
             "at": blocked.at,
-            "missing_gwei": None if blocked.missing is None else gwei_of(blocked.missing),
         }
         known = select(spending_blocked.c.since).where(spending_blocked.c.subject == blocked.subject)
         with self._database.transaction() as connection:
-            changed = {name: row[name] for name in ("bound", "why", "at", "missing_gwei")}
+            changed = {name: row[name] for name in ("bound", "why", "at")}
             connection.execute(_upsert(connection, spending_blocked, row, ["subject"], changed))
             return float(connection.execute(known).scalar_one())
 
@@ -104,7 +101,6 @@ class Spending:
                 why=row["why"],
                 since=row["since"],
                 at=row["at"],
-                missing=None if row["missing_gwei"] is None else row["missing_gwei"] * GWEI,
             )
             for row in self._database.read(query)
         ]
@@ -126,7 +122,7 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
 
 
 def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
-    """Notes what new slots may cost, for whom, and who pays."""
+    """Notes what new slots may cost, and for whom."""
     rows, added = [], defaultdict[TotalKey, Total](Total)
     for slot, batch in given:
         for position, part in enumerate(batch.parts):
@@ -138,7 +134,7 @@ def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], ch
                 added[key] = added[key].plus(gwei, failures_of(slot, who))
     if rows:
         connection.execute(insert(spending), rows)
-        add_to_totals(connection, added)
+        _add_to_totals(connection, added)
 
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
@@ -159,7 +155,7 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
             added[total] = added[total].plus(gwei - row["gwei"], failures - row["failures"])
     if changes:
         connection.execute(_CHANGE, changes)
-        add_to_totals(connection, added)
+        _add_to_totals(connection, added)
 
 
 def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
@@ -168,7 +164,7 @@ def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | Non
     return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
 
 
-def add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
+def _add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
     """Changes totals by differences, in one order, so that two transactions never wait for each other."""
     rows = [
         {
@@ -208,8 +204,6 @@ def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int, data_gwei: 
         "sender": who and who.sender,
         "source_chain": who and who.lane.source_chain,
         "destination_chain": who and who.lane.destination_chain,
-        "gmp": who and who.gmp,
-        "payer": who.payer if who else OURSELVES,
         "gwei": gwei,
         "data_gwei": data_gwei,
         "failures": failures_of(slot, who),
@@ -220,4 +214,4 @@ def _spent_for(row: Any) -> SpentFor | None:
     if row["message_id"] is None:
         return None
     lane = Lane(row["source_chain"], row["destination_chain"])
-    return SpentFor(row["message_id"], row["sender"], lane, row["gmp"], row["payer"])
+    return SpentFor(row["message_id"], row["sender"], lane)

@@ -15,7 +15,6 @@ from bridge.store.jobs import Jobs
 from bridge.store.lanes import Lanes
 from bridge.store.observations import Observations
 from bridge.store.outbox import Outbox
-from bridge.store.payments import Payments
 from bridge.store.retries import Retries
 from bridge.store.spending import Spending
 from bridge.store.streams import Streams
@@ -49,7 +48,6 @@ class Store:
         self.letter_head = HeadMemory(self._database)
         self.finality_records = FinalityRecords(self._database)
         self.spending = Spending(self._database)
-        self.payments = Payments(self._database)
         self.streams = Streams(self._database)
 
     def close(self) -> None:

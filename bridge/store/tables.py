@@ -266,8 +266,6 @@ spending = Table(
     Column("sender", LargeBinary),
     Column("source_chain", BigInteger),
     Column("destination_chain", BigInteger),
-    Column("gmp", Integer),
-    Column("payer", String, nullable=False),
     Column("gwei", BigInteger, nullable=False),
     Column("data_gwei", BigInteger, nullable=False),  # the part for a rollup's data, which no receipt lowers
     Column("failures", Integer, nullable=False),
@@ -293,29 +291,7 @@ spending_blocked = Table(
     Column("why", Text, nullable=False),
     Column("since", Double, nullable=False),
     Column("at", Double, nullable=False),
-    Column("missing_gwei", BigInteger),
     Index(None, "message_id"),
-)
-
-vault_events = Table(
-    "vault_events",
-    METADATA,
-    Column("transaction_hash", LargeBinary, primary_key=True),
-    _key("log_index", Integer),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("block_number", BigInteger, nullable=False),
-    Column("act", String, nullable=False),
-    Column("message_id", LargeBinary, nullable=False),
-    Column("gmp", Integer, nullable=False),
-    Column("payer", String, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
-    Column("gwei", BigInteger, nullable=False),  # of the source
-    Column("covers", BigInteger, nullable=False),  # gwei of the destination
-    Column("refundable_at", BigInteger, nullable=False),
-    Column("expired", Boolean, nullable=False),
-    Index(None, "message_id"),
-    Index(None, "source_chain", "block_number"),
-    Index(None, "expired", "refundable_at"),
 )
 
 # Monotonic counters: for deleted rows, and for events that have no row.

@@ -45,7 +45,6 @@ STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
     Stage.ATTESTING: ("attesting", "plain"),
     Stage.DELIVERING: ("being delivered", "plain"),
     Stage.DELIVERED: ("delivered, not yet indexed", "good"),
-    Stage.UNPAID: ("not paid for", "warn"),
     Stage.BLOCKED: ("blocked", "warn"),
     Stage.FAILING: ("failing", "warn"),
     Stage.DEAD: ("given up", "bad"),

@@ -2,9 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IAdapter} from "../interfaces/IAdapter.sol";
-import {IRelayerVault} from "../interfaces/IRelayerVault.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
-import {MessageEncoding} from "../types/Message.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
 /// @dev What the adapter needs of Wormhole's core.
@@ -51,12 +49,6 @@ contract WormholeAdapter is BaseAdapter {
     /// @notice How final a message must be before the guardians sign it, in Wormhole's numbers.
     uint8 public immutable consistencyLevel;
 
-    /// @notice Wormhole delivers nothing by itself: who sends pays a relayer through this vault. Zero: a message costs the
-    ///         guardians' fee alone, and a relayer delivers it at its own expense or not at all.
-    IRelayerVault public vault;
-
-    event VaultSet(IRelayerVault vault);
-
     /// @notice The core does not accept the VAA.
     error InvalidVaa(string reason);
 
@@ -70,12 +62,6 @@ contract WormholeAdapter is BaseAdapter {
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint16 id) external onlyRouterOwner {
         _setNumber(chain, id);
         _connect(chain, remoteRouter, remoteAdapter);
-    }
-
-    /// @notice Chooses the vault that senders pay; zero: none.
-    function setVault(IRelayerVault vault_) external onlyRouterOwner {
-        vault = vault_;
-        emit VaultSet(vault_);
     }
 
     /// @notice Delivers a message that the guardians have signed. Open to anyone.
@@ -100,30 +86,14 @@ contract WormholeAdapter is BaseAdapter {
         return address(core);
     }
 
-    /// @dev The guardians' fee covers no delivery, and the core wants exactly that much. The rest of the fee is the relayer's.
-    function _send(uint64 chain, bytes32, bytes calldata envelope, uint256 gasLimit, address refundTo)
-        internal
-        override
-    {
-        (uint256 fee, uint256 price) = (core.messageFee(), _price(chain, envelope.length, gasLimit));
-        _refundExcess(fee + price, refundTo);
+    /// @dev The guardians' fee covers no delivery, and the core takes exactly that much.
+    function _send(uint64, bytes32, bytes calldata envelope, uint256, address refundTo) internal override {
+        uint256 fee = core.messageFee();
+        _refundExcess(fee, refundTo);
         core.publishMessage{value: fee}(0, envelope, consistencyLevel);
-        if (price != 0) {
-            vault.pay{value: price}(MessageEncoding.statedId(envelope), _router.gmpOf(address(this)), chain, refundTo);
-        }
     }
 
-    function _quote(uint64 chain, bytes32, bytes calldata envelope, uint256 gasLimit)
-        internal
-        view
-        override
-        returns (uint256)
-    {
-        return core.messageFee() + _price(chain, envelope.length, gasLimit);
-    }
-
-    function _price(uint64 chain, uint256 length, uint256 gasLimit) private view returns (uint256) {
-        IRelayerVault vault_ = vault;
-        return address(vault_) == address(0) ? 0 : vault_.quote(chain, gasLimit, length);
+    function _quote(uint64, bytes32, bytes calldata, uint256) internal view override returns (uint256) {
+        return core.messageFee();
     }
 }

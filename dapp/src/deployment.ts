@@ -107,12 +107,11 @@ class Check {
 
   private chain(value: unknown, path: string): ChainDeployment {
     const required = ["chainId", "name", "rpcUrls", "startBlock", "confirmations", "router", "adapters", "gmps"];
-    const fields = this.object(value, path, required, ["finality", "agreement", "verification", "parameters", "multicall", "vault", "examples"]);
+    const fields = this.object(value, path, required, ["finality", "agreement", "verification", "parameters", "multicall", "examples"]);
     if (fields.finality !== undefined && !FINALITY_TAGS.includes(this.text(fields.finality, `${path}.finality`)))
       this.refuse(`${path}.finality`, `${show(fields.finality)} is none of ${FINALITY_TAGS.join(", ")}`);
     if (fields.parameters !== undefined) this.address(fields.parameters, `${path}.parameters`);
     if (fields.multicall !== undefined) this.address(fields.multicall, `${path}.multicall`);
-    if (fields.vault !== undefined) this.address(fields.vault, `${path}.vault`);
     const gmps = this.gmps(fields.gmps, `${path}.gmps`);
     const name = this.text(fields.name, `${path}.name`);
     if (name && !/^[a-z0-9-]+$/.test(name)) this.refuse(`${path}.name`, `${show(name)} has other signs than a-z, 0-9 and -`);

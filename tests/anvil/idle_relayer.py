@@ -47,7 +47,7 @@ def idle_relayer(folder: Path, *, block_time: int, seconds: float) -> Idle:
 async def _count(devnet: Devnet, folder: Path, block_time: int, seconds: float) -> Idle:
     alpha, *others = devnet.deployment.chains
     proxy = FaultProxy(alpha.rpc_urls[0], 0, 0.0)
-    settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{folder}/idle.db", payments={"required": False})
+    settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{folder}/idle.db")
     async with proxy.serving() as url:
         through = (alpha.model_copy(update={"rpc_urls": (url,)}), *others)
         async with open_relayer(

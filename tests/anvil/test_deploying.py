@@ -18,19 +18,17 @@ from bridge.dead_letters.parameters import OnChainParameters, Thresholds
 from bridge.deploy import sending
 from bridge.deploy.artifacts import CHECKOUT
 from bridge.deploy.deploy import Deployed, deploy
-from bridge.deploy.plan import NetworkPlan, PlannedChain, PlannedPayments, PlannedPrice
+from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.transactions import ChainContracts, DeployError, Transaction
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account, signer
-from bridge.domain.payments import RATE_UNIT
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.domain.ports import Call, UnansweredError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract
+from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.vault import VAULT
 from bridge.rpc.answers import WrongChainError
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
@@ -48,14 +46,6 @@ def plan(devnet: Devnet, owner: LocalAccount | None = None) -> NetworkPlan:
         version=1,
         network="second",
         owner=(owner or account(OWNER_KEY)).address,
-        payments=PlannedPayments(
-            operator=account(RELAYER_KEY).address,
-            oracle=DAPP.address,
-            prices={
-                chain.name: PlannedPrice(gas_price=10**9, data_fee=7, worth=worth)
-                for worth, chain in enumerate(devnet.deployment.chains, 1)
-            },
-        ),
         chains=tuple(
             PlannedChain(
                 chain_id=chain.chain_id,
@@ -138,19 +128,6 @@ def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet
         assert remote == to_bytes32(there.adapter(gmp))
 
 
-def test_senders_pay_through_a_vault_at_the_plans_prices(devnet: Devnet, tmp_path: Path) -> None:
-    ends = run(plan(devnet), tmp_path / "second.json").deployment.chains
-    for index, rate in enumerate((2 * RATE_UNIT, RATE_UNIT // 2)):
-        here, there = ends[index], ends[1 - index]
-        assert here.vault is not None
-        price = read(devnet, index, here.vault, VAULT, "priceOf", there.chain_id)
-        assert isinstance(price, tuple)
-        assert price[:3] == (10**9, 7 + 32 * 10**9, rate)
-        assert read(devnet, index, here.vault, VAULT, "operator") == account(RELAYER_KEY).address.lower()
-        paid = contract("vault() returns (address)")
-        assert read(devnet, index, here.adapter(Gmp.WORMHOLE), paid, "vault") == here.vault.lower()
-
-
 def test_a_second_run_sends_nothing_and_leaves_the_file(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     run(plan(devnet), target)
@@ -213,8 +190,8 @@ def test_an_owner_deploys_a_second_router_beside_the_first_which_stays_as_it_is(
         run(successor, tmp_path / "second.json")
     made = run(successor, tmp_path / "successor.json").deployment
     for place, (old, new) in enumerate(zip(first.chains, made.chains, strict=True)):
-        mine = {old.router, old.parameters, old.vault, *old.adapters.values()}
-        assert not mine & {new.router, new.parameters, new.vault, *new.adapters.values()}
+        mine = {old.router, old.parameters, *old.adapters.values()}
+        assert not mine & {new.router, new.parameters, *new.adapters.values()}
         assert new.multicall == old.multicall, "it belongs to no router"
         assert read(devnet, place, new.router, ROUTER, "owner") == read(devnet, place, old.router, ROUTER, "owner")
         there = made.chains[1 - place]

@@ -20,11 +20,9 @@ from bridge.deploy.plan import NetworkPlan
 from bridge.devnet import anvil, network
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.anvil import AnvilProcess
-from bridge.domain.payments import RATE_UNIT
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.protocol.vault import VAULT
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.unit.cli.command import Command
 
@@ -35,11 +33,6 @@ OWNER = account(DEPLOYER_KEY).address
 REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("revoker", "tripwire"))
 GUARDIANS = {f"{name.upper().replace('-', '_')}_GUARDIAN": signer(f"guardian of {name}", 0).address for name in NAMES}
 GUARDIAN = GUARDIANS["SEPOLIA_GUARDIAN"]
-PAYMENTS = {"OPERATOR": account(RELAYER_KEY).address, "ORACLE": signer("oracle", 0).address} | {
-    f"{chain}_{what}": str(value)
-    for chain in ("SEPOLIA", "BASE_SEPOLIA")
-    for what, value in (("GAS_PRICE", 10**9), ("DATA_FEE", 5))
-}
 
 _ROLES = contract("guardian() returns (address)", "revoker() returns (address)", "tripwire() returns (address)")
 _MAILBOX = contract("defaultIsm() returns (address)", "recipientIsm(address) returns (address)")
@@ -102,7 +95,7 @@ def waybill(
     monkeypatch.setenv("WAYBILL_KEY", DEPLOYER_KEY)
     monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
     roles = GUARDIANS | {"OWNER": OWNER, "REVOKER": REVOKER, "TRIPWIRE": TRIPWIRE}
-    for name, value in (roles | PAYMENTS).items():
+    for name, value in roles.items():
         monkeypatch.setenv(name, value)
     for process in played.processes:
         for number in (1, 2, 3):
@@ -191,9 +184,6 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
                            "interchainSecurityModule") == chosen  # fmt: skip
         assert played.read(place, mailbox, _MAILBOX, "recipientIsm", adapter) == chosen
         check_uln(played, place, chain, document)
-        assert chain.vault is not None
-        assert played.read(place, chain.vault, VAULT, "operator") == PAYMENTS["OPERATOR"].lower()
-        assert played.read(place, chain.vault, VAULT, "priceOf", other.chain_id)[:2] == (10**9, 5 + 32 * 10**9)
         selector, nobody = int(other.gmps["ccip"]["selector"]), "0x" + "00" * 20
         chosen = (nobody, resolver_of(played, place))
         named = played.read(place, chain.adapters["ccip"], _CCIP, "getCCVsAndFinalityConfig", selector, b"")
@@ -372,9 +362,7 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         " layerzero's documentation"
     )
     here, there = Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "file").chains
-    stranger, limits = signer("stranger", 0).address, (10**9, 10**12, 1, 2**63, 5, 60)
-    planned = (50 * 10**9, 1600 * 10**9 + 250, RATE_UNIT // 4, RATE_UNIT * 4, 150_000, 86_400)
-    assert here.vault is not None
+    stranger = signer("stranger", 0).address
     layerzero, chosen = here.gmps["layerzero"], document["chains"][0]["verification"]["layerzero"]
     (dvn, *_) = chosen["requiredDvns"]
     uln = encode([_CONFIG], [(1, 1, 255, 0, [dvn], [])])
@@ -385,8 +373,6 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     for to, data in (
         (here.router, ROUTER.encode("setGuardian", stranger)),
         (here.router, ROUTER.encode("setFloor", there.chain_id, 3)),
-        (here.vault, VAULT.encode("setOracle", stranger)),
-        (here.vault, VAULT.encode("setPriceLimits", there.chain_id, limits)),
         (here.adapters["hyperlane"], ism),
         (str(layerzero["endpoint"]), config),
     ):
@@ -402,8 +388,6 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         "DVNs of what comes from 31002: not there, or set otherwise",
         f"guardian: the plan names {GUARDIAN}, the router {stranger.lower()}",
         "floor to base-sepolia: the plan asks for 2, the router for 3",
-        f"vault's oracle: the plan names {PAYMENTS['ORACLE']}, the vault {stranger.lower()}",
-        f"price limits for base-sepolia: the plan says {planned}, the vault {limits}",
     ]
     assert findings["plan of base-sepolia"]["result"] == "ok"
     document = json.loads(file.read_text())

@@ -176,7 +176,6 @@ async def test_a_relayer_on_a_public_network_delivers_with_what_it_fetches(
         "WAYBILL_RELAYER_KEY": RELAYER_KEY,
         "WAYBILL_POLL_INTERVAL": "0.2",
         "WAYBILL_GMPS": "hyperlane,wormhole",
-        "WAYBILL_PAYMENTS": json.dumps({"plays_executor": True}),
         "WAYBILL_ATTESTATIONS": json.dumps({"wormhole": [public.url], "hyperlane": public.announce}),
     }
     arguments = ("relayer", "run", "--network", "testnet")

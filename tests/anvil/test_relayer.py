@@ -44,7 +44,6 @@ def settings(folder: Path, **changes: object) -> Settings:
         "rebroadcast": 1,
         "policies": {"plain": {"base": 0.3, "cap": 3}},
         "retry_for": ["any"],
-        "payments": {"required": False, "plays_executor": True},
     }
     return Settings.load(**{**values, **changes})
 

@@ -141,7 +141,6 @@ def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path
         "send",
         "message",
         "action",
-        "vault",
         "lane",
         "tripwire",
         "status",
@@ -162,7 +161,6 @@ def test_where_a_relayer_runs_the_index_is_read_and_shown(wheel: Path, tmp_path:
     for words, said in (
         ("message list", "no messages, as far as the index has read"),
         ("doctor", "seal of dead letters"),
-        ("report --economics", "no relayer of network 'devnet' has its store here"),
     ):
         done = run(wheel, tmp_path, typed(words), "relayer", **home)
         assert "small installation" not in done.stderr, f"{words}: {done.stderr}"

@@ -26,7 +26,6 @@ class WormholeContracts(GmpContracts):
 
     GMP = Gmp.WORMHOLE
     ADAPTER = "WormholeAdapter"
-    HAS_EXECUTOR = False
     NUMBER_OF = ("wormholeIdOf", "uint16")
     ASKED_FOR_NUMBER = ("core", "chainId")
     VERIFIED_BY = (

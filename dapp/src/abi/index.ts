@@ -10,13 +10,12 @@ import { layerZeroAdapterAbi } from "./LayerZeroAdapter.ts";
 import { wormholeAdapterAbi } from "./WormholeAdapter.ts";
 import { inboxAbi } from "./Inbox.ts";
 import { boundedMulticallAbi } from "./BoundedMulticall.ts";
-import { relayerVaultAbi } from "./RelayerVault.ts";
 import { atomicCoordinatorAbi } from "./AtomicCoordinator.ts";
 import { atomicParticipantAbi } from "./AtomicParticipant.ts";
 import { atomicAssetsAbi } from "./AtomicAssets.ts";
 import { lockedRecipientAbi } from "./ILockedRecipient.ts";
 
-export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, relayerVaultAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi, lockedRecipientAbi };
+export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi, lockedRecipientAbi };
 
 /** All of them, for decoding whatever comes. */
-export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, relayerVaultAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi, lockedRecipientAbi] as const;
+export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi, lockedRecipientAbi] as const;

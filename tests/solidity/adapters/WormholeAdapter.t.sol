@@ -3,9 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IWormhole, WormholeAdapter} from "../../../contracts/adapters/WormholeAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {IRelayerVault} from "../../../contracts/interfaces/IRelayerVault.sol";
-import {RelayerVault} from "../../../contracts/relaying/RelayerVault.sol";
-import {Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Message} from "../../../contracts/types/Message.sol";
 import {AdapterBehaviour} from "./AdapterBehaviour.t.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
 import {WormholeNetwork} from "./networks/WormholeNetwork.sol";
@@ -53,48 +51,6 @@ contract WormholeAdapterTest is AdapterBehaviour {
     function test_RevertWhen_DeployedWithoutACore() external {
         vm.expectRevert(IAdapter.ZeroConnection.selector);
         new WormholeAdapter(alphaRouter, IWormhole(address(0)), 1);
-    }
-
-    function _openVault() private returns (RelayerVault vault) {
-        vault = new RelayerVault(alphaRouter);
-        vm.startPrank(owner);
-        vault.setPriceLimits(BETA, IRelayerVault.PriceLimits(1 gwei, 1 gwei, 1e12, 1e12, 100_000, 1 days));
-        vault.setPrice(BETA, 1 gwei, 1 gwei, 1e12);
-        WormholeAdapter(address(alphaAdapter)).setVault(vault);
-        vm.stopPrank();
-    }
-
-    function testFuzz_RevertWhen_AnyoneButTheOwnerChoosesTheVault(address caller) external {
-        vm.assume(caller != owner);
-        vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyOwner.selector, caller));
-        vm.prank(caller);
-        WormholeAdapter(address(alphaAdapter)).setVault(IRelayerVault(address(1)));
-    }
-
-    function testFuzz_PaysTheVaultInTheSameRoute(uint16 length, uint32 gasLimit, uint64 surplus) external {
-        length = uint16(bound(length, 0, 4000));
-        gasLimit = uint32(bound(gasLimit, 0, 1_000_000));
-        uint256 before = _quote(length, gasLimit);
-        RelayerVault vault = _openVault();
-        Route memory request = _request(address(recipient), new bytes(length), gasLimit);
-        uint256 price = request.gmps[0].fee - before;
-        uint256 envelope = MessageEncoding.HEADER_LENGTH + length;
-        assertEq(price, vault.quote(BETA, alphaAdapter.deliveryGas(envelope, gasLimit), envelope), "the vault's price");
-        request.gmps[0].fee += surplus;
-
-        (Message memory message, Parcel memory parcel) = _send(request);
-        (uint256 unspent,) = vault.paymentOf(message.id(), network.gmp(), refundee);
-        assertEq(unspent, price, "paid for this message, this GMP and this refundee");
-        assertEq(address(vault).balance, price);
-        assertEq(refundee.balance, surplus, "the surplus came back");
-        assertTrue(network.deliver(parcel));
-    }
-
-    function test_GivesNoQuoteWithoutAPriceThatIsYoungEnough() external {
-        _openVault();
-        vm.warp(block.timestamp + 1 days + 1);
-        vm.expectPartialRevert(IRelayerVault.StalePrice.selector);
-        alphaAdapter.quote(BETA, _word(address(betaRouter)), "envelope", 0);
     }
 
     function test_NamesChainsAsWormholeDoes() external view {

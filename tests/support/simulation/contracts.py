@@ -16,7 +16,6 @@ from eth_utils import keccak
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.payments import RATE_UNIT
 from bridge.domain.ports import Call
 from bridge.evm.actions import COORDINATOR
 from bridge.protocol.addresses import from_bytes32
@@ -39,7 +38,6 @@ from tests.support.simulation.reverts import RevertedError, refusal
 
 ROUTER_ADDRESS: Final = to_checksum_address("0x" + "70" * 20)
 MULTICALL_ADDRESS: Final = to_checksum_address("0x" + "71" * 20)
-VAULT_ADDRESS: Final = to_checksum_address("0x" + "7a" * 20)
 RECIPIENT: Final = "0x" + "1b" * 20
 LIAR: Final = "0x" + "1c" * 20
 """A recipient that accepts every call without a transaction, unless it is hushed, and burns the gas of every transaction."""
@@ -493,20 +491,6 @@ def event_log(
     indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)
     data = encode([kind for _, kind in signature.unindexed], [getattr(event, name) for name, _ in signature.unindexed])
     return ROUTER_ADDRESS, (signature.topic, *indexed), data
-
-
-def payment_log(message_id: bytes, gmp: Gmp, chain: int, wei: int, refundable_at: int) -> Emitted:
-    """The vault's event of a payment in a currency that is worth the same on all chains."""
-    topics = tuple(
-        encode([kind], [value]) for kind, value in zip(_PAID_INDEXED, (message_id, gmp, DAPP_PAYER), strict=True)
-    )
-    data = encode(["uint64", "uint256", "uint64", "uint64"], [chain, wei, RATE_UNIT, refundable_at])
-    return VAULT_ADDRESS, (keccak(text=_PAID), *topics), data
-
-
-DAPP_PAYER: Final = "0x" + "7b" * 20
-_PAID: Final = "Paid(bytes32,uint8,address,uint64,uint256,uint64,uint64)"
-_PAID_INDEXED: Final = ("bytes32", "uint8", "address")
 
 
 _INPUTS: Final = {

@@ -21,7 +21,6 @@ from tests.support.simulation.contracts import (
     MULTICALL_ADDRESS,
     RECIPIENT,
     ROUTER_ADDRESS,
-    VAULT_ADDRESS,
     Emitted,
     State,
     create_message,
@@ -245,5 +244,4 @@ def _deployed(chain_id: int, confirmations: int) -> ChainDeployment:
         adapters={},
         gmps={},
         multicall=MULTICALL_ADDRESS,
-        vault=VAULT_ADDRESS,
     )

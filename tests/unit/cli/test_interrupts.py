@@ -14,7 +14,7 @@ import pytest
 from bridge.cli import app
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
-from tests.unit.cli.test_network import PRICES, ROLES, WITHOUT_GAPS
+from tests.unit.cli.test_network import ROLES, WITHOUT_GAPS
 
 SAID = "interrupted\nnothing was sent; the same command starts again\n"
 
@@ -43,7 +43,7 @@ def test_a_command_that_waits_for_a_silent_endpoint_says_that_nothing_was_sent(
         urls = {f"{chain}_RPC_{n}": f"{url}/{n}" for chain in ("SEPOLIA", "BASE_SEPOLIA") for n in (1, 2, 3)}
         process = subprocess.Popen(
             [sys.executable, "-m", "bridge.cli", *words],
-            env={**os.environ, **ROLES, **PRICES, **urls, "PYTHONPATH": str(Path(__file__).parents[3])},
+            env={**os.environ, **ROLES, **urls, "PYTHONPATH": str(Path(__file__).parents[3])},
             cwd=tmp_path,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -11,15 +11,13 @@ import pytest
 from bridge.deploy.addresses import address_table
 from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.security import require_security
-from bridge.domain.payments import RATE_UNIT
 from bridge.protocol.gmps import Gmp
 from tests.unit.cli.command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "0x" + "ab" * 20
 GUARDIANS = ("SEPOLIA_GUARDIAN", "BASE_SEPOLIA_GUARDIAN")
-ROLES = dict.fromkeys(("OWNER", *GUARDIANS, "REVOKER", "TRIPWIRE", "OPERATOR", "ORACLE"), ACCOUNT)
-PRICES = {f"{chain}_{what}": "7" for chain in ("SEPOLIA", "BASE_SEPOLIA") for what in ("GAS_PRICE", "DATA_FEE")}
+ROLES = dict.fromkeys(("OWNER", *GUARDIANS, "REVOKER", "TRIPWIRE"), ACCOUNT)
 URLS = {f"{chain}_RPC_{n}": f"https://{n}.example/key" for chain in ("SEPOLIA", "BASE_SEPOLIA") for n in (1, 2, 3)}
 TWO = ("--chains", "sepolia,base-sepolia")
 WITHOUT_GAPS = (*TWO, "--gmps", "hyperlane,axelar,wormhole")
@@ -34,7 +32,7 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.fixture
 def accounts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets the placeholders of roles, endpoints and prices."""
-    for name, value in (ROLES | URLS | PRICES).items():
+    for name, value in (ROLES | URLS).items():
         monkeypatch.setenv(name, value)
 
 
@@ -101,35 +99,6 @@ def test_every_placeholder_is_named_by_create_and_refused_by_deploy(waybill: Com
         assert line in refused.error["message"]
 
 
-def test_the_owner_says_what_gas_costs_and_what_other_currencies_are_worth(waybill: Command, tmp_path: Path) -> None:
-    created = json.loads(waybill("network", "create", "two", "--chains", "sepolia,fuji", "--json").out)
-    assert [line for line in created["unset"] if line.startswith("payments.")] == [
-        "payments.operator: ${OPERATOR}",
-        "payments.oracle: ${ORACLE}",
-        "payments.prices.sepolia.gasPrice: ${SEPOLIA_GAS_PRICE}",
-        "payments.prices.sepolia.dataFee: ${SEPOLIA_DATA_FEE}",
-        "payments.prices.sepolia.worth: ${ETH_WORTH}",
-        "payments.prices.fuji.gasPrice: ${FUJI_GAS_PRICE}",
-        "payments.prices.fuji.dataFee: ${FUJI_DATA_FEE}",
-        "payments.prices.fuji.worth: ${AVAX_WORTH}",
-    ]
-    payments = json.loads((tmp_path / "networks" / "two.json").read_text())["payments"]
-    assert (payments["overhead"], payments["maxAge"], payments["headroom"]) == (150_000, 86_400, 50)
-
-
-@pytest.mark.usefixtures("accounts")
-def test_chains_of_one_currency_need_no_rate_and_payments_can_be_left_to_sponsors(
-    waybill: Command, tmp_path: Path
-) -> None:
-    waybill("network", "create", "testnet", *WITHOUT_GAPS)
-    file = tmp_path / "networks" / "testnet.json"
-    payments = NetworkPlan.read(file).payments
-    assert payments is not None
-    assert payments.price("sepolia", "base-sepolia") == (7, 7 + 32 * 7, RATE_UNIT)
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"payments": None}))
-    require_security(NetworkPlan.read(file), accept_single_verifier=False)
-
-
 def test_a_chain_that_a_registry_lacks_is_said_with_the_registry(waybill: Command) -> None:
     created = json.loads(waybill("network", "create", "l2s", "--chains", "scroll,mantle,base", "--json").out)
     registry = address_table().registries["wormhole"]
@@ -170,8 +139,6 @@ def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill
         (("revoker",), None, "revoker: name the account"),
         (("tripwire",), None, "tripwire: name the account"),
         (("floor",), None, "floor: write how many GMPs"),
-        (("payments",), None, "payments: write whom senders pay for what goes over wormhole, or null"),
-        (("payments", "prices", "sepolia", "gasPrice"), 0, "payments.prices.sepolia.gasPrice"),
         (("chains", 0, "agreement"), None, "sepolia.agreement: write 2 or more"),
         (("chains", 0, "agreement"), 1, "sepolia.agreement: write 2 or more"),
         (("chains", 0, "agreement"), 4, "sepolia.rpcUrls: 4 endpoints have to agree, and 3 are named"),

@@ -11,9 +11,6 @@ from tests.cases import for_each_case
 @for_each_case(
     "error, hint",
     [
-        ("PriceUpdateTooEarly(uint64,uint256)", "wait until allowedAt"),
-        ("OnlyOracle(address)", "sign as the vault's oracle"),
-        ("PriceStepTooLarge(uint64)", "The oracle may at most double or halve a value"),
         ("NotGuardian(address)", "sign as the router's guardian or owner"),
         ("InvalidPauseEnd(uint48,uint256,uint256)", "give the pause fewer hours"),
     ],

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from bridge.deploy.plan import NetworkPlan, PlannedPayments
+from bridge.deploy.plan import NetworkPlan
 from bridge.protocol.deployment import Deployment
 from bridge.settings import Settings
 from bridge.web.payload import read_abis
@@ -133,5 +133,3 @@ def test_files_of_the_documentation_are_accepted() -> None:
     plan["chains"] *= 2  # a network has two chains at least
     plan["chains"][1] = plan["chains"][1] | {"chainId": 1, "name": "other"}
     assert NetworkPlan.model_validate(plan).network == "testnet"
-    (payments,) = [json.loads(content)["payments"] for page, content in blocks("json") if page == "docs/payments.md"]
-    assert PlannedPayments.model_validate(payments).prices.keys() == {"sepolia", "base-sepolia"}

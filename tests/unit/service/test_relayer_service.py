@@ -156,7 +156,7 @@ def under_way() -> set[str]:
 
 async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerService) -> None:
     wanted = {
-        "Relayer.run", "counters", "retention", "expire payments", f"send on {ALPHA}", f"send on {BETA}",
+        "Relayer.run", "counters", "retention", f"send on {ALPHA}", f"send on {BETA}",
         "Recovery.run", "copy retry requests", "Execution.run",
         "DeadLetterService.run", "DeadLetterService._keep_verified", "close dead letters", "tell of dead letters",
         "Propagation.run", "follow state changes", "heartbeat",

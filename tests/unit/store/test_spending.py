@@ -123,6 +123,15 @@ def test_what_a_bound_has_no_room_for_gets_no_nonce_and_says_why(
     assert (refusal.room_from is None) is (bound is Bound.MESSAGE)
 
 
+def test_a_rollups_fee_for_data_counts_for_the_bounds(store: Store) -> None:
+    one, bounds = message(1), SpendBounds(message=COST, data_fees={BETA: GWEI})
+    given, check = reserved(store, request(one), bounds=bounds)
+    assert given == [None]
+    assert [refusal.bound for refusal in check.refusals.values()] == [Bound.MESSAGE]
+    reserved(store, request(one), bounds=replace(bounds, message=None))
+    assert gwei(store, one)["message"] > ONE + 200
+
+
 def test_one_sender_at_its_bound_keeps_no_other_waiting(store: Store) -> None:
     mine, others = message(1), replace(message(2), sender=word("another"))
     bounds = SpendBounds(sender=COST)
