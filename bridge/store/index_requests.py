@@ -64,7 +64,9 @@ class IndexRequests:
     async def _read(self, query: Select[Any], name: str = TABLE) -> list[dict[str, Any]]:
         reading = asyncio.get_running_loop().run_in_executor(self._thread, self._rows, query, name)
         try:
-            return await asyncio.wait_for(reading, self._answer_seconds)
+            # Before Python 3.12, `wait_for` may swallow a cancellation.
+            async with asyncio.timeout(self._answer_seconds):
+                return await reading
         except TimeoutError as error:
             raise StoreBusyError(f"the index's store does not answer within {self._answer_seconds:g} s") from error
 
