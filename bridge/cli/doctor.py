@@ -49,7 +49,7 @@ from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError, check_chains
 
 _SECONDS: Final = 3.0  # that an endpoint may take
-_OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainStandsStill
+_OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainDown
 _LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
 
 

@@ -93,18 +93,6 @@ def test_rules_and_panels_group_by_labels_that_exist() -> None:
     assert shown - LABELS == set()
 
 
-def test_every_metric_is_on_the_dashboard_or_in_a_rule_or_there_to_join_with() -> None:
-    used = named((OPS / "dashboard.json").read_text()) | named((OPS / "alerts.yml").read_text())
-    to_look_at = {
-        "waybill_chain_head_block",
-        "waybill_chain_read_block",
-        "waybill_index_block",
-        "waybill_outbox_entries",
-    }
-    to_look_at |= {"waybill_breaker_failures", "waybill_gmp_paused"}
-    assert {metric.name for metric in METRICS} - {name.removesuffix("_bucket") for name in used} == to_look_at
-
-
 def test_the_settings_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
     text = (OPS.parent / "docs" / "operate" / "relayer.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
