@@ -84,7 +84,7 @@ def failures() -> str:
     """What the relayer does about each failure of a delivery."""
     rows = [
         (
-            _code(*((row.code,) if row.code else ()), *row.errors),
+            _code(*row.recorded),
             row.disposition,
             row.kind or "",
             _code(*row.reverts),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bridge.domain.actions import ACTION_ROUTE, Action, Branch, action_letter_id
-from bridge.domain.classification import disposition_of
+from bridge.domain.classification import class_of
 from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
 from bridge.domain.delivery_policy import GiveUpReason
 from bridge.domain.failures import Failure, RecordedFailure
@@ -267,7 +267,7 @@ def _failure(recorded: RecordedFailure) -> dict[str, Any]:
         "errorCode": failure.code,
         "errorMessage": failure.message,
         "kind": failure.kind.value,
-        "disposition": disposition_of(failure.code).value,
+        "disposition": class_of(failure.code).disposition.value,
         "worker": recorded.worker,
         "routingSlipSnapshot": [line.value() for line in failure.delivery_snapshot],
     }

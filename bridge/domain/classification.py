@@ -12,9 +12,23 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from bridge.domain.delivery_errors import (
+    AttestationUnansweredError,
+    DeliveryRevertedError,
+    DeliveryTimeoutError,
+    NotAttestedError,
+)
+from bridge.domain.errors import CursorMovedError, StoreBusyError
 from bridge.domain.failures import FailureKind
-from bridge.domain.ports import CallRevertedError
+from bridge.domain.ports import (
+    AttestationPendingError,
+    CallRevertedError,
+    TerminalError,
+    TransientError,
+    UnansweredError,
+)
 from bridge.protocol.contracts import Revert, decode_revert
+from bridge.protocol.message import EnvelopeError
 
 
 class ErrorCode(StrEnum):
@@ -45,72 +59,79 @@ class FailureClass:
     """One row.
 
     Attributes:
-        code: as histories, dead letters and metrics have it; empty where each type of error is a code of its own.
+        codes: as histories, dead letters and metrics have it. A type of error without a code is recorded by its name.
         kind: how it bears on the next try of a delivery; None where no delivery fails with it. A refusal may be a lie of one
             node, so that a delivery is not given up at once for it; the relayer rejects a message by the final state of its chain.
         disposition: what is done about it.
-        errors: exceptions of this class, by name; the most specific row counts.
+        errors: exceptions of this class; the most specific row counts.
+        blames_gmp: whether it speaks against the GMP. The other failures are the destination's endpoints, its fees, or this process.
         reverts: contracts' errors of this class, by name.
         theirs: what the documents call it.
         handling: what happens, in a sentence.
     """
 
-    code: str = ""
+    codes: tuple[str, ...] = ()
     kind: FailureKind | None
     disposition: Disposition
-    errors: tuple[str, ...] = ()
+    errors: tuple[type[Exception], ...] = ()
+    blames_gmp: bool = False
     reverts: tuple[str, ...] = ()
     theirs: tuple[str, ...] = ()
     handling: str
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Every code with which a failure of this class is recorded."""
+        return (*self.codes, *(error.__name__ for error in self.errors))
 
 
 _RETRY, _REJECT, _ESCALATE = Disposition.RETRY, Disposition.REJECT, Disposition.ESCALATE
 
 FAILURES: Final = (
     FailureClass(
-        code=ErrorCode.MESSAGE_TTL_EXPIRED,
+        codes=(ErrorCode.MESSAGE_TTL_EXPIRED,),
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("MessageHasExpired", "Expired"),
         handling="the destination marks the message EXPIRED, and nothing is tried any more; its sender learns it by a report",
     ),
     FailureClass(
-        code=ErrorCode.DEDUPLICATION_DETECTED,
+        codes=(ErrorCode.DEDUPLICATION_DETECTED,),
         kind=FailureKind.REFUSED,
         disposition=Disposition.IGNORE,
         reverts=("AlreadyReceived", "AlreadyExecuted", "AlreadyApplied"),
         handling="the delivery, the execution or the change is there already: that is success",
     ),
     FailureClass(
-        code=ErrorCode.ATTESTATION_REPLAY_DETECTED,
+        codes=(ErrorCode.ATTESTATION_REPLAY_DETECTED,),
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("AttestationReplayed",),
         handling="the recipient's guard refuses the message; the relayer does not execute it again",
     ),
     FailureClass(
-        code=ErrorCode.STATE_HASH_MISMATCH,
+        codes=(ErrorCode.STATE_HASH_MISMATCH,),
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("StateHashMismatch",),
         handling="the recipient's guard refuses the message; a followed change that stays unapplied is DIVERGED",
     ),
     FailureClass(
-        code=ErrorCode.DELIVERY_TIMEOUT,
+        codes=(ErrorCode.DELIVERY_TIMEOUT,),
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
-        errors=("DeliveryTimeoutError",),
+        errors=(DeliveryTimeoutError,),
         handling="the phase is tried again within the message's tries, and joins a transaction that is under way",
     ),
     FailureClass(
-        code=ErrorCode.MAX_RETRIES_EXCEEDED,
+        codes=(ErrorCode.MAX_RETRIES_EXCEEDED,),
         kind=None,
         disposition=_ESCALATE,
         theirs=("RetryExhausted{message, attempts, last_error}",),
         handling="a dead letter with the message and every failure, if its kind has dead letters",
     ),
     FailureClass(
-        code=ErrorCode.ROLLBACK_INCOMPLETE_REJECT,
+        codes=(ErrorCode.ROLLBACK_INCOMPLETE_REJECT,),
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("RollbackIncomplete",),
@@ -119,95 +140,110 @@ FAILURES: Final = (
     FailureClass(
         kind=FailureKind.UNANSWERED,
         disposition=_RETRY,
-        errors=("UnansweredError", "AttestationUnansweredError"),
+        errors=(UnansweredError,),
         theirs=("Io", "KafkaConsumer{recoverable: true}"),
         handling="costs no try, since it says nothing about the message; an entry that makes no progress raises an alert",
     ),
     FailureClass(
         kind=FailureKind.UNANSWERED,
         disposition=_RETRY,
-        errors=("StoreBusyError", "CursorMovedError"),
+        errors=(AttestationUnansweredError,),
+        blames_gmp=True,
+        handling="costs no try; many in a row open the circuit breaker of the GMP",
+    ),
+    FailureClass(
+        kind=FailureKind.UNANSWERED,
+        disposition=_RETRY,
+        errors=(StoreBusyError, CursorMovedError),
         theirs=("OffsetCommit", "Redis"),
         handling="the outcome is kept and written again; after 12 refused commits the relayer stops",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
-        errors=("AttestationPendingError",),
+        errors=(AttestationPendingError,),
         handling="the GMP's own parties are not done: asked again after a tenth of the time that it has taken; costs no try",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
-        errors=("TransientError",),
+        errors=(TransientError,),
         theirs=("KafkaProducer{recoverable: true}", "KafkaProducer{recoverable: false}"),
         handling="tried again with another nonce where needed: the word of one node is not final",
     ),
     FailureClass(
+        kind=FailureKind.TRANSIENT,
+        disposition=_RETRY,
+        errors=(NotAttestedError,),
+        blames_gmp=True,
+        handling="tried again; many in a row open the circuit breaker of the GMP",
+    ),
+    FailureClass(
         kind=FailureKind.REFUSED,
         disposition=_RETRY,
-        errors=("CallRevertedError", "DeliveryRevertedError"),
+        errors=(CallRevertedError, DeliveryRevertedError),
+        blames_gmp=True,
         handling="what a contract refuses now, in a pause for example, it may take later",
     ),
     FailureClass(
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
-        errors=("EnvelopeError",),
+        errors=(EnvelopeError,),
         theirs=("MessageDeserialization", "Compression", "Decompression"),
         handling="bytes that are no envelope, or of an unknown version: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
-        errors=("TerminalError",),
+        errors=(TerminalError,),
         theirs=("FilterEvaluation", "TransformEvaluation", "JsonPathNotFound"),
         handling="the dispatch is not one of ours, or its attestation can't be made: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
-        code="RETRY_BUDGET_SPENT",
+        codes=("RETRY_BUDGET_SPENT",),
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
         handling="a dead letter of the message; `waybill dlq decide ID requeue` lets one more retry through",
     ),
     FailureClass(
-        code="DeliveryNotThere",
+        codes=("DeliveryNotThere",),
         kind=FailureKind.UNDONE,
         disposition=_RETRY,
         handling="a reorg took the delivery back; it is made again, and costs no try",
     ),
     FailureClass(
+        codes=("Interrupted", "LeaseExpired"),
         kind=FailureKind.INTERRUPTED,
         disposition=_RETRY,
-        errors=("Interrupted", "LeaseExpired"),
         handling="the worker stopped, or lost its lease; another one goes on",
     ),
     FailureClass(
-        code="DIVERGED",
+        codes=("DIVERGED",),
         kind=None,
         disposition=Disposition.DIVERGE,
         handling="a followed change was brought forward in vain; the record on the source is the authority",
     ),
     FailureClass(
-        code="ROLLBACK_INCOMPLETE",
+        codes=("ROLLBACK_INCOMPLETE",),
         kind=None,
         disposition=Disposition.DIVERGE,
         handling="an aborted action is not released on every chain; new actions on its subject are refused until it is",
     ),
     FailureClass(
-        code="EXPIRED, CANCELLED",
+        codes=("EXPIRED", "CANCELLED"),
         kind=None,
         disposition=Disposition.ROLLBACK,
         handling="the destination's report of the end is what a dApp may roll back or refund on",
     ),
     FailureClass(
+        codes=("SettingsError", "PolicyError"),
         kind=None,
         disposition=_ESCALATE,
-        errors=("SettingsError", "PolicyError"),
         theirs=("Config", "DslParse"),
         handling="the relayer does not start; all that is wrong is said at once",
     ),
     FailureClass(
-        code="DEAD_LETTER_NOT_WRITTEN",
+        codes=("DEAD_LETTER_NOT_WRITTEN",),
         kind=None,
         disposition=_ESCALATE,
         theirs=("DeadLetterQueue",),
@@ -217,15 +253,15 @@ FAILURES: Final = (
 """Every class of failures."""
 
 UNKNOWN: Final = FailureClass(
-    code="UNKNOWN",
+    codes=("UNKNOWN",),
     kind=FailureKind.UNKNOWN,
     disposition=_RETRY,
     handling="counted by its type in `waybill_delivery_failures_total`, logged with its trace, and alerted on",
 )
 """What no row knows."""
 
-_CODES: Final = frozenset(map(str, ErrorCode))
-_BY_ERROR: Final[Mapping[str, FailureClass]] = MappingProxyType({name: row for row in FAILURES for name in row.errors})
+_BY_ERROR: Final[Mapping[type, FailureClass]] = MappingProxyType({kind: row for row in FAILURES for kind in row.errors})
+_BY_CODE: Final[Mapping[str, FailureClass]] = MappingProxyType({code: row for row in FAILURES for code in row.recorded})
 _BY_REVERT: Final[Mapping[str, FailureClass]] = MappingProxyType(
     {name: row for row in FAILURES for name in row.reverts}
 )
@@ -237,7 +273,7 @@ def classify(error: BaseException) -> FailureClass:
         known = classify_revert(error.data)
         if known is not None:
             return known
-    return next((_BY_ERROR[base.__name__] for base in type(error).__mro__ if base.__name__ in _BY_ERROR), UNKNOWN)
+    return next((_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _BY_ERROR), UNKNOWN)
 
 
 def classify_revert(data: bytes) -> FailureClass | None:
@@ -248,14 +284,14 @@ def classify_revert(data: bytes) -> FailureClass | None:
 
 
 def code_of(error: BaseException) -> str:
-    """The code that an entry's history records for an error: the document's where it has one, else the type's name."""
-    return classify(error).code if classify(error).code in _CODES else type(error).__name__
+    """The code that an entry's history records for an error: its class's, or the name of the error's type."""
+    codes = classify(error).codes
+    return codes[0] if codes and classify(error) is not UNKNOWN else type(error).__name__
 
 
-def disposition_of(code: str) -> Disposition:
-    """What is done about a failure that was recorded with that code."""
-    rows = (row for row in FAILURES if row.code == code or code in row.errors)
-    return next(rows, UNKNOWN).disposition
+def class_of(code: str) -> FailureClass:
+    """The class of a failure that was recorded with that code."""
+    return _BY_CODE.get(code, UNKNOWN)
 
 
 def _nested(revert: Revert) -> Iterator[Revert]:

@@ -195,7 +195,7 @@ class RouterReader:
             )
             why, known = await self._refusal(error, message), classify_revert(error.data)
             if known is not None and result is TrialResult.REFUSED:
-                result, why = TrialResult.REJECTED, f"{known.code}: {why}"
+                result, why = TrialResult.REJECTED, f"{known.codes[0]}: {why}"
             return Trial(result, why, _missing(name, arguments))
         return Trial(TrialResult.READY, missing=0)
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from bridge.domain.classification import class_of
 from bridge.domain.figures import Tried
 from bridge.domain.ports import Clock
 from bridge.protocol.backoff import backoff
@@ -21,11 +22,6 @@ from bridge.protocol.gmps import Gmp
 from bridge.store.figures import Figures
 
 _log = structlog.get_logger(__name__)
-
-BLAMED: Final = frozenset(
-    {"NotAttestedError", "AttestationUnansweredError", "CallRevertedError", "DeliveryRevertedError"}
-)
-"""Failures that speak against the GMP. The rest is the destination's endpoints, its fees, or this process."""
 
 _LEAST_MESSAGES: Final = 3  # one message that can't be delivered says nothing about its GMP
 
@@ -73,7 +69,7 @@ class Breaker:
         """The breaker after another try."""
         if tried.code is None:
             return Breaker(self.settings)
-        if tried.code not in BLAMED:
+        if not class_of(tried.code).blames_gmp:
             return self
         messages = self.messages if len(self.messages) >= _LEAST_MESSAGES else self.messages | {tried.message_id}
         failed = replace(self, failures=self.failures + 1, messages=messages)

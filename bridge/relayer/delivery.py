@@ -13,6 +13,12 @@ import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.classification import classify, code_of
+from bridge.domain.delivery_errors import (
+    AttestationUnansweredError,
+    DeliveryRevertedError,
+    DeliveryTimeoutError,
+    NotAttestedError,
+)
 from bridge.domain.delivery_policy import DeliveryPolicy, GiveUpReason, attestation_pause, becomes_dead_letter, next_try
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind
@@ -80,31 +86,6 @@ class Phase(StrEnum):
 
     ATTEST = "attest"
     DELIVER = "deliver"
-
-
-class DeliveryTimeoutError(TransientError):
-    """A phase took too long. The next try joins a transaction that is under way, and sends no second one."""
-
-    def __init__(self, phase: Phase, seconds: float) -> None:
-        super().__init__(f"phase {phase} did not end within {seconds:g} s")
-
-
-class DeliveryRevertedError(Exception):
-    """A delivery was included and reverted, in a transaction of its own or in a batch."""
-
-    def __init__(self, receipt: Receipt) -> None:
-        super().__init__(
-            f"the delivery reverted in block {receipt.block_number}: transaction 0x{receipt.transaction_hash.hex()},"
-            f" which used {receipt.gas_used} gas"
-        )
-
-
-class NotAttestedError(TransientError):
-    """The GMP has no attestation for the delivery yet, or did not answer."""
-
-
-class AttestationUnansweredError(NotAttestedError, UnansweredError):
-    """Neither the GMP's services nor the chains that hold its attestation gave a usable answer."""
 
 
 class Deliveries:

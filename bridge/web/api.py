@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from bridge.dead_letters.review import Opened
-from bridge.domain.classification import disposition_of
+from bridge.domain.classification import class_of
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.jobs import RetryJob
 from bridge.domain.lanes import Lane, LaneState
@@ -366,7 +366,7 @@ def _failures(store: Store, event_id: str) -> list[dict[str, Any]]:
             "at": iso(recorded.failure.at),
             "kind": recorded.failure.kind.value,
             "code": recorded.failure.code,
-            "disposition": disposition_of(recorded.failure.code).value,
+            "disposition": class_of(recorded.failure.code).disposition.value,
             "message": recorded.failure.message,
             "worker": recorded.worker,
         }

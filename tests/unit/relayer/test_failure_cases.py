@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from bridge.domain.classification import Disposition, disposition_of
+from bridge.domain.classification import Disposition, class_of
 from bridge.domain.delivery_policy import DEFAULT_POLICIES
 from bridge.domain.failures import FailureKind
 from bridge.domain.lanes import Lane, LaneChange, LaneState
@@ -123,7 +123,7 @@ async def test_what_may_pass_is_retried_and_then_delivered(
     entry = only_entry(store, sent)
     history = [one.failure for one in store.outbox.failures(entry.event_id)]
     assert [(one.code, one.kind) for one in history] == [(code, kind)] * 2
-    assert (entry.failed_tries, disposition_of(code)) == (tries, Disposition.RETRY)
+    assert (entry.failed_tries, class_of(code).disposition) == (tries, Disposition.RETRY)
     await world.stop()
 
 
