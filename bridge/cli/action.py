@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import typer
+from eth_utils import decode_hex
 from rich.console import Console
 from web3.types import TxReceipt
 
@@ -212,7 +213,7 @@ def _branch(action: Action, number: int) -> Branch:
 
 def _id(text: str) -> bytes:
     try:
-        value = bytes.fromhex(text.removeprefix("0x"))
+        value = decode_hex(text)
     except ValueError:
         value = b""
     if len(value) != 32:

@@ -14,6 +14,7 @@ import orjson
 import typer
 from eth_abi.exceptions import EncodingError
 from eth_account.signers.local import LocalAccount
+from eth_utils import decode_hex
 from rich.console import Console
 
 from bridge.cli import options
@@ -355,7 +356,7 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
 
 def _signature(text: str) -> bytes:
     try:
-        return bytes.fromhex(text.removeprefix("0x"))
+        return decode_hex(text)
     except ValueError as error:
         raise UsageError(f"the signature {text!r} is not 0x and an even number of hex digits") from error
 

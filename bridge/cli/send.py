@@ -7,6 +7,7 @@ import time
 from typing import Annotated, Any
 
 import typer
+from eth_utils import decode_hex
 
 from bridge.cli import options
 from bridge.cli.decider import signer
@@ -190,7 +191,7 @@ def _payload(text: str) -> bytes:
     if not text.startswith("0x"):
         return text.encode()
     try:
-        return bytes.fromhex(text[2:])
+        return decode_hex(text)
     except ValueError as error:
         raise UsageError(f"--payload {text!r} starts with 0x but is not hex") from error
 

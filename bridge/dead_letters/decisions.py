@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eth_account.signers.local import LocalAccount
+from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 
 from bridge.dead_letters.signing import decision_digest, decision_signer, sign_decision
@@ -175,7 +176,7 @@ async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> boo
     """
     account, signature = document["decisionAccount"], document["signature"]
     try:
-        digest, given = decision_digest(document), bytes.fromhex(signature.removeprefix("0x"))
+        digest, given = decision_digest(document), decode_hex(signature)
         answer = await read_view(chain, _ACCOUNT, account, "isValidSignature", digest, given, block=block)
     except (CallRevertedError, ValueError):
         return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eth_abi.abi import encode
+from eth_utils import decode_hex
 
 from bridge.client import RouteRequest
 from bridge.dead_letters.channels import INTEGRITY, Notice
@@ -84,14 +85,14 @@ class GovernanceChannel:
             about, event_id = _NOTHING, ""
         elif _execution_failed(notice.details):
             text = f"a new vote is needed, since what was decided can't be carried out: {notice.summary}"
-            about, event_id = bytes.fromhex(notice.details["messageId"].removeprefix("0x")), notice.details["eventId"]
+            about, event_id = decode_hex(notice.details["messageId"]), notice.details["eventId"]
         else:
             return
         source, request = proposal(
             self._deployment,
             self._governance,
             about=about,
-            record=bytes.fromhex(str(notice.details.get("record", "")).removeprefix("0x")) or _NOTHING,
+            record=decode_hex(str(notice.details.get("record", ""))) or _NOTHING,
             event_id=event_id,
             text=text,
         )

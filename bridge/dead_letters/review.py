@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
+from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 
 from bridge.client import Client, RouteRequest
@@ -382,7 +383,7 @@ class DeadLetterReview:
         source, request = proposal(
             self._deployment,
             self._governance,
-            about=bytes.fromhex(_document(first)["messageId"].removeprefix("0x")),
+            about=decode_hex(_document(first)["messageId"]),
             record=first.hash,
             event_id=first.event_id,
             text=rationale,
@@ -497,7 +498,7 @@ def _document(record: LogRecord) -> Mapping[str, Any]:
 
 def _message_of(document: Mapping[str, Any]) -> Message:
     try:
-        return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
+        return decode_envelope(decode_hex(document["originalMessage"])).message
     except EnvelopeError as error:
         raise DecisionError(
             f"the message of {document['eventId']} can't be read: {error}. Its bytes are in `waybill dlq export`;"

@@ -10,7 +10,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_typing import Hash32
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 
 from bridge.domain.dead_letters import LogRecord
 
@@ -110,7 +110,7 @@ def record_signer(record: LogRecord) -> str | None:
 def decision_signer(decision: Mapping[str, Any]) -> str | None:
     """The account that signed a decision's document, or None if the signature is none."""
     try:
-        signature = bytes.fromhex(decision["signature"].removeprefix("0x"))
+        signature = decode_hex(decision["signature"])
         return _recover(_DECISION, decision_message(decision), signature, _place_of(decision))
     except (KeyError, ValueError):
         return None

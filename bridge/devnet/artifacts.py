@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from eth_abi.abi import encode
+from eth_utils import decode_hex
 from eth_utils.abi import collapse_if_tuple
 
 from bridge.deploy import artifacts as compiled
@@ -41,7 +42,7 @@ class Artifact:
             raise DevnetError(
                 f"the contract {gmp}/{name} is missing ({path}); run `make setup`, or `waybill devnet up`, which fetches it"
             ) from None
-        bytecode = bytes.fromhex(content["bytecode"][2:])
+        bytecode = decode_hex(content["bytecode"])
         return cls(f"{gmp}/{name}", content["abi"], bytecode, Contract(content["abi"]))
 
     @classmethod

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from eth_utils import decode_hex
+
 from bridge.protocol.status import Status
 
 
@@ -335,4 +337,4 @@ def action_letter_id(action_id: bytes, branch: int) -> str:
 def action_of_letter(event_id: str) -> tuple[bytes, int] | None:
     """The action and the participant that a dead letter of that name is about; None if it is about a message."""
     action_id, is_action, branch = event_id.partition(f"/{ACTION_ROUTE}/")
-    return (bytes.fromhex(action_id.removeprefix("0x")), int(branch)) if is_action else None
+    return (decode_hex(action_id), int(branch)) if is_action else None

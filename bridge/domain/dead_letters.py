@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 
 NO_RECORD: Final = bytes(32)
 """What the first record names as the hash before it."""
@@ -154,7 +154,7 @@ class DeadLetter:
         document = record.document
         return cls(
             event_id=record.event_id,
-            message_id=bytes.fromhex(document["messageId"].removeprefix("0x")),
+            message_id=decode_hex(document["messageId"]),
             kind=document["messageType"],
             source_chain=document["sourceChainId"],
             destination_chain=document["destinationChainId"],

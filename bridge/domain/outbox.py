@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from eth_utils import decode_hex
+
 from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind, SnapshotLine
 from bridge.domain.lanes import Lane
 from bridge.domain.observations import BlockRef
@@ -277,7 +279,7 @@ def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
 def delivery_of(event_id: str) -> tuple[bytes, Gmp]:
     """The message and the GMP of the entry with that name."""
     message_id, label, _ = event_id.split("/")
-    return bytes.fromhex(message_id.removeprefix("0x")), Gmp.parse(label)
+    return decode_hex(message_id), Gmp.parse(label)
 
 
 def ordering_key_of(dispatch: Dispatch) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from eth_utils import decode_hex
+
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
 
@@ -32,7 +34,7 @@ def spent_id(message_id: bytes, attempt: int) -> str:
 def retry_of(event_id: str) -> tuple[bytes, int] | None:
     """The message and attempt that a dead letter of that name is about; None if it is about a delivery."""
     message_id, is_retry, attempt = event_id.partition(f"/{RETRY_ROUTE}/")
-    return (bytes.fromhex(message_id.removeprefix("0x")), int(attempt)) if is_retry else None
+    return (decode_hex(message_id), int(attempt)) if is_retry else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

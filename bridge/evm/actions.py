@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from eth_abi.abi import decode, encode
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 
 from bridge.domain.actions import (
     Action,
@@ -446,7 +446,7 @@ class ActionReader:
         except (TransientError, CallRevertedError) as error:
             return replace(branch, problem=str(error))
         state, _, _, _, _, _, _, _, reason, reply_id, _ = found
-        is_locked = bytes.fromhex(holder[2:]) == action.id[-20:]  # `AtomicParticipant._holderOf`
+        is_locked = decode_hex(holder) == action.id[-20:]  # `AtomicParticipant._holderOf`
         return replace(
             branch,
             participation=Participation(

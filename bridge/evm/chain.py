@@ -10,6 +10,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from eth_abi.abi import decode
+from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
@@ -433,7 +434,7 @@ def to_bytes(data: str) -> bytes:
     """JSON-RPC data."""
     if not data.startswith("0x"):
         raise ValueError(f"{data[:20]!r} does not start with 0x")
-    return bytes.fromhex(data[2:])
+    return decode_hex(data)
 
 
 def to_values(types: Sequence[str]) -> Callable[[str], bytes]:

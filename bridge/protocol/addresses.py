@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from eth_typing import ChecksumAddress
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -50,7 +50,7 @@ def checksummed(text: str) -> ChecksumAddress:
 
 def to_bytes32(address: str) -> bytes:
     """An EVM address as 32 bytes, left-padded with zeros. Raises as `checksummed`."""
-    return _PADDING + bytes.fromhex(checksummed(address)[2:])
+    return _PADDING + decode_hex(checksummed(address))
 
 
 @lru_cache(maxsize=4096)  # as above

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import structlog
+from eth_utils import decode_hex
 
 from bridge.protocol.backoff import backoff
 from bridge.protocol.text import quoted
@@ -472,7 +473,7 @@ class EndpointPool:
             if answer is None:
                 raise TransientRpcError(f"{endpoint.name} is behind: it has no block {number} yet")
             try:
-                there, found = int(answer["number"], 16), bytes.fromhex(answer["hash"].removeprefix("0x"))
+                there, found = int(answer["number"], 16), decode_hex(answer["hash"])
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise TransientRpcError(f"{endpoint.name}: block {number} has no number or hash: {error!r}") from error
             if there != number:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import orjson
 import structlog
 from confluent_kafka import KafkaError
+from eth_utils import decode_hex
 
 from bridge.domain.ports import TransientError
 from bridge.domain.streams import StreamRecord, original_of, value_of
@@ -150,7 +151,7 @@ class Publisher:
             if settings.include_stack_trace:
                 headers["waybill-stack-trace"] = orjson.dumps(document["failureHistory"]).decode()
             sink.ping()  # while the streams' own brokers are away, nothing has failed yet
-            self._put(record, bytes.fromhex(document["originalMessage"][2:]), headers)
+            self._put(record, decode_hex(document["originalMessage"]), headers)
 
     def _refused(self, record: StreamRecord, error: KafkaError) -> None:
         """Puts a record that its topic refuses into the dead-letter topic."""

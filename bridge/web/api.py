@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
+from eth_utils import decode_hex
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
@@ -406,4 +407,4 @@ def _known_parameters(request: Request) -> None:
 
 
 def _bytes(message_id: str) -> bytes:
-    return bytes.fromhex(message_id.removeprefix("0x"))
+    return decode_hex(message_id)

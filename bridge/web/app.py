@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from importlib.metadata import version
 
 import structlog
+from eth_utils import decode_hex
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
@@ -214,7 +215,7 @@ def _streams(explorer: Explorer, landing: LandingPages, messages: MessagePages, 
 
 def _id_in(text: str) -> bytes:
     try:
-        found = bytes.fromhex(text.removeprefix("0x"))
+        found = decode_hex(text)
     except ValueError:
         found = b""
     if len(found) != 32:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eth_utils import decode_hex
+
 from bridge.dead_letters.analysis import Analysis, NamedPause, Situation, named_pause
 from bridge.dead_letters.review import analyse_letter, latest_document
 from bridge.domain.dead_letters import DeadLetter, LogRecord
@@ -60,7 +62,7 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
 
 def _message(document: Any) -> Message | None:
     try:
-        return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
+        return decode_envelope(decode_hex(document["originalMessage"])).message
     except (TypeError, KeyError, ValueError, EnvelopeError):
         return None  # archived, or of a version that this code does not read
 

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Final
 
 import structlog
+from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -96,7 +97,7 @@ async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> d
         if form.at is None or abs(now - form.at) > _FRESH:
             raise DecisionError(f"a decision is signed and recorded within {_FRESH:.0f} s; decide again")
         document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
-        sealer = WalletSealer(maker, bytes.fromhex(form.seal.removeprefix("0x")) if form.seal else b"")
+        sealer = WalletSealer(maker, decode_hex(form.seal) if form.seal else b"")
         try:
             record = await review.record(document, sealer, form.at)
         except UnsealedError as error:

@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from eth_utils import decode_hex
+
 from bridge.client import Client, RefusedError, Sent
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.anvil import ChainStatus
@@ -231,7 +233,7 @@ class Demonstration:
 
     def _requested_in(self, index: Mapping[str, Any]) -> frozenset[bytes]:
         """The messages of the traffic whose retry the index has requested; those of actions may stall as well."""
-        requested = {bytes.fromhex(name.removeprefix("0x")) for name in index["retries_requested_for"]}
+        requested = {decode_hex(name) for name in index["retries_requested_for"]}
         return frozenset(requested & self._traffic)
 
     async def _index_is_there(self) -> bool:

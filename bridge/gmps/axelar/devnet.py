@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
@@ -88,7 +88,7 @@ class AxelarSigners:
         messages = [axelar_message(self._deployment, dispatch)]
         data_hash = keccak(encode(["uint8", f"{MESSAGE_TYPE}[]"], [_APPROVE_MESSAGES, messages]))
         signers_hash = keccak(encode([_SIGNERS_TYPE], [_SIGNER_SET]))
-        domain_separator = bytes.fromhex(destination.domain_separator[2:])
+        domain_separator = decode_hex(destination.domain_separator)
         digest = keccak(b"\x19Ethereum Signed Message:\n96" + domain_separator + signers_hash + data_hash)
         proof: tuple[Any, ...] = (_SIGNER_SET, [sign_digest(account, digest) for account in self._signers])
         return GATEWAY.encode("approveMessages", messages, proof)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from eth_abi.abi import decode, encode
+from eth_utils import decode_hex
 from pydantic import Field
 
 from bridge.domain.ports import Call, Chain, Dispatch, Log, TransientError, Watch
@@ -178,7 +179,7 @@ class CcipMessage:
         """The message that carries a dispatched envelope, without tokens."""
         evidence = dispatch.evidence
         return cls(
-            id=bytes.fromhex(dispatch.transport_id[2:]),
+            id=decode_hex(dispatch.transport_id),
             source_selector=int(evidence["source_selector"]),
             destination_selector=int(evidence["destination_selector"]),
             sequence=int(evidence["sequence"]),

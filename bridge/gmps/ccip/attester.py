@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
+from eth_utils import decode_hex
 from pydantic import Field, StringConstraints
 
 from bridge.domain.ports import AttestationPendingError, Chain, Dispatch
@@ -104,9 +105,9 @@ class CcipAttester(DeploymentReader):
 def _signed(document: Any, message: CcipMessageV2) -> dict[str, bytes] | None:
     """What verifiers signed by their resolver, in lower case; None of a document that is not of the message."""
     try:
-        if bytes.fromhex(document["encodedMessage"].removeprefix("0x")) != message.packed:
+        if decode_hex(document["encodedMessage"]) != message.packed:
             return None
-        results = [bytes.fromhex(result.removeprefix("0x")) for result in document.get("ccvData") or ()]
+        results = [decode_hex(result) for result in document.get("ccvData") or ()]
         resolvers = [str(resolver).lower() for resolver in document["verifierAddresses"]]
         return dict(zip(resolvers, results, strict=True)) if results else {}
     except (AttributeError, KeyError, TypeError, ValueError):

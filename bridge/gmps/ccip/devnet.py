@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 from pydantic import Field
 
 from bridge.devnet.accounts import RELAYER_KEY, account, signer
@@ -179,7 +179,7 @@ async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetC
     on_ramps, off_ramps = [], []
     for other in others:
         if _runs_v2(here.selector, other.selector):
-            verifiers: tuple[Any, ...] = ([here.resolver], [], here.executor, bytes.fromhex(other.off_ramp_v2[2:]))
+            verifiers: tuple[Any, ...] = ([here.resolver], [], here.executor, decode_hex(other.off_ramp_v2))
             destinations.append((other.selector, here.router, 20, False, 10, 10, 300_000, *verifiers))
         if _runs_v2(other.selector, here.selector):
             known = [to_bytes32(str(other.on_ramp_v2))]
@@ -287,7 +287,7 @@ class CcipOracles(Committee):
 
     def _result(self, dispatch: Dispatch) -> bytes:
         """The committee's signatures of the message that the source chain named, ascending by signer, all with v 27."""
-        digest = keccak(_VERIFIER_VERSION + bytes.fromhex(dispatch.transport_id[2:]))
+        digest = keccak(_VERIFIER_VERSION + decode_hex(dispatch.transport_id))
         signatures = b"".join(
             _with_v_27(sign_digest(oracle, digest))
             for oracle in sorted(self._oracles, key=lambda one: int(one.address, 16))

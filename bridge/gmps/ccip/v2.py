@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from eth_abi.abi import decode, encode
-from eth_utils import keccak
+from eth_utils import decode_hex, keccak
 from eth_utils.address import to_checksum_address
 
 from bridge.domain.ports import Dispatch, Log
@@ -68,7 +68,7 @@ class CcipMessageV2:
     @classmethod
     def of_dispatch(cls, dispatch: Dispatch) -> Self:
         """The message that carries a dispatched envelope."""
-        return cls(header=bytes.fromhex(str(dispatch.evidence["header"])[2:]), data=dispatch.envelope)
+        return cls(header=decode_hex(str(dispatch.evidence["header"])), data=dispatch.envelope)
 
     @property
     def packed(self) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from eth_keys.datatypes import Signature
 from eth_keys.exceptions import BadSignature
-from eth_utils import ValidationError, keccak
+from eth_utils import ValidationError, decode_hex, keccak
 from eth_utils.address import to_canonical_address
 from pydantic import Field
 
@@ -193,8 +193,8 @@ class HyperlaneCheckpoints(DeploymentReader):
         if document is None:
             raise TransientError(f"{validator} has not signed yet")
         try:
-            root = bytes.fromhex(document["value"]["checkpoint"]["root"].removeprefix("0x"))
-            signature = bytes.fromhex(document["serialized_signature"].removeprefix("0x"))
+            root = decode_hex(document["value"]["checkpoint"]["root"])
+            signature = decode_hex(document["serialized_signature"])
             signer = _signer(_checkpoint_hash(dispatch, source, root), signature)
         except (LookupError, TypeError, AttributeError, ValueError, BadSignature, ValidationError) as error:
             raise TransientError(f"{url} is no signed checkpoint: {error!r}") from error
