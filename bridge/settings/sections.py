@@ -16,7 +16,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
-    StringConstraints,
     create_model,
     field_validator,
     model_validator,
@@ -54,8 +53,6 @@ _ETHER = 10**18
 _UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
 
 _DAY = 86_400  # seconds
-
-_Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
 
 
 def _listed(value: Any) -> Any:

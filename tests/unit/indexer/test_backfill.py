@@ -23,7 +23,6 @@ from tests.unit.indexer.world import SimulatedChain
 
 NEW = b"\xa3" * 20
 BLOCKS = 8
-REGISTERED = 2
 STEP = 4
 
 

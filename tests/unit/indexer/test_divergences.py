@@ -50,8 +50,6 @@ from tests.unit.indexer.world import (
     unfunded,
 )
 
-SHOWN_BY_TIME = {"END_WITHOUT_CREATION", "NEVER_SENT", "CANCELLED_WITHOUT_REQUEST", "OUTCOME_DIFFERS"}
-
 POLICY = StallPolicy(stall_after=100, max_lag=30, silence_after=1_000)
 GAMMA = 31339
 
