@@ -22,7 +22,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in each run of `make test`, on a machine of any speed.
 hypothesis_settings.register_profile(
-    "waybill", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not seeds.SEED, database=None
+    "waybill",
+    deadline=None,
+    max_examples=100 if seeds.SEED else 25,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not seeds.SEED,
+    database=None,
 )
 hypothesis_settings.load_profile("waybill")
 

@@ -47,7 +47,7 @@ ELSEWHERE: Final = {
         "docs/operate/cluster.md",
         "",
     ): "for servers of the reader's own; tests/spark/test_cluster.py runs a standalone one",
-    ("docs/operate/install.md", ""): "checked by tests/unit/operate/test_installation_files.py; most change a server",
+    ("docs/operate/install.md", ""): "most change a server",
     ("docs/index.md", "{toctree}"): "read by the site's build, which fails for a page that is not there",
 }
 """By page and language, where else a block is run."""

@@ -94,7 +94,7 @@ chosen = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(wanted=chosen, limit=st.sampled_from([7, 50, 400]))
 def test_the_pages_of_any_choice_hold_every_wanted_message_once_and_in_order(
     browser: IndexBrowser, everything: list[MessageRecord], wanted: MessageFilter, limit: int
@@ -108,7 +108,7 @@ def test_the_pages_of_any_choice_hold_every_wanted_message_once_and_in_order(
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(wanted=chosen)
 def test_a_choice_is_counted_up_to_a_bound(
     browser: IndexBrowser, everything: list[MessageRecord], wanted: MessageFilter

@@ -146,7 +146,7 @@ def test_a_batch_ends_near_its_limit_and_the_next_goes_on_behind_it() -> None:
     assert found == truth(chain)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(depths=st.lists(st.tuples(st.integers(1, 14), st.integers(1, 6)), min_size=1, max_size=5))
 def test_after_reorgs_of_any_depth_what_was_read_is_what_the_chain_has(depths: list[tuple[int, int]]) -> None:
     chain = chain_of(20)
@@ -376,7 +376,7 @@ def test_a_batch_that_two_nodes_answer_by_turns_gives_no_half_of_the_logs_though
 
 
 @given(turns=st.lists(st.integers(0, 1), min_size=2, max_size=12), looked_at=st.integers(0, 200))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_answers_in_any_order_and_with_any_blanks_are_those_of_their_requests(turns: list[int], looked_at: int) -> None:
     ids = list(range(1, len(turns) + 1))
     parts = [json.dumps({"id": id_, "result": turn}, indent=turn or None) for id_, turn in zip(ids, turns, strict=True)]
@@ -401,7 +401,7 @@ def test_no_bad_answer_is_taken_for_no_logs(fault: str) -> None:
     assert found == truth(chain)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(faults=st.lists(st.sampled_from([None, *FAULTS]), max_size=60))
 def test_faults_at_any_request_delay_but_lose_and_double_nothing(faults: list[str | None]) -> None:
     chain = chain_of(40)

@@ -138,7 +138,7 @@ def test_envelope_fields_equal_the_message_that_was_encoded(*, sent: Any, retria
     assert (row["block_number"], row["block_time"], row["chain_id"]) == (7, 1_000_007, ALPHA)
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(log=genuine_logs(), position=st.integers(0, 10_000), value=st.integers(0, 255), cut=st.integers(-40, 40))
 def test_what_eth_abi_refuses_is_quarantined_with_its_reason_and_the_log_as_it_was(
     log: tuple[str, list[bytes], bytes], position: int, value: int, cut: int
@@ -187,7 +187,7 @@ def decoded_by_columns(kinds: list[str], blobs: list[bytes]) -> tuple[list[list[
     return columns, rows.errors.tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=8),
     data=st.data(),

@@ -170,7 +170,7 @@ looks = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(story=st.lists(looks, max_size=12), alpha_first=st.booleans())
 def test_any_order_of_batches_replays_and_reorgs_notes_for_each_block_the_first_head_that_made_it_final(
     story: list[dict[str, Any]], alpha_first: bool

@@ -370,7 +370,7 @@ SEARCH = settings(
 )
 
 
-@settings(SEARCH, max_examples=6)
+@settings(SEARCH, max_examples=3)
 @given(data=st.data())
 def test_after_any_stops_reorgs_gaps_losses_and_restorations_the_index_is_what_the_chains_logs_say(
     tmp_path: Path, data: st.DataObject

@@ -72,7 +72,7 @@ def log_with(data: bytes) -> dict[str, Any]:
     return log | {"blockHash": word, "transactionHash": word, "logIndex": "0x2"}
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=10)
 @given(answers())
 def test_the_scanner_gives_what_the_plain_path_gives(logs: list[dict[str, Any]]) -> None:
     found = scan(body_of(logs))

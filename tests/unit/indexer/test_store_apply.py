@@ -86,7 +86,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(story=st.lists(steps(), max_size=10), pieces=st.integers(1, 4))
 def test_any_order_of_batches_replays_and_reorgs_gives_the_tables_of_the_chains_as_they_are(
     story: list[dict[str, Any]], pieces: int

@@ -253,7 +253,7 @@ def test_the_next_check_begins_where_the_last_found_the_lanes_equal(world: World
     assert verdicts(world.check())[BETA, "executed"] == "different"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     messages=st.lists(st.tuples(st.integers(0, 40), st.binary(min_size=32, max_size=32)), max_size=30),
     bounds=st.tuples(st.integers(0, 40), st.integers(0, 40)),

@@ -228,7 +228,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class TestOutbox(OutboxMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
-    settings = settings(UNHURRIED, max_examples=25, stateful_step_count=30)
+    settings = settings(UNHURRIED, max_examples=10, stateful_step_count=30)
 
 
 def on(server: Server) -> type[OutboxMachine]:

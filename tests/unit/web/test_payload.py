@@ -39,7 +39,7 @@ def test_a_payload_full_of_markup_and_control_characters_stays_text(world: World
     assert PRINTABLE in html.unescape(explorer.get(page(printable)).text)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payload=st.binary(max_size=300), kind=st.sampled_from(Kind))
 def test_whatever_the_bytes_a_payload_is_shown_without_control_characters(payload: bytes, kind: Kind) -> None:
     shown = decode_payload(sent_message(payload=payload, kind=kind), ())
