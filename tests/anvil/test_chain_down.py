@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
+from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.store import Store
 from tests.anvil.command import Ended, Waybill, new_home
 from tests.anvil.devnets import silent
 from tests.anvil.relayers import Process, process, until
@@ -123,24 +125,24 @@ async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_an
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     alpha, beta = devnet.deployment.chains
-    waybill, traffic = Waybill(new_home(devnet, tmp_path)), Traffic(devnet, chains)
+    home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)
     message = await traffic.send(Gmp.HYPERLANE)
 
-    def stage() -> str:
-        explained = waybill("message", "show", f"0x{message.id.hex()}", "--json").value
-        return next((str(one["stage"]) for one in explained["gmps"]), "DISPATCHED")
+    def states() -> list[OutboxState]:
+        return [entry.state for entry in store.outbox.entries(message.id)]
 
-    with killed(waybill.home, "relayer", "run") as start:
+    url = f"sqlite:///{home}/.waybill/devnet/bridge.db"
+    with killed(home, "relayer", "run") as start, closing(Store(url)) as store:
         with without(devnet, "beta"):
             relayer = start()
             await relayer.is_at_work()
-            await eventually(lambda: stage() != "DISPATCHED", alpha)
+            await eventually(lambda: states() != [], alpha)
             assert relayer.is_running, relayer.log
         down = [line for line in relayer.lines if str(line["event"]).startswith("chain is down")]
         assert [(line["chain"], line["endpoints"]) for line in down] == [
             (f"beta ({beta.chain_id})", list(beta.rpc_urls))
         ]
-        await eventually(lambda: stage() == "RECEIVED", alpha, beta)
+        await eventually(lambda: states() == [OutboxState.DELIVERED], alpha, beta)
         assert relayer.terminate() == 0
 
 

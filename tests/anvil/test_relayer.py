@@ -266,4 +266,4 @@ async def test_a_store_of_a_devnet_that_is_gone_is_refused(devnet: Devnet, tmp_p
     store.close()
     async with open_relayer(devnet.deployment, settings(tmp_path), devnet_attesters) as bridge:
         with pytest.raises(StoreMismatchError, match="use the store of that chain"):
-            await asyncio.wait_for(bridge.run(), timeout=20)
+            await asyncio.wait_for(bridge.run(), timeout=PATIENCE)

@@ -18,6 +18,7 @@ from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message, decode_envelope
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.rpc import rpc
+from tests.waiting import PATIENCE
 
 CAST = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin" / "cast"
 ROUTE = "route((uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address))"
@@ -40,7 +41,7 @@ class Cast:
     ) -> subprocess.CompletedProcess[str]:
         command = [str(CAST), "send", to or self.source.router, signature, *arguments]
         options = ["--rpc-url", self.url, "--private-key", key, "--value", str(value), "--json"]
-        return subprocess.run([*command, *options], capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run([*command, *options], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def route(self, payload: bytes) -> Message:
         """Sends a message over Wormhole and returns it as the router created it."""

@@ -15,6 +15,7 @@ from bridge.cli import app
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.test_network import ROLES, WITHOUT_GAPS
+from tests.waiting import PATIENCE
 
 SAID = "interrupted\nnothing was sent; the same command starts again\n"
 
@@ -50,11 +51,11 @@ def test_a_command_that_waits_for_a_silent_endpoint_says_that_nothing_was_sent(
             text=True,
         )
         try:
-            silent.settimeout(60)
+            silent.settimeout(PATIENCE)
             asked, _ = silent.accept()
             with asked:
                 process.send_signal(signal.SIGINT)
-                _, said = process.communicate(timeout=30)
+                _, said = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 130, said

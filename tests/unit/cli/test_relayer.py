@@ -21,6 +21,7 @@ from tests.builders import ALPHA, BETA, DOCUMENTED_DEAD_LETTER_TOPIC
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
+from tests.waiting import PATIENCE
 
 Start = Callable[..., RelayerService]
 
@@ -114,7 +115,7 @@ def test_a_store_that_takes_no_commit_ends_the_command_with_what_to_do(
 
     async def refused(relayer: RelayerService) -> None:
         relayer.relayer.deliveries[BETA]._commits._halt(3, StoreBusyError("the disk is full"))
-        await asyncio.wait_for(work(relayer), 30)
+        await asyncio.wait_for(work(relayer), PATIENCE)
 
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setattr(RelayerService, "run", refused)

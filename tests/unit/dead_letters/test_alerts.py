@@ -49,6 +49,7 @@ from tests.support.stores import memory_store
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
 from tests.unit.dead_letters.test_review import deployed
 from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, StillClock, entered, happened
+from tests.waiting import PATIENCE
 
 
 @dataclass
@@ -280,7 +281,7 @@ async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_i
     with closing(service.dead_letters):
         review = DeadLetterService(dead_letters=service.dead_letters)
         running = asyncio.create_task(service.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             for nonce in (1, 2, 3):
                 await review.die(message(nonce))
                 while len(hook.posted) < nonce:

@@ -16,6 +16,7 @@ from bridge.domain.outbox import OutboxState
 from bridge.store import open_dead_letters, open_store
 from tests.builders import message, observed_range
 from tests.unit.dead_letters.world import SEALER
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -37,7 +38,7 @@ def test_a_relayer_killed_while_it_marks_a_delivery_dead_loses_nothing_and_write
 
     def life(now: float, step: str) -> int:
         command = [sys.executable, "-m", "tests.unit.dead_letters.dying", store_url, dlq_url, str(now), step]
-        return subprocess.run(command, cwd=ROOT, check=False, timeout=60, capture_output=True).returncode
+        return subprocess.run(command, cwd=ROOT, check=False, timeout=PATIENCE, capture_output=True).returncode
 
     assert life(1000, step) == -signal.SIGKILL
     with closing(open_store(store_url)) as store, closing(open_dead_letters(dlq_url)) as log:

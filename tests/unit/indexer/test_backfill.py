@@ -20,6 +20,7 @@ from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.indexer.endpoint import Endpoint, chain_of
 from tests.unit.indexer.logs import ALPHA, EMITTERS
 from tests.unit.indexer.world import SimulatedChain
+from tests.waiting import PATIENCE
 
 NEW = b"\xa3" * 20
 BLOCKS = 8
@@ -56,5 +57,5 @@ class Meeting(Endpoint):
     def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
         if not hasattr(self.first, "asked"):
             self.first.asked = True
-            self.met.wait(timeout=20)
+            self.met.wait(timeout=PATIENCE)
         return Endpoint._eth_getLogs(self, query)

@@ -19,10 +19,12 @@ from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.transport import ConcurrencyLimiter
 from tests.unit.indexer.logs import ALPHA, EMITTERS
+from tests.waiting import PATIENCE
 
 ASK = """
 import sys
 from tests.unit.indexer.test_concurrency import ask
+from tests.waiting import PATIENCE
 ask(sys.argv[1], int(sys.argv[2]))
 """
 
@@ -85,7 +87,7 @@ def ask(url: str, concurrency: int, readers: int = 4) -> None:
 def test_readers_of_two_processes_share_the_places_at_one_endpoint(url: str) -> None:
     other = subprocess.Popen([sys.executable, "-c", ASK, url, "2"], cwd=Path(__file__).resolve().parents[3])
     ask(url, 2)
-    assert other.wait(timeout=120) == 0
+    assert other.wait(timeout=PATIENCE) == 0
     assert Counting.asked == 24
     assert Counting.most <= 2
 
@@ -106,7 +108,7 @@ def test_a_process_that_is_killed_leaves_its_place(url: str) -> None:
     assert not taken.wait(0.2)
     holder.kill()
     holder.wait()
-    waiting.join(timeout=60)
+    waiting.join(timeout=PATIENCE)
     assert taken.is_set()
     holder.stdout.close()
 

@@ -25,6 +25,7 @@ from bridge.store import Store, WorkingLock
 from tests.asking_index import asking_index
 from tests.builders import ALPHA, BETA, message, observed_range, retry_request
 from tests.unit.dead_letters.test_review import RoutingChain, deployed
+from tests.waiting import PATIENCE
 
 KEY = "0x" + "11" * 32
 SENDER = "0x" + "0a" * 20
@@ -117,7 +118,7 @@ async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_ar
     service.store.observations.record(observed_range(change))
     work = asyncio.create_task(service.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not (beats := service.store.finality_records.heartbeats()):
                 assert not work.done()
                 await asyncio.sleep(0.05)
