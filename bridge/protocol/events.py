@@ -273,12 +273,6 @@ def load_abi(contract: str) -> Abi:
     return abi
 
 
-def abi_names() -> list[str]:
-    """The contracts whose ABIs `load_abi` has, by name."""
-    folder = files("bridge.protocol") / "abi"
-    return sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
-
-
 @dataclass(frozen=True, slots=True)
 class EventSignature:
     """The layout of one event in a log."""
