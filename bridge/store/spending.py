@@ -25,9 +25,6 @@ from bridge.domain.transactions import CallBatch, Slot, SpendCheck, costs_of, fa
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import spending, spending_blocked, spending_totals
 
-SPENDING: Final = "spending"
-"""What must not be checked twice at once."""
-
 _AT_ONCE: Final = 500  # totals asked for in one query
 _OF_SLOTS = (
     select(spending)
@@ -44,6 +41,11 @@ _CHANGE = (
     .where(spending.c.slot_id == bindparam("slot"), spending.c.position == bindparam("place"))
     .values(gwei=bindparam("now_gwei"), failures=bindparam("now_failures"))
 )
+
+
+def spending_on(chain_id: int) -> str:
+    """The name of the lock that keeps two workers from checking a chain's bounds at once: each chain counts by itself."""
+    return f"spending {chain_id}"
 
 
 class Spending:

@@ -46,7 +46,7 @@ from bridge.domain.transactions import (
 )
 from bridge.store.counters import add_counts
 from bridge.store.database import Database
-from bridge.store.spending import SPENDING, reserved, settle, spent_for, totals_of
+from bridge.store.spending import reserved, settle, spending_on, spent_for, totals_of
 from bridge.store.tables import outbox, signed_versions, slot_parts, slots, spending
 
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
@@ -143,7 +143,7 @@ class TransactionLedger:
                 one.transaction_key: one for one, is_good in pairs if is_good and one.transaction_key not in known
             }
             if wanted:  # concurrent commitments of all accounts of a chain count together
-                self._database.exclude(connection, SPENDING)
+                self._database.exclude(connection, spending_on(chain_id))
             totals = totals_of(connection, check.keys(wanted.values(), chain_id, now))
             batches = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
             numbered = enumerate(batches, first)
@@ -176,7 +176,9 @@ class TransactionLedger:
         Raises:
             SpendBlockedError: it costs more than the versions before, and the bounds have no room for that.
         """
-        with self._database.transaction(exclusive=SPENDING) as connection:
+        with self._database.transaction() as connection:
+            chain_id = connection.execute(select(slots.c.chain_id).where(slots.c.slot_id == slot_id)).scalar_one()
+            self._database.exclude(connection, spending_on(chain_id))
             slot = _locked_slot(connection, slot_id)
             latest = slot.latest and slot.latest.hash
             if latest != replaces or not (slot.is_open or slot.state is SlotState.USED_EXTERNALLY):
