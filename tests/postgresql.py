@@ -130,6 +130,6 @@ def running_postgresql(*, durable: bool = False) -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.stop()
+            server.stop(signal.SIGQUIT)  # nothing of it is kept
     finally:
         shutil.rmtree(folder, ignore_errors=True)

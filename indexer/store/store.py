@@ -328,8 +328,9 @@ def events_between(
     )
     schema = pa.schema([schemas.EVENTS.field(name) for name in columns])
     parts = [schema.empty_table()]
-    with engine.connect() as connection:
-        for rows in connection.execution_options(yield_per=_ROWS_IN_A_BATCH).execute(chosen).partitions():
+    streaming = {"yield_per": _ROWS_IN_A_BATCH}
+    with engine.connect() as connection, connection.execute(chosen, execution_options=streaming) as result:
+        for rows in result.partitions():
             arrays = [
                 pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)
             ]

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test finds no Spark that an earlier one started in this process, and leaves environment and folder as they were."""
+    spark = sys.modules.get("pyspark.sql")
+    if spark is not None:
+        monkeypatch.setattr(spark.SparkSession, "getActiveSession", lambda: None)
+    environment, folder = dict(os.environ), Path.cwd()
+    yield
+    os.chdir(folder)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
 
 
 @pytest.fixture(scope="session")
