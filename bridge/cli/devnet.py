@@ -14,6 +14,8 @@ from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.root import DEVNET
 from bridge.cli.workspace import Workspace
 from bridge.devnet import ChainState, ChainStatus
+from bridge.devnet.attach import Attachment, attach
+from bridge.devnet.network import Folder
 
 app = typer.Typer(
     help="Run a network on this machine: anvil chains with the GMPs' own contracts.", no_args_is_help=True
@@ -29,11 +31,23 @@ def up(
         int, typer.Option(help="Seconds between blocks; 0 makes a block for each transaction.", min=0)
     ] = 1,
     port: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Port of the first chain; the others get the next.", envvar="WAYBILL_PORT", min=1, max=65_535
+            help="Port of the first chain, by default 8545; the others get the next.",
+            envvar="WAYBILL_PORT",
+            min=1,
+            max=65_535,
+            show_default=False,
         ),
-    ] = FIRST_PORT,
+    ] = None,
+    rpc: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An anvil of your own, at this URL; several make lanes. With one, a second chain is started.",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
     keep_states: Annotated[
         int | None,
         typer.Option(
@@ -43,11 +57,16 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Start the chains, and put the GMPs and Waybill on them.
+    """Start chains, or take your own anvils with --rpc, and put the GMPs' contracts, routers and examples on them.
 
-    Example: waybill devnet up --chains 2 --block-time 1
+    What is there already stays. Addresses are in deployments/devnet.json afterwards.
+
+    Example: waybill devnet up --rpc http://127.0.0.1:8545
     """
     workspace = Workspace.of(DEVNET)
+    if rpc:
+        _attach(workspace, rpc)
+        return
     found = asyncio.run(
         devnet.up(
             home=workspace.root,
@@ -68,6 +87,31 @@ def up(
     progress("next: waybill relayer run, and in another terminal: waybill send --payload hello --wait")
 
 
+def _attach(workspace: Workspace, urls: list[str]) -> None:
+    """Puts everything on anvils that the user started, and prints what is where."""
+    found = asyncio.run(attach(home=workspace.root, urls=urls, progress=progress))
+    if found.started:
+        shutil.rmtree(workspace.state, ignore_errors=True)
+    else:
+        progress("everything is there already")
+    rows = [
+        [chain.name, str(chain.chain_id), what, address]
+        for chain in found.deployment.chains
+        for what, address in {
+            "router": chain.router,
+            **{f"adapter of {gmp}": adapter for gmp, adapter in chain.adapters.items()},
+            **chain.examples,
+        }.items()
+    ]
+    value = {"file": str(found.deployments_file), "chains": [asdict(chain) for chain in found.chains]}
+    contracts = [dict(zip(("chain", "chainId", "contract", "address"), row, strict=True)) for row in rows]
+    drawn = table(None, ["chain", "id", "contract", "address"], rows)
+    result(value | {"contracts": contracts}, render=lambda console: console.print(drawn))
+    progress(f"written: {found.deployments_file}")
+    names = [chain.name for chain in found.deployment.chains]
+    progress(f"next: waybill relayer run, and in another terminal: waybill send --to {names[1]} --payload hello --wait")
+
+
 @app.command()
 def down() -> None:
     """End the chains; nothing of them runs afterwards.
@@ -75,7 +119,7 @@ def down() -> None:
     Example: waybill devnet down
     """
     ended = devnet.down(home=Workspace.of(DEVNET).root)
-    text = f"ended {', '.join(ended)}" if ended else "the devnet was not up"
+    text = f"ended {', '.join(ended)}" if ended else "no chain was started here"
     result({"ended": list(ended)}, render=lambda console: console.print(text))
 
 
@@ -85,13 +129,17 @@ def status() -> None:
 
     Example: waybill devnet status
     """
-    found = devnet.status(home=Workspace.of(DEVNET).root)
+    home = Workspace.of(DEVNET).root
+    attached = Attachment.read(Folder.below(home))
+    found = (*(one.status for one in (attached.chains if attached else ())), *devnet.status(home=home))
     if not found:
         raise CliError("the devnet is not up", next_step="waybill devnet up")
     _print(found)
     broken = [chain for chain in found if chain.state is not ChainState.RUNNING]
     if broken:
-        text = ", ".join(f"{chain.name} {chain.state.value} (see {chain.log})" for chain in broken)
+        text = ", ".join(
+            f"{chain.name} {chain.state.value} ({f'see {chain.log}' if chain.log else chain.url})" for chain in broken
+        )
         raise CliError(f"the devnet is broken: {text}", next_step="waybill devnet down, then waybill devnet up")
 
 

@@ -75,7 +75,7 @@ class ChainStatus:
     name: str
     chain_id: int
     url: str
-    pid: int
+    pid: int  # 0 for a chain that the devnet did not start
     state: ChainState
     block: int | None  # the newest block's number, while it answers
     log: str
@@ -206,12 +206,12 @@ def request(anvil: AnvilProcess, method: str, *params: Any) -> Any:
         DevnetError: the chain does not answer, or refuses.
     """
     try:
-        answer = _answer(anvil, method, params, timeout=_START_SECONDS)
+        said = answer(anvil.url, method, params, timeout=_START_SECONDS)
     except (httpx.HTTPError, ValueError) as error:
         raise DevnetError(f"anvil for chain {anvil.name} does not answer {method}: {error!r}") from error
-    if "error" in answer:
-        raise DevnetError(f"anvil for chain {anvil.name} refuses {method}: {answer['error']}")
-    return answer.get("result")
+    if "error" in said:
+        raise DevnetError(f"anvil for chain {anvil.name} refuses {method}: {said['error']}")
+    return said.get("result")
 
 
 def is_alive(anvil: AnvilProcess) -> bool:
@@ -238,6 +238,24 @@ def look_at(anvil: AnvilProcess) -> ChainStatus:
     )
 
 
+def look_at_url(name: str, chain_id: int, url: str) -> ChainStatus:
+    """How a chain does that somebody else started."""
+    try:
+        found = answer(url, "eth_blockNumber", (), timeout=2.0).get("result")
+        block = int(found, 16) if isinstance(found, str) else None
+    except (httpx.HTTPError, ValueError):
+        block = None
+    state = ChainState.SILENT if block is None else ChainState.RUNNING
+    return ChainStatus(name=name, chain_id=chain_id, url=url, pid=0, state=state, block=block, log="")
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens at."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
 def stop(anvils: list[AnvilProcess]) -> None:
     """Ends chains, and returns when their processes and states are gone. They keep nothing that an orderly end would save."""
     processes = [process for anvil in anvils if (process := _process_of(anvil)) is not None]
@@ -251,23 +269,29 @@ def stop(anvils: list[AnvilProcess]) -> None:
 
 def block_number(anvil: AnvilProcess) -> int | None:
     """The newest block's number, or None if there is no answer."""
-    answer = _rpc(anvil, "eth_blockNumber")
-    return int(answer, 16) if isinstance(answer, str) else None
+    found = _rpc(anvil, "eth_blockNumber")
+    return int(found, 16) if isinstance(found, str) else None
 
 
 def _rpc(anvil: AnvilProcess, method: str, *params: Any) -> Any:
     try:
-        return _answer(anvil, method, params, timeout=2.0).get("result")
+        return answer(anvil.url, method, params, timeout=2.0).get("result")
     except (httpx.HTTPError, ValueError):
         return None
 
 
-def _answer(anvil: AnvilProcess, method: str, params: Sequence[Any], *, timeout: float) -> dict[str, Any]:
+def answer(url: str, method: str, params: Sequence[Any], *, timeout: float) -> dict[str, Any]:
+    """What a node answers to a request, as it answered it.
+
+    Raises:
+        httpx.HTTPError: there is no answer within `timeout` seconds.
+        ValueError: the answer is not JSON.
+    """
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-    answer: dict[str, Any] = httpx.post(
-        anvil.url, json=asked, timeout=timeout, trust_env=False, verify=_NO_CERTIFICATES
+    found: dict[str, Any] = httpx.post(
+        url, json=asked, timeout=timeout, trust_env=False, verify=_NO_CERTIFICATES
     ).json()
-    return answer
+    return found
 
 
 def _process_of(anvil: AnvilProcess) -> psutil.Process | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bridge.client import Client
 from bridge.deploy.deploy import deploy
@@ -50,6 +50,22 @@ class Devnet:
     started: bool  # False if it was up before
 
 
+class Node(Protocol):
+    """A chain's node on this machine."""
+
+    @property
+    def name(self) -> str:
+        """The chain's name."""
+
+    @property
+    def chain_id(self) -> int:
+        """The chain's id."""
+
+    @property
+    def url(self) -> str:
+        """Its JSON-RPC endpoint."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """Where a devnet keeps its files."""
@@ -72,18 +88,30 @@ class Folder:
         return self.state / "devnet.json"
 
     @property
+    def attached(self) -> Path:
+        """Which chains that somebody else started the devnet is on."""
+        return self.state / "attached.json"
+
+    @property
     def deployments_file(self) -> Path:
         """Where everything is, as `waybill deploy` writes it."""
         return self.home / "deployments" / f"{NETWORK}.json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class Record:
+    """The processes that the devnet started."""
+
     block_time: int
     anvils: tuple[AnvilProcess, ...]
 
     @classmethod
-    def read(cls, folder: Folder) -> _Record | None:
+    def read(cls, folder: Folder) -> Record | None:
+        """What `write` wrote; None if nothing was started.
+
+        Raises:
+            DevnetError: the file can't be read.
+        """
         try:
             document = json.loads(folder.record.read_text())
             return cls(document["blockTime"], tuple(AnvilProcess(**fields) for fields in document["chains"]))
@@ -95,6 +123,7 @@ class _Record:
             ) from error
 
     def write(self, folder: Folder) -> None:
+        """Keeps it for the next command."""
         document = {"blockTime": self.block_time, "chains": [process.to_json() for process in self.anvils]}
         fresh = folder.record.with_suffix(".new")
         fresh.write_text(json.dumps(document, indent=2) + "\n")
@@ -106,7 +135,7 @@ async def up(
     home: Path,
     chains: int = 2,
     block_time: int = 1,
-    first_port: int = FIRST_PORT,
+    first_port: int | None = None,
     port_option: str = "--port",
     keep_states: int | None = None,
     progress: Progress = lambda _: None,
@@ -119,7 +148,7 @@ async def up(
         home: the folder below which ``build/devnet`` and ``deployments`` are.
         chains: how many, 2 to 8.
         block_time: seconds between blocks; 0 makes a block for each transaction.
-        first_port: port of the first chain; the others get the next ones.
+        first_port: port of the first chain; the others get the next ones. None is 8545, or that of the devnet that is up.
         port_option: what the caller's command calls `first_port`, for the text of an error.
         keep_states: see `bridge.devnet.anvil.start`.
         progress: is told what happens, one line at a time.
@@ -132,11 +161,14 @@ async def up(
     if block_time < 0:
         raise DevnetError(f"the block time is {block_time} s; it must be 0 (a block for each transaction) or more")
     folder = Folder.below(home)
-    with _exclusively(folder):
-        record = _Record.read(folder)
+    with exclusively(folder):
+        if folder.attached.exists():
+            raise DevnetError("the devnet is on chains that it did not start; run `waybill devnet down` first")
+        record = Record.read(folder)
         if record is not None:
-            return _as_it_is(folder, record, chains, block_time)
-        ports = {name: first_port + index for index, name in enumerate(CHAIN_NAMES[:chains])}
+            return _as_it_is(folder, record, chains, block_time, first_port)
+        first = FIRST_PORT if first_port is None else first_port
+        ports = {name: first + index for index, name in enumerate(CHAIN_NAMES[:chains])}
         for name, port in ports.items():
             anvil.require_free_port(port, name, port_option)
         await asyncio.to_thread(bring_in, progress)
@@ -146,8 +178,9 @@ async def up(
 def down(*, home: Path) -> tuple[str, ...]:
     """Ends all chains and returns their names: none if the devnet was not up. Its processes are gone afterwards."""
     folder = Folder.below(home)
-    with _exclusively(folder):
-        record = _Record.read(folder)
+    with exclusively(folder):
+        record = Record.read(folder)
+        folder.attached.unlink(missing_ok=True)
         if record is None:
             return ()
         anvil.stop(list(record.anvils))
@@ -157,11 +190,11 @@ def down(*, home: Path) -> tuple[str, ...]:
 
 def status(*, home: Path) -> tuple[ChainStatus, ...]:
     """How each chain does; empty if the devnet is not up."""
-    record = _Record.read(Folder.below(home))
+    record = Record.read(Folder.below(home))
     return tuple(anvil.look_at(process) for process in record.anvils) if record else ()
 
 
-def _as_it_is(folder: Folder, record: _Record, chains: int, block_time: int) -> Devnet:
+def _as_it_is(folder: Folder, record: Record, chains: int, block_time: int, first_port: int | None) -> Devnet:
     """The running devnet, if it is what is asked for."""
     states = tuple(anvil.look_at(process) for process in record.anvils)
     broken = [
@@ -175,6 +208,10 @@ def _as_it_is(folder: Folder, record: _Record, chains: int, block_time: int) -> 
         raise DevnetError(
             f"the devnet is up with {len(states)} chains and a block time of {record.block_time} s, not {chains} and "
             f"{block_time} s; run `waybill devnet down` first"
+        )
+    if first_port not in (None, record.anvils[0].port):
+        raise DevnetError(
+            f"the devnet is up on port {record.anvils[0].port}, not {first_port}; run `waybill devnet down` first"
         )
     try:
         text = folder.deployments_file.read_text()
@@ -203,14 +240,10 @@ async def _start(
             chain_id = FIRST_CHAIN_ID + index
             processes.append(anvil.start(name=name, chain_id=chain_id, port=port, log=log, keep_states=keep_states))
             # Written at once: a crash of this process leaves no chain that `down` does not know.
-            _Record(block_time, tuple(processes)).write(folder)
+            Record(block_time, tuple(processes)).write(folder)
         progress(f"deploying {len(Gmp)} GMPs to {len(processes)} chains")
         plan = await deploy_gmps(processes)
-        deployed = await deploy(plan, LocalSigner.from_key(DEPLOYER_KEY), folder.deployments_file, progress)
-        await _appoint_relayer(deployed.deployment)
-        async with open_chains(deployed.deployment) as opened:
-            deployment = await deploy_actions(deployed.deployment, opened)
-        deployed.path.write_text(deployment.to_json())
+        deployment = await deploy_waybill(plan, folder.deployments_file, progress)
         for process in processes:
             anvil.mine_every(process, block_time)
     except BaseException:
@@ -219,11 +252,21 @@ async def _start(
         raise
     return Devnet(
         deployment=deployment,
-        deployments_file=deployed.path,
+        deployments_file=folder.deployments_file,
         chains=tuple(anvil.look_at(process) for process in processes),
         block_time=block_time,
         started=True,
     )
+
+
+async def deploy_waybill(plan: NetworkPlan, target: Path, progress: Progress) -> Deployment:
+    """Puts Waybill and the examples on chains that have the GMPs, and writes the deployments file."""
+    deployed = await deploy(plan, LocalSigner.from_key(DEPLOYER_KEY), target, progress)
+    await _appoint_relayer(deployed.deployment)
+    async with open_chains(deployed.deployment) as opened:
+        deployment = await deploy_actions(deployed.deployment, opened)
+    await asyncio.to_thread(target.write_text, deployment.to_json())
+    return deployment
 
 
 async def _appoint_relayer(deployment: Deployment) -> None:
@@ -234,7 +277,7 @@ async def _appoint_relayer(deployment: Deployment) -> None:
         await asyncio.gather(*(dapp.appoint_retrier(chain_id, relayer) for chain_id in chains))
 
 
-async def deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
+async def deploy_gmps(processes: Sequence[Node], *, confirmations: int = _CONFIRMATIONS) -> NetworkPlan:
     """Puts all GMPs on chains that are there, and returns the plan of a network with them."""
     async with AsyncExitStack() as stack:
         chains = [
@@ -261,7 +304,7 @@ async def deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
                 chain_id=process.chain_id,
                 name=process.name,
                 rpc_urls=(process.url,),
-                confirmations=_CONFIRMATIONS,
+                confirmations=confirmations,
                 gmps={
                     gmp.label: one.model_dump(mode="json", by_alias=True, exclude_none=True)
                     for gmp, one in gmps.items()
@@ -296,7 +339,7 @@ async def _connect(chains: Sequence[EvmChain], contracts: Sequence[GmpContracts]
 
 
 @contextmanager
-def _exclusively(folder: Folder) -> Iterator[None]:
+def exclusively(folder: Folder) -> Iterator[None]:
     """Keeps a second `up` or `down` waiting until the first has ended."""
     folder.state.mkdir(parents=True, exist_ok=True)
     with (folder.state / "lock").open("w") as lock:
