@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Never
 
 import typer
 from rich.markup import escape
+from typer._click.exceptions import NoArgsIsHelpError  # typer keeps its click to itself
 
 from bridge.cli.extras import extra_of
 from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
@@ -159,6 +160,8 @@ def main() -> Never:
         code = app(args=arguments, standalone_mode=False)
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
+    except NoArgsIsHelpError:
+        raise SystemExit(2) from None  # its text is the help, and is printed
     except ModuleNotFoundError:
         raise  # `explained` names the extra that brings it
     except Exception as error:

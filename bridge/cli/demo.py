@@ -18,8 +18,9 @@ from bridge.cli.extras import require_devnet
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.root import DEVNET
 from bridge.cli.workspace import Workspace
+from bridge.devnet.anvil import HOST, free_port
 from bridge.devnet.demo.actions import ActionOutcome
-from bridge.devnet.demo.processes import ProcessFailedError
+from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
 
@@ -60,8 +61,12 @@ def demo(
         (folder / "report.json").write_text(json.dumps(report.to_json(), indent=2) + "\n")
         result(report.to_json(), render=lambda console: _draw(console, report))
         progress(f"\nthe report is in {folder / 'report.json'}")
-        progress(_LOOK_AROUND if keep else "next: waybill demo --keep, and look around")
-        if keep:
+        if not keep:
+            progress("next: waybill demo --keep, and look around")
+            return
+        address = f"{HOST}:{free_port()}"
+        with Service(["web", "--http", address], folder / "web.log"):
+            progress(_LOOK_AROUND.format(folder=workspace.root.resolve(), explorer=f"http://{address}/"))
             await asyncio.Event().wait()
 
     try:
@@ -74,7 +79,9 @@ def demo(
         devnet.down(home=workspace.root)
 
 
-_LOOK_AROUND = """the chains, the relayer and the indexer are still running; look around from another terminal:
+_LOOK_AROUND = """the chains, the relayer and the indexer are still running, and the explorer is at {explorer}
+look around from another terminal:
+  cd {folder}
   waybill status
   waybill message list
   waybill send --payload hello --gmps hyperlane,wormhole --wait

@@ -42,6 +42,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.gmp_pauses import gmp_pauses
+from bridge.queries.lanes import is_late
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
@@ -189,6 +190,7 @@ def _stores(workspace: Workspace) -> Iterable[Finding]:
     except (StoreError, TransientError) as error:
         yield Finding("relayer's store", CheckResult.FAILED, str(error))
     named = {one.chain_id: one.name for one in workspace.deployment().chains}
+    max_lag = workspace.settings().index.max_lag
     with index_if_any(workspace) as index:
         if index is None:
             yield Finding("index", CheckResult.WARNING, "there is none yet", "waybill index run")
@@ -197,7 +199,7 @@ def _stores(workspace: Workspace) -> Iterable[Finding]:
             name = f"index of {named.get(chain.chain_id, chain.chain_id)}"
             if chain.halted:
                 yield Finding(name, CheckResult.FAILED, f"halted: {chain.halted}", "waybill report")
-            elif chain.lag_seconds > 300:
+            elif is_late(chain, max_lag):
                 yield Finding(name, CheckResult.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
             else:
                 yield Finding(name, CheckResult.OK, f"block {chain.block}")

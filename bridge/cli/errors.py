@@ -24,14 +24,14 @@ from bridge.relayer.delivery_commits import CommitsHaltedError
 from bridge.rpc.answers import RpcError
 from bridge.service.listening import ListeningError
 from bridge.settings import SettingsError
-from indexer.model.errors import IndexerError
+from indexer.model.errors import IndexerError, QueryError
 
 _READ_HELP: Final = "add --help to see what the command takes"
 _AGAIN: Final = "put that right, and type the same command again: what is done stays"
 _MEND_PLAN: Final = "correct the network file, or the variables it names, and type the same command again"
 
 # The first class that fits decides, so subclasses stand before their bases.
-_ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
+_ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (UnknownMessageError, ExitCode.UNKNOWN_ID, "waybill message list"),
     (AddressError, ExitCode.USAGE, _READ_HELP),
     (UnknownGmpError, ExitCode.USAGE, _READ_HELP),
@@ -47,9 +47,10 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (DeploymentError, ExitCode.FAILED, "waybill doctor"),
     (DeployError, ExitCode.FAILED, _AGAIN),
     (DevnetError, ExitCode.FAILED, "waybill devnet status"),
+    (QueryError, ExitCode.FAILED, "waybill index sql --help"),
     (IndexerError, ExitCode.FAILED, "waybill doctor"),
     (NotIncludedError, ExitCode.FAILED, "waybill status"),
-    (RefusedError, ExitCode.FAILED, "waybill message list"),
+    (RefusedError, ExitCode.FAILED, None),
     (StoreError, ExitCode.FAILED, "waybill doctor"),
     (CommitsHaltedError, ExitCode.FAILED, "waybill relayer run"),
     (DecisionError, ExitCode.FAILED, "waybill dlq list"),

@@ -172,7 +172,11 @@ async def _found(
         circumstances = replace(circumstances, is_ended=router.progress.ended, destination_paused_until=paused)
     choices = SenderChoices(deployment, answering, settings.sender_choices.bounds(), settings.choices())
     chosen = await choices.of(message) if source else settings.choices()
-    lags = [lag_of(kept.chains[chain], heads[chain]) for chain in ends if chain in kept.chains and chain in heads]
+    lags = [
+        lag_of(kept.chains[chain], heads[chain], settings.index.max_lag)
+        for chain in ends
+        if chain in kept.chains and chain in heads
+    ]
     silent = {chain: deployment.chain(chain).name for chain in ends if chain not in heads}
     explanation = explain(
         message,

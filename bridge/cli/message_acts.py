@@ -132,7 +132,8 @@ def watch(
 async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
     """Returns what was said last; None if nothing could be."""
     deadline = time.monotonic() + timeout
-    shown, explanation = "", None
+    shown: tuple[Any, ...] = ()
+    explanation = None
     while True:
         try:
             found = await look_up(workspace, message_id)
@@ -144,9 +145,9 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
             progress(f"can't look now, and goes on: {problem}")
         else:
             explanation, status = found.explanation, found.explanation.status
-            line = f"{status}  {explanation.reason.partition(', next try in')[0]}"
-            if line != shown:
-                shown = line
+            seen = (status, *((one.gmp, one.stage, one.attempts) for one in explanation.gmps))
+            if seen != shown:
+                shown, line = seen, f"{status}  {explanation.reason}"
                 value = {"at": round(time.time(), 3), "status": status.value, "reason": explanation.reason}
                 result(value, render=_printer(f"{time.strftime('%H:%M:%S')}  {line}"))
         if (explanation and explanation.status.is_final) or time.monotonic() >= deadline:

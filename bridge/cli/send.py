@@ -74,6 +74,7 @@ def send(
         kind=_kind(kind),
         retriable=retriable,
         max_gas=max_gas,
+        check_recipient=False,  # refused below, with the option that sends it anyway
     )
     work = _route(
         workspace,
@@ -138,7 +139,7 @@ async def _refuse_what_nothing_executes(
             next_step="name a contract with --recipient, or add --anyway",
         )
     demand = await RouterReader(there, target.router).demand(request.recipient, origin.chain_id)
-    counted = [gmp for gmp in request.gmps if demand.gmps is None or gmp in demand.gmps]
+    counted = [gmp for gmp in request.named if demand.gmps is None or gmp in demand.gmps]
     if len(counted) < demand.quorum:
         raise CliError(
             f"{request.recipient} takes messages of {origin.name} that {demand.quorum} GMPs have delivered, and {len(counted)} of"

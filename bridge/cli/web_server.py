@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import structlog
 from eth_utils.address import to_checksum_address
@@ -46,7 +46,14 @@ from indexer.sources.chain import ChainConfig, costs_of
 from indexer.store.browser import IndexBrowser
 from indexer.store.costs import TransactionCost
 
+
+class _Closable(Protocol):
+    def close(self) -> None:
+        """Lets the database go."""
+
+
 _T = TypeVar("_T")
+_Opened = TypeVar("_Opened", bound=_Closable)
 
 _log = structlog.get_logger(__name__)
 
@@ -147,18 +154,20 @@ def _by_chain(deployment: Deployment, option: str, given: Sequence[str]) -> dict
     return urls
 
 
-def _kept_open(url: str, opened: Callable[[], _T]) -> Callable[[], _T | None]:
+def _kept_open(url: str, opened: Callable[[], _Opened]) -> Callable[[], _Opened | None]:
     """Opens a database when it is there, and again when another file has taken a SQLite file's place."""
-    kept: dict[int, _T] = {}
+    kept: dict[int, _Opened] = {}
     parsed = make_url(url)
 
-    def get() -> _T | None:
+    def get() -> _Opened | None:
         try:
             file = Path(parsed.database or "").stat().st_ino if parsed.get_backend_name() == "sqlite" else 0
         except FileNotFoundError:
             return None
         if file not in kept:
             found = opened()
+            for replaced in kept.values():
+                replaced.close()  # requests that still read it end undisturbed
             kept.clear()
             kept[file] = found
         return kept[file]

@@ -5,7 +5,7 @@ Example:
 
         web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in deployment.chains}
         with BlockingClient(deployment, web3s, account) as client:
-            request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.HYPERLANE,))
+            request = RouteRequest(destination="beta", recipient=inbox, payload="hello", gmps=["hyperlane"])
             sent = client.route("alpha", request)
             progress = client.wait(sent.message, timeout=60)
 
@@ -18,6 +18,7 @@ from bridge.client.client import (
     Client,
     Created,
     FeeCapError,
+    NoRecipientError,
     NothingToRetryError,
     NotIncludedError,
     RefusedError,
@@ -36,6 +37,7 @@ __all__ = [
     "Client",
     "Created",
     "FeeCapError",
+    "NoRecipientError",
     "NotIncludedError",
     "NothingToRetryError",
     "RefusedError",

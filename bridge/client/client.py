@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from eth_abi.abi import encode
@@ -30,7 +30,7 @@ from bridge.domain.ports import (
     TerminalError,
     TransientError,
 )
-from bridge.evm.routers import Progress, RouterReader, created_messages
+from bridge.evm.routers import Progress, RouterReader, created_messages, is_contract
 from bridge.evm.signing import SignedTransaction, Signer, UnsignedTransaction
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
@@ -96,6 +96,16 @@ class TtlTooShortError(RefusedError):
         )
 
 
+class NoRecipientError(RefusedError):
+    """No contract is at the recipient's address, so that nothing could execute the message; nothing was sent."""
+
+    def __init__(self, recipient: str, destination: str) -> None:
+        super().__init__(
+            f"no contract is at {recipient} on {destination}: the message would be paid for and delivered, and can't be executed;"
+            " correct the recipient, or set check_recipient to False"
+        )
+
+
 class TooMuchGasError(RefusedError):
     """Relayers would not give its execution so much gas, and nothing was sent."""
 
@@ -120,8 +130,8 @@ class RouteRequest:
 
     destination: int | str  # chain id or name
     recipient: str
-    payload: bytes
-    gmps: tuple[Gmp, ...]
+    payload: bytes | str  # text is sent as UTF-8
+    gmps: Sequence[Gmp | str]  # a GMP or its name, such as "hyperlane"
     quorum: int | None = None  # None: every GMP named
     gas_limit: int = 200_000  # gas
     ttl: int | None = (
@@ -133,6 +143,31 @@ class RouteRequest:
     replaces: bytes = bytes(32)  # the first message of a chain of re-issues; zero: none
     max_fee: int | None = None  # wei; None: whatever the GMPs ask for
     max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs
+    check_recipient: bool = True  # whether a recipient without code is refused
+
+    @property
+    def named(self) -> tuple[Gmp, ...]:
+        """The GMPs, in their order.
+
+        Raises:
+            UnknownGmpError: a name is none of a GMP.
+        """
+        return named_gmps(self.gmps)
+
+    @property
+    def data(self) -> bytes:
+        """The payload's bytes."""
+        return self.payload.encode() if isinstance(self.payload, str) else self.payload
+
+
+def named_gmps(gmps: Sequence[Gmp | str]) -> tuple[Gmp, ...]:
+    """GMPs by number or name; one text may name several, separated by commas.
+
+    Raises:
+        UnknownGmpError: a name is none of a GMP.
+    """
+    each: Sequence[Gmp | str] = gmps.split(",") if isinstance(gmps, str) else gmps
+    return tuple(Gmp.parse(one) if isinstance(one, str) else one for one in each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +179,16 @@ class Sent:
     gmps: frozenset[Gmp]  # those that took it
     failed: frozenset[Gmp]  # those that were asked and did not
     fee: int  # wei
-    receipt: TxReceipt
+    receipt: TxReceipt = field(repr=False)
+
+    def __str__(self) -> str:
+        """The message's id, the GMPs that took it, the fee and the transaction."""
+        over = ", ".join(sorted(gmp.label for gmp in self.gmps)) or "no GMP"
+        failed = f", refused by {', '.join(sorted(gmp.label for gmp in self.failed))}" if self.failed else ""
+        return (
+            f"message 0x{self.message.id.hex()}, attempt {self.attempt}, over {over}{failed}; fee {self.fee} wei;"
+            f" transaction 0x{self.transaction.hex()}"
+        )
 
     @property
     def transaction(self) -> HexBytes:
@@ -232,7 +276,7 @@ class Client:
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
         """What each GMP asks for carrying such a message now, in wei. See `quote`."""
         origin = self._deployment.chain(source)
-        return await self.quote(origin, self._draft(origin, request, self._sender(origin)), request.gmps)
+        return await self.quote(origin, self._draft(origin, request, self._sender(origin)), request.named)
 
     async def quote_retry(self, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
         """What each GMP asks for carrying that message again now, in wei. See `quote`."""
@@ -246,6 +290,7 @@ class Client:
 
         Raises:
             TtlTooShortError: it would expire before it could arrive; nothing was sent.
+            NoRecipientError: no contract is at the recipient's address, as far as the destination answers; nothing was sent.
             TooMuchGasError: relayers would not give its execution so much gas, as far as the destination answers; nothing was sent.
             FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
             RefusedError: the router refused.
@@ -254,7 +299,7 @@ class Client:
         origin = self._deployment.chain(source)
         call = await self.route_call(source, request, self._sender(origin))
         receipt = await self._transact(origin, call.data, call.value)
-        return _sent(receipt, origin.router, frozenset(request.gmps), call.value, None)
+        return _sent(receipt, origin.router, frozenset(request.named), call.value, None)
 
     async def route_call(self, source: int | str, request: RouteRequest, sender: str) -> Call:
         """The transaction with which an account sends a message: for a contract, or for a wallet that signs elsewhere.
@@ -265,7 +310,7 @@ class Client:
             sender: the account; refunds go to it.
 
         Raises:
-            TtlTooShortError, TooMuchGasError, FeeCapError, RefusedError, DeploymentError: see `route`.
+            TtlTooShortError, NoRecipientError, TooMuchGasError, FeeCapError, RefusedError, DeploymentError: see `route`.
         """
         origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
@@ -276,15 +321,17 @@ class Client:
         await refuse_short_ttl(self._chain(origin), origin, request)
         if destination.chain_id in self._chains:
             with suppress(TransientError):  # a destination that does not answer is no obstacle
+                if request.check_recipient and not await is_contract(self._chain(destination), request.recipient):
+                    raise NoRecipientError(request.recipient, destination.name)
                 await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
-        fees = await self._priced(origin, draft, request.gmps, request.min_dispatched)
+        fees = await self._priced(origin, draft, request.named, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
             "route",
             (
                 destination.chain_id,
                 draft.recipient,
-                request.payload,
+                request.data,
                 request.gas_limit,
                 request.ttl,
                 int(request.kind),
@@ -301,7 +348,7 @@ class Client:
     async def retry(
         self,
         message: Message,
-        gmps: Sequence[Gmp],
+        gmps: Sequence[Gmp | str],
         min_dispatched: int = 1,
         max_fee: int | None = None,
         *,
@@ -324,12 +371,13 @@ class Client:
         origin = self._deployment.chain(message.source_chain)
         if not even_if_ended:
             await self.refuse_ended(message)
-        fees = await self._priced(origin, message, gmps, min_dispatched)
+        named = named_gmps(gmps)
+        fees = await self._priced(origin, message, named, min_dispatched)
         _check_cap(fees, max_fee)
         account = self._sender(origin)
         call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
         receipt = await self._transact(origin, call, sum(fees.values()))
-        return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
+        return _sent(receipt, origin.router, frozenset(named), sum(fees.values()), message)
 
     async def execute(self, message: Message) -> TxReceipt:
         """Executes a message whose quorum is reached.
@@ -496,9 +544,9 @@ class Client:
             sent_at=0,
             ttl=default_ttl(request.kind) if request.ttl is None else request.ttl,
             kind=request.kind,
-            quorum=len(request.gmps) if request.quorum is None else request.quorum,
+            quorum=len(request.named) if request.quorum is None else request.quorum,
             replaces=request.replaces,
-            payload=request.payload,
+            payload=request.data,
         )
 
     async def _ttl(self, origin: ChainDeployment, request: RouteRequest) -> int:

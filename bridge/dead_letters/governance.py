@@ -52,6 +52,7 @@ def proposal(
     source = next((chain for chain in deployment.chains if chain.chain_id != there.chain_id), there)
     payload = encode(["bytes32", "bytes32", "string", "string"], [about, record, event_id, text[:_LONGEST]])
     request = RouteRequest(
+        check_recipient=False,
         destination=there.chain_id,
         recipient=governance.address,
         payload=payload,

@@ -282,6 +282,7 @@ class DeadLetterReview:
 
     def _replacement(self, first: LogRecord, message: Message, gmps: Sequence[Gmp] | None) -> RouteRequest:
         return RouteRequest(
+            check_recipient=False,
             destination=message.destination_chain,
             recipient=from_bytes32(message.recipient),
             payload=message.payload,
@@ -404,6 +405,7 @@ class DeadLetterReview:
             return None
         away = self._deployment.chain(message.destination_chain)
         request = RouteRequest(
+            check_recipient=False,
             destination=home.chain_id,
             recipient=sender,
             payload=encode(

@@ -146,7 +146,8 @@ async def _as_it_is(folder: Folder, known: Attachment, record: Record | None) ->
         return None
     file = folder.deployments_file
     deployment = Deployment.from_json(file.read_text(), str(file))
-    urls = {node.chain_id: node.url for node in (*known.chains, *processes)}
+    nodes: list[Node] = [*known.chains, *processes]
+    urls = {node.chain_id: node.url for node in nodes}
     if urls.keys() != {chain.chain_id for chain in deployment.chains}:
         return None
     for chain in deployment.chains:

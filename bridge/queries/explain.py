@@ -219,15 +219,16 @@ class IndexLag:
         return f"{self.blocks} blocks ({self.seconds} s) behind{why}"
 
 
-def lag_of(record: ChainRecord, head: Block) -> IndexLag | None:
-    """How far the index is behind a chain; None if that is no more than a look or two.
+def lag_of(record: ChainRecord, head: Block, max_lag: float) -> IndexLag | None:
+    """How far the index is behind a chain; None if that is no more than `max_lag` allows.
 
     Args:
         record: of the chain in the index.
         head: the chain's newest block.
+        max_lag: seconds of block time, the setting `index.max_lag`.
     """
     blocks, seconds = distance(record, head.number, head.timestamp)
-    if not record.halted and (blocks == 0 or seconds <= _USUAL_LAG):
+    if not record.halted and (blocks == 0 or seconds <= max_lag):
         return None
     return IndexLag(chain_id=record.chain_id, blocks=blocks, seconds=seconds, halted=record.halted)
 
@@ -235,9 +236,6 @@ def lag_of(record: ChainRecord, head: Block) -> IndexLag | None:
 def distance(record: ChainRecord, head: int, head_time: int) -> tuple[int, int]:
     """How many blocks, and seconds of block time, the index is behind a chain's newest block."""
     return max(0, head - record.block), max(0, head_time - record.block_time)
-
-
-_USUAL_LAG = 30  # seconds; a chain is looked at several times in that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

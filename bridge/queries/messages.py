@@ -9,6 +9,7 @@ from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
 from bridge.domain.jobs import SyncJob
 from bridge.domain.outbox import OutboxEntry
 from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.contracts import message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
@@ -82,6 +83,7 @@ def explanation_value(
         ],
         "divergences": [divergence_value(one) for one in found.divergences],
         "message": _message_value(found.message) if found.message else None,
+        "retryRoute": _retry_value(found.message) if found.message else None,
         "expiresAt": iso(expires_at) if expires_at is not None else None,
         "guarantee": guarantee.value() if guarantee else None,
         "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
@@ -127,6 +129,16 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
         "receivedAt": iso(receipt.received_time) if receipt else None,
         "duplicates": receipt.duplicates if receipt else 0,
         "deadLetter": progress.letter,
+    }
+
+
+def _retry_value(message: Message) -> dict[str, Any]:
+    """What a call of `retryRoute` on the source needs of a message: the struct's fields, in their order."""
+    return {
+        "chainId": message.source_chain,
+        "router": from_bytes32(message.source_router),
+        "messageId": message.id,
+        "message": list(message_tuple(message)),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +10,13 @@ from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index
 from bridge.queries.actions import ActionList, FoundAction
+from bridge.queries.commands import for_network
 from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.web.costs import Payments
 from bridge.web.payload import PayloadAbi
-
-_COMMAND = re.compile(r"`(waybill [^`]*)`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +45,11 @@ class Sources:
 
     def command(self, command: str) -> str:
         """The same command for this network."""
-        network = self.deployment.network
-        return command if network == "devnet" else f"{command} --network {network}"
+        return for_network(command, self.deployment.network)
 
     def commands_in(self, text: str) -> str:
-        """The same text, its commands between backticks being for this network."""
-        return _COMMAND.sub(lambda found: f"`{self.command(found.group(1))}`", text)
+        """The same text, with its commands for this network."""
+        return for_network(text, self.deployment.network)
 
     def chain_name(self, chain_id: int | None) -> str:
         """A chain's name, or its id where the deployments file does not know it."""

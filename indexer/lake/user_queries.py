@@ -11,7 +11,7 @@ import pyarrow as pa
 from indexer.lake.files import explained
 from indexer.lake.reading import register
 from indexer.model.dictionary import TABLES, shown_columns
-from indexer.model.errors import IndexerError
+from indexer.model.errors import QueryError
 from indexer.model.storage_location import StorageLocation
 
 _LOCKED: Final = {
@@ -54,14 +54,12 @@ def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[
         try:
             statements = connection.extract_statements(sql)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise IndexerError("that is not one query; give a single SELECT, without a second statement")
+                raise QueryError("that is not one query; give a single SELECT, without a second statement")
             return _first(connection.sql(sql).to_arrow_reader(), rows)
         except duckdb.InterruptException as error:
-            raise IndexerError(
-                f"the query took longer than {seconds:g} s; ask for less, or give it more time"
-            ) from error
+            raise QueryError(f"the query took longer than {seconds:g} s; ask for less, or give it more time") from error
         except duckdb.Error as error:
-            raise IndexerError(f"DuckDB refused the query: {error}") from error
+            raise QueryError(f"DuckDB refused the query: {error}") from error
         finally:
             timer.cancel()
 

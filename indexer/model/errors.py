@@ -4,6 +4,7 @@ IndexerError
 ├── SettingsError           a setting that makes no sense
 ├── FinalityViolatedError   a chain took back what it had called final
 ├── NoIndexError            there is no store to read
+├── QueryError              a user's query can't be answered
 ├── StoreVersionError       the store was written by a newer or an older Waybill
 ├── LakeVersionError        the lake was written by a newer Waybill
 ├── LakeDamagedError        a file of the lake is not there, or can't be read
@@ -27,6 +28,10 @@ class SettingsError(IndexerError, ValueError):
 
 class FinalityViolatedError(IndexerError):
     """A chain no longer has a block that it had called final."""
+
+
+class QueryError(IndexerError):
+    """A user's query can't be answered; the text says what is wrong with it."""
 
 
 class NoIndexError(IndexerError):

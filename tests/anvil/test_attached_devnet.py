@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.devnet.paths import ANVIL
 from tests.anvil.command import Waybill
 from tests.anvil.relayers import process
@@ -18,6 +21,9 @@ from tests.anvil.rpc import free_ports, rpc
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).resolve().parents[2]
+FORGE = ANVIL.with_name("forge")
 
 
 @contextmanager
@@ -31,6 +37,27 @@ def anvil(port: int, *options: str) -> Iterator[str]:
             yield url
         finally:
             started.kill()
+
+
+def deployed_by_forge(url: str, home: Path) -> str:
+    """The recipient that the script of docs/own-anvil.md deploys."""
+    place = ROOT / "build" / "attached.json"
+    place.write_text((home / "deployments" / "devnet.json").read_text())
+    command = [
+        str(FORGE),
+        "script",
+        "scripts/DeployInbox.s.sol",
+        "--rpc-url",
+        url,
+        "--broadcast",
+        "--private-key",
+        DAPP_KEY,
+    ]
+    environment = {**os.environ, "DEPLOYMENT": "build/attached.json"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    found = re.search(r"inbox +(0x[0-9a-fA-F]{40})", done.stdout)
+    assert found, done.stdout
+    return found[1]
 
 
 def _answers(url: str) -> bool:
@@ -62,8 +89,22 @@ def test_one_anvil_gets_a_second_chain(waybill: Waybill, tmp_path: Path) -> None
         assert waybill.json("devnet", "up", "--rpc", url)["contracts"] == up["contracts"]
         assert [one["state"] for one in waybill.json("devnet", "status")] == ["running", "running"]
         assert rpc(url, "eth_blockNumber") == block
+        recipient = deployed_by_forge(url, tmp_path)
         with process(tmp_path, tmp_path / "relayer.log"):
             sent = waybill.json("send", "--payload", "hello", "--gmps", "hyperlane,axelar", "--wait")
+            words = (
+                "send",
+                "--from",
+                "beta",
+                "--to",
+                "alpha",
+                "--recipient",
+                recipient,
+                "--payload",
+                "hello",
+                "--wait",
+            )
+            assert waybill.json(*words)["executed"]
         assert sent["executed"]
     with anvil(port) as url:
         assert waybill("devnet", "up", "--rpc", url).code == 0

@@ -13,6 +13,7 @@ from bridge.client import (
     BlockingClient,
     Client,
     FeeCapError,
+    NoRecipientError,
     NothingToRetryError,
     RefusedError,
     RouteRequest,
@@ -164,7 +165,9 @@ async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_th
     elsewhere = "0x" + "12" * 20
     alpha, beta = devnet.deployment.chains
     deployment = devnet.deployment.model_copy(update={"chains": (alpha.model_copy(update={"router": elsewhere}), beta)})
-    request = RouteRequest(destination="beta", recipient=DAPP.address, payload=b"", gmps=(Gmp.AXELAR,))
+    request = RouteRequest(
+        destination="beta", recipient=DAPP.address, payload=b"", gmps=(Gmp.AXELAR,), check_recipient=False
+    )
     with pytest.raises(
         TransientError, match=f"{elsewhere} to a call is empty.* is the deployments file of this network"
     ):
@@ -176,6 +179,8 @@ async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why
 ) -> None:
     client, inbox = Client(devnet.deployment, chains, DAPP), devnet.deployment.chain("beta").examples["inbox"]
     usual = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
+    with pytest.raises(NoRecipientError, match=f"no contract is at {DAPP.address} on beta"):
+        await client.route("alpha", replace(usual, recipient=DAPP.address))
     long = replace(usual, payload=b"x" * 32_000)
     with pytest.raises(
         TooMuchGasError, match=r"needs about 2\d{7} gas \(as its recipient is now, a payload of 32000 bytes"

@@ -75,6 +75,7 @@ class World:
         request = RouteRequest(
             destination=destination,
             recipient=recipient,
+            check_recipient=False,
             payload=payload,
             gmps=gmps,
             gas_limit=gas_limit,

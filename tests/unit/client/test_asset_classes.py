@@ -34,7 +34,14 @@ def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(
     members = frozenset({(BETA, to_bytes32(RECIPIENT))}) if member else frozenset({(ALPHA, to_bytes32(RECIPIENT))})
     network, classes = Deployment.model_validate(document), [AssetClass(name="asset", min_ttl=600, members=members)]
     connected = {chain_id: cast(Chain, chain) for chain_id, chain in chains.items()}
-    request = RouteRequest(destination=BETA, recipient=RECIPIENT, payload=b"freeze", gmps=(Gmp.HYPERLANE,), ttl=asked)
+    request = RouteRequest(
+        destination=BETA,
+        recipient=RECIPIENT,
+        check_recipient=False,
+        payload=b"freeze",
+        gmps=(Gmp.HYPERLANE,),
+        ttl=asked,
+    )
     if blocking:
         with BlockingClient(network, connected, SENDER, classes) as client:
             sent = client.route(ALPHA, request)
@@ -56,7 +63,9 @@ async def test_without_a_ttl_a_message_lives_as_long_as_its_kind_should(kind: Ki
         {chain_id: cast(Chain, chain) for chain_id, chain in chains.items()},
         SENDER,
     )
-    request = RouteRequest(destination=BETA, recipient=RECIPIENT, payload=b"now", gmps=(Gmp.HYPERLANE,), kind=kind)
+    request = RouteRequest(
+        destination=BETA, recipient=RECIPIENT, check_recipient=False, payload=b"now", gmps=(Gmp.HYPERLANE,), kind=kind
+    )
     sent = await client.route(ALPHA, request)
     assert sent.message.ttl == TTLS[kind.name]
     recommended = RECOMMENDED_TTL[kind]

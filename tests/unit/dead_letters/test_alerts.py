@@ -145,7 +145,7 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
     ((key, request),) = sent.requests
     assert key == f"governance/dlq/entered/{ids[Kind.GOVERNANCE_EXECUTE]}"
     assert (request.kind, request.destination) == (Kind.GOVERNANCE_PROPOSAL, BETA)
-    about, _, event_id, why = decode(["bytes32", "bytes32", "string", "string"], request.payload)
+    about, _, event_id, why = decode(["bytes32", "bytes32", "string", "string"], request.data)
     assert (f"0x{about.hex()}/hyperlane/0", event_id) == (ids[Kind.GOVERNANCE_EXECUTE],) * 2
     assert "a new vote is needed" in why
 
@@ -160,7 +160,7 @@ async def test_governance_is_told_by_a_message_that_the_log_was_changed(tmp_path
     ((key, request),) = sent.requests
     assert key.startswith("governance/dlq-integrity/")
     assert (request.kind, request.destination) == (Kind.GOVERNANCE_PROPOSAL, BETA)
-    about, record, event_id, what = decode(["bytes32", "bytes32", "string", "string"], request.payload)
+    about, record, event_id, what = decode(["bytes32", "bytes32", "string", "string"], request.data)
     assert (about, record, event_id) == (bytes(32), head.hash, "")
     assert "the log of dead letters was changed" in what
 

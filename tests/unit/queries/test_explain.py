@@ -298,7 +298,7 @@ def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
         quarantined=0,
         halted=halted,
     )
-    lag = lag_of(record, Block(head, bytes(32), bytes(32), time))
+    lag = lag_of(record, Block(head, bytes(32), bytes(32), time), 30)
     assert (lag.text if lag else None) == said
 
 

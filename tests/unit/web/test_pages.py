@@ -146,7 +146,7 @@ def test_message_page_escapes_what_strangers_wrote(world: World) -> None:
 def test_message_that_nobody_has_seen_says_what_to_do(world: World) -> None:
     answer = world.explorer(network="main").get(f"/message/0x{'ab' * 32}")
     assert (answer.status_code, 'data-state="UNSEEN"' in answer.text) == (404, True)
-    assert f"waybill message show 0x{'ab' * 32} --network main" in answer.text
+    assert f"waybill --network main message show 0x{'ab' * 32}" in answer.text
 
 
 def test_message_page_shows_fees_as_the_chains_say(world: World) -> None:
