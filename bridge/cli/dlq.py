@@ -342,7 +342,7 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
     if draft is None:
         raise UsageError("--signature needs --draft, the file that --maker wrote")
     document = _drafted(draft) | {"signature": f"0x{_signature(signature).hex()}"}
-    about, drafted = document["eventId"], document["decision"]
+    about, drafted = document["dlqEntryId"], document["decisionType"]
     if drafted != decision.kept.value or not f"{about}/".startswith(f"{letter}/"):
         raise UsageError(f"{draft} decides {drafted} about {about}, not {decision.kept.value} about {letter}")
     sealer = open_sealer(_settings())

@@ -280,7 +280,6 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
     before = (await done(waybill, "role", "show"))["chains"]
     assert [one["chain"] for one in before] == ["alpha", "beta"]
     assert before[0]["roles"]["owner"] == before[0]["roles"]["owner of parameters"] == OWNER.address
-    assert before[0]["roles"]["operator"] == RELAYER.address
     assert before[0]["roles"]["guardian"] is None
 
     keystore, password = tmp_path / "owner.json", tmp_path / "owner.password"
