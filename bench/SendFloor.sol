@@ -73,7 +73,7 @@ contract SendFloor {
                     bad := or(bad, or(iszero(recipient), shr(160, recipient)))
                     let gasLimit := calldataload(add(request, 0x60))
                     mstore(0x1a0, gasLimit)
-                    bad := or(bad, gt(gasLimit, 30000000))
+                    bad := or(bad, gt(gasLimit, 14000000))
                 }
                 mstore(0x1c0, timestamp())
                 calldatacopy(0x1e0, add(request, 0x80), 0x80) // ttl, kind, quorum, replaces

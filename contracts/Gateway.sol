@@ -11,7 +11,7 @@ import {IGateway} from "./interfaces/IGateway.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IProfiles} from "./interfaces/IProfiles.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Gmp, GmpSet, GmpTable, HIGHEST_GMP} from "./types/Gmp.sol";
+import {Gmp, GmpSet, GmpTable, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
 import {GmpFee, Message, MessageEncoding} from "./types/Message.sol";
 import {SentMessage, SentMessageLibrary} from "./types/MessageRecords.sol";
 import {Profile} from "./types/Profile.sol";
@@ -32,7 +32,8 @@ abstract contract Gateway is IGateway, Quotes {
     {
         (bytes32 messageId, Message memory message, Profile memory profile) =
             _registerFrom(recipient, payload, attributes);
-        SentMessage sent = SentMessageLibrary.unfundedOf(msg.sender, profile.gmps, profile.retriable);
+        SentMessage sent =
+            SentMessageLibrary.unfundedOf(msg.sender, profile.gmps, profile.retriable, profile.maxFeeGwei);
         _sent[messageId] = sent;
         emit IMessageSender.MessageUnfunded(
             messageId, message.destinationChain, profile.retriable, profile.gmps, message.encode(messageId)
@@ -48,7 +49,7 @@ abstract contract Gateway is IGateway, Quotes {
         Message memory message = MessageEncoding.load(request);
         bytes32 messageId = message.id();
         SentMessage sent = _sent[messageId];
-        if (!sent.isUnfunded()) revert IMessageSender.NotUnfunded(messageId);
+        if (sent.gmps() == NO_GMPS) revert IMessageSender.NotUnfunded(messageId);
         if (refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
         _requireAlive(message, messageId, sent, _gmps);
         _fund(messageId, message, sent, refundTo);
@@ -76,28 +77,44 @@ abstract contract Gateway is IGateway, Quotes {
         messageId = _register(message, msg.sender, _setDestination(message, _gmps));
     }
 
-    /// @dev Sends an unfunded message over all the GMPs that its sender chose, each at the fee that it asks for now. The payer
-    ///      chooses neither GMPs nor fees: a GMP that got less than it asks for would refuse the message.
+    /// @dev Sends a message over all the GMPs that it waits for, each at the fee that it asks for now. The payer chooses neither GMPs
+    ///      nor fees: a GMP that got less than it asks for would refuse the message. A GMP that does not take it now, whatever
+    ///      the payer did to that end, can be paid for again. The first payment must reach the quorum.
     function _fund(bytes32 messageId, Message memory message, SentMessage sent, address refundTo) private {
-        bool retriable = sent.isRetriable();
-        _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);
-        GmpFee[] memory gmps = _toList(sent.gmps());
-        uint256 fees = _quote(gmps, message, message.quorum);
-        if (msg.value < fees) revert InsufficientValue(msg.value, fees);
+        bool isFirst = sent.isUnfunded();
+        if (!isFirst) sent = sent.withOneMoreAttempt();
         Attempt memory attempt;
-        (attempt.messageId, attempt.refundTo) = (messageId, refundTo);
-        (bytes memory data, bytes memory envelope) = _encodeDispatch(attempt, message);
-        GmpTable table = _quickTable(_gmps);
-        GmpSet took;
-        uint256 spent;
-        for (uint256 index; index < gmps.length; ++index) {
-            if (!_dispatchTo(attempt, table, gmps[index].gmp, gmps[index].fee, data)) continue;
-            took = took.with(gmps[index].gmp);
-            spent += gmps[index].fee;
-        }
-        _requireEnough(took.count(), message.quorum, attempt.failures);
+        (attempt.messageId, attempt.number, attempt.refundTo) = (messageId, sent.attempts(), refundTo);
+        attempt.required = isFirst ? message.quorum : 1;
+        (GmpSet took, uint256 spent, bytes memory envelope) = _dispatchPaid(attempt, message, sent);
+        sent = sent.fundedBut(sent.gmps().minus(took));
+        // Nothing is kept of what can be neither retried nor funded again.
+        _sent[messageId] = sent.isRetriable() || sent.gmps() != NO_GMPS ? sent : SentMessage.wrap(0);
         if (msg.value > spent) _refund(refundTo, msg.value - spent);
-        emit IMessageSender.MessageRouted(messageId, message.destinationChain, retriable, took, envelope);
+        uint64 chain = message.destinationChain;
+        if (isFirst) emit IMessageSender.MessageRouted(messageId, chain, sent.isRetriable(), took, envelope);
+        else emit IMessageSender.MessageRetried(messageId, chain, attempt.number, took);
+    }
+
+    /// @return took The GMPs that have the message now.
+    /// @return spent What they got for it, in wei.
+    /// @return envelope What they have.
+    function _dispatchPaid(Attempt memory attempt, Message memory message, SentMessage sent)
+        private
+        returns (GmpSet took, uint256 spent, bytes memory envelope)
+    {
+        GmpFee[] memory gmps = _toList(sent.gmps());
+        spent = _quote(gmps, message, attempt.required, sent.maxFee());
+        if (msg.value < spent) revert InsufficientValue(msg.value, spent);
+        bytes memory data;
+        (data, envelope) = _encodeDispatch(attempt, message);
+        GmpTable table = _quickTable(_gmps);
+        for (uint256 index; index < gmps.length; ++index) {
+            (Gmp gmp, uint256 fee) = (gmps[index].gmp, gmps[index].fee);
+            if (_dispatchTo(attempt, table, gmp, fee, data)) took = took.with(gmp);
+            else spent -= fee;
+        }
+        _requireEnough(took.count(), attempt.required, attempt.failures);
     }
 
     function _toList(GmpSet set) private pure returns (GmpFee[] memory gmps) {

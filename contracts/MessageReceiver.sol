@@ -116,8 +116,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         (count, quorum) = _countReceipts(table, message, known.unite(own).intersect(_activeGmps(table)));
     }
 
-    /// @dev How many of the receipts count for the message, and how many it needs now. Its lane and what its recipient demands are
-    ///      looked at only once the message's own quorum is there (docs/decisions/0004).
+    /// @dev How many receipts count for the message, and how many it needs now. There are two conditions: all receipts reach the
+    ///      message's quorum, and those of the GMPs that its recipient allows reach what the recipient demands. The pair is the
+    ///      first of them that does not hold. Lane and recipient are looked at only once the message's own quorum is there
+    ///      (docs/decisions/0004).
     function _countReceipts(GmpTable table, Message memory message, GmpSet active)
         private
         view
@@ -126,9 +128,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         (count, quorum) = (active.count(), message.quorum);
         if (count < quorum) return (count, quorum);
         uint8 floor = _requireLane(table, message.sourceChain, message.sourceRouter).floor();
-        GmpSet allowed;
-        (quorum, allowed) = _requiredQuorum(message, floor);
-        return (active.intersect(allowed).count(), quorum);
+        (uint8 least, GmpSet allowed) = _demandOf(message, floor);
+        uint8 counted = active.intersect(allowed).count();
+        if (counted < least) return (counted, least);
+        if (least > quorum) quorum = least;
     }
 
     function _requireNotEnded(bytes32 messageId, Receipts receipts) private pure {
@@ -137,11 +140,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (state != Execution.NONE) revert AlreadyEnded(messageId, state);
     }
 
-    /// @dev How many receipts the message needs now, and whose count.
-    function _requiredQuorum(Message memory message, uint8 floor) private view returns (uint8 quorum, GmpSet allowed) {
+    /// @dev How many receipts the account that the message affects demands, and whose count for that.
+    function _demandOf(Message memory message, uint8 floor) private view returns (uint8 least, GmpSet allowed) {
         address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affectedAccount(message);
-        (quorum, allowed) = _recipientPolicy(subject, message.sourceChain, floor);
-        if (message.quorum > quorum) quorum = message.quorum;
+        return _recipientPolicy(subject, message.sourceChain, floor);
     }
 
     /// @return least The quorum that a message over the lane must reach at least to touch `recipient`.

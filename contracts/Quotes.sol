@@ -12,13 +12,16 @@ import {LaneWord} from "./types/MessageRecords.sol";
 
 /// @dev What sending costs; {IQuotes} says what it promises.
 abstract contract Quotes is IQuotes, SenderBase {
+    /// @dev In wei, for one message over one GMP. A GMP that asks for more counts as one that gives no quote.
+    uint256 private constant MAX_FEE = uint256(type(uint40).max) * 1 gwei;
+
     /// @inheritdoc IQuotes
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees) {
         fees = request.gmps;
         Message memory message = MessageEncoding.allocate()[0];
         LaneWord lane = _compose(message, request, _gmps);
         message.nonce = lane.sent().nextNonce();
-        total = _quote(fees, message, request.minDispatched == 0 ? fees.length : request.minDispatched);
+        total = _quote(fees, message, request.minDispatched == 0 ? fees.length : request.minDispatched, MAX_FEE);
     }
 
     /// @inheritdoc IQuotes
@@ -28,11 +31,12 @@ abstract contract Quotes is IQuotes, SenderBase {
         returns (uint256 total, GmpFee[] memory fees)
     {
         fees = gmps;
-        total = _quote(fees, MessageEncoding.load(message), 1);
+        total = _quote(fees, MessageEncoding.load(message), 1, MAX_FEE);
     }
 
-    /// @dev Writes each GMP's fee next to it, and 0 for a GMP that gives no quote; at least `minimum` must give one.
-    function _quote(GmpFee[] memory gmps, Message memory message, uint256 minimum)
+    /// @dev Writes each GMP's fee next to it, and 0 for a GMP that gives no quote or one above `most`; at least `minimum` must give
+    ///      one. No quote, however absurd, stops the others.
+    function _quote(GmpFee[] memory gmps, Message memory message, uint256 minimum, uint256 most)
         internal
         view
         returns (uint256 total)
@@ -48,6 +52,10 @@ abstract contract Quotes is IQuotes, SenderBase {
             // Refuses what is no GMP's number.
             gmp.toSet();
             (bool told, uint256 fee, bytes memory reason) = _quoteOne(gmp, data);
+            if (told && fee > most) {
+                reason = abi.encodeWithSelector(IMessageSender.FeeAboveCap.selector, gmp, fee, most);
+                (told, fee) = (false, 0);
+            }
             if (!told) failures = _withFailure(failures, gmp, reason);
             gmps[index].fee = fee;
             total += fee;

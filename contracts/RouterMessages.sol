@@ -5,6 +5,7 @@ import {SenderBase} from "./SenderBase.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
 import {Addresses} from "./libraries/Addresses.sol";
+import {Gmp, HIGHEST_GMP} from "./types/Gmp.sol";
 import {GmpFee, Kind, Message, MessageEncoding} from "./types/Message.sol";
 import {Execution, LaneWord} from "./types/MessageRecords.sol";
 
@@ -27,6 +28,8 @@ abstract contract RouterMessages is IRouterMessages, SenderBase {
         if (original.sender != msg.sender.toBytes32()) {
             revert NotSender(messageId, msg.sender, original.sender.toAddress());
         }
+        // Afterwards no message can be created with that id.
+        if (original.nonce >= _lanes[original.destinationChain].word.sent().nextNonce()) revert NotCreated(messageId);
         _sent[messageId] = _sent[messageId].cancelled();
         Message memory message;
         _setOrigin(message, original.sender, original.destinationChain);
@@ -79,6 +82,12 @@ abstract contract RouterMessages is IRouterMessages, SenderBase {
         returns (Message memory original, bytes32 payloadHash, bytes32 messageId)
     {
         original = MessageEncoding.load(request);
+        // No router takes anything about a message that none could have executed.
+        uint8 quorum = original.quorum;
+        uint8 most = Gmp.unwrap(HIGHEST_GMP);
+        if (quorum == 0 || quorum > most) revert IMessageSender.InvalidQuorum(quorum, most);
+        original.sender.toAddress();
+        original.recipient.toAddress();
         payloadHash = keccak256(original.payload);
         messageId = original.idOf(payloadHash);
         if (original.kind >= Kind.CANCELLATION) revert NotForRouterMessages(messageId);

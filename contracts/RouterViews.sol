@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {LanePolicy} from "./LanePolicy.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
+import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IRouterViews} from "./interfaces/IRouterViews.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet} from "./types/Gmp.sol";
@@ -14,6 +15,12 @@ abstract contract RouterViews is IRouterViews, LanePolicy {
     function appointRetrier(address retrier) external {
         _retriers[msg.sender] = retrier;
         emit RetrierAppointed(msg.sender, retrier);
+    }
+
+    /// @inheritdoc IRouterViews
+    function creditSurplus(address account) external payable {
+        _credits[account] += msg.value;
+        emit IMessageSender.Credited(account, msg.value);
     }
 
     /// @inheritdoc IRouterViews

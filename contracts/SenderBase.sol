@@ -8,7 +8,16 @@ import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet, GmpTable, NO_GMPS} from "./types/Gmp.sol";
-import {DispatchFailure, GmpFee, Kind, MIN_TTL, Message, MessageEncoding, Route} from "./types/Message.sol";
+import {
+    DispatchFailure,
+    GmpFee,
+    Kind,
+    MAX_GAS_LIMIT,
+    MIN_TTL,
+    Message,
+    MessageEncoding,
+    Route
+} from "./types/Message.sol";
 import {LaneWord, SentMessage, SentMessageLibrary, SentTotal} from "./types/MessageRecords.sol";
 
 /// @dev How a router creates messages, hands them to GMPs and gives back what was not needed. The contracts that inherit it
@@ -29,9 +38,6 @@ abstract contract SenderBase is LanePolicy {
 
     /// @dev In bytes. So much over sixteen GMPs stays below a quarter of a block of 30 million gas (bench/).
     uint256 internal constant MAX_PAYLOAD = 32_768;
-
-    /// @dev In gas: a block of the chains that this is made for. What asks for more could never be executed.
-    uint64 internal constant MAX_GAS_LIMIT = 30_000_000;
 
     /// @dev More of an adapter's revert reason is not worth its gas in an event or error.
     uint256 internal constant MAX_REASON = 256;
@@ -281,16 +287,15 @@ abstract contract SenderBase is LanePolicy {
         return abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, gmp, slot.pausedUntil);
     }
 
-    /// @return needed The gas that an adapter is given with a call of that length; there is so much, whatever the EVM keeps back.
-    function _requireAdapterGas(Gmp gmp, uint256 length) internal view returns (uint256 needed) {
+    /// @return given The gas that an adapter is given with a call of that length; there is so much, whatever the EVM keeps back.
+    function _requireAdapterGas(Gmp gmp, uint256 length) internal view returns (uint256 given) {
         uint256 available = gasleft();
         // No length and no gas comes near what would overflow.
         unchecked {
-            needed = ADAPTER_GAS + ADAPTER_GAS_PER_BYTE * length;
+            given = ADAPTER_GAS + ADAPTER_GAS_PER_BYTE * length;
             // The EVM takes what the call itself costs, and hands on at most 63/64 of the rest.
-            if (available * 63 < needed * 64 + CALL_GAS * 63) {
-                revert IMessageSender.InsufficientDispatchGas(gmp, available, needed);
-            }
+            uint256 needed = given + (given + 62) / 63 + CALL_GAS;
+            if (available < needed) revert IMessageSender.InsufficientDispatchGas(gmp, available, needed);
         }
     }
 

@@ -23,7 +23,7 @@ from bridge.evm.signing import Signer
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import MOST_GAS, Kind, Message
+from bridge.protocol.message import MAX_GAS_LIMIT, MOST_GAS, Kind, Message
 from bridge.service.connections import connected, newest_blocks
 
 
@@ -37,7 +37,9 @@ def send(
     recipient: Annotated[
         str | None, typer.Option(help="Contract that receives it. The example inbox, if not given.")
     ] = None,
-    gas_limit: Annotated[int, typer.Option(help="Least gas for the recipient's call.", min=1)] = 200_000,
+    gas_limit: Annotated[
+        int, typer.Option(help="Least gas for the recipient's call.", min=1, max=MAX_GAS_LIMIT)
+    ] = 200_000,
     ttl: Annotated[
         int | None, typer.Option(help="Seconds until it expires; 0 = never. What its kind needs, if not given.", min=0)
     ] = None,

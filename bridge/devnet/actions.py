@@ -149,4 +149,4 @@ def _tuple(window: Window) -> tuple[int, ...]:
 
 
 def _lane(chain_id: int, counterpart: str) -> tuple[Any, ...]:
-    return (chain_id, counterpart, _GAS, 0, _QUORUM, bits_from_gmps(_GMPS))
+    return (chain_id, counterpart, _GAS, 0, _QUORUM, bits_from_gmps(_GMPS), 0)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import structlog
 from eth_abi.abi import decode
@@ -20,13 +20,9 @@ from bridge.protocol.contracts import ROUTER, Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import EnvelopeError, decode_envelope
+from bridge.protocol.message import MOST_GAS, EnvelopeError, decode_envelope
 
 _log = structlog.get_logger(__name__)
-
-# A delivery that needs more is sent with so much and records its receipt; the router then defers the execution, and anyone
-# may execute with more. Below EIP-7825's limit for a transaction, and below every block's limit.
-MAX_DELIVERY_GAS: Final = 15_000_000
 
 
 class GmpContracts(FileSection, ABC):
@@ -169,7 +165,8 @@ class BaseAdapter(DeploymentReader, ABC):
         needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope)
         limit = decode_envelope(envelope).message.gas_limit
         # Each of the five calls down to the recipient keeps a 64th of its gas: (64/63)^5 < 1.09.
-        return min(needed + limit * 109 // 100, MAX_DELIVERY_GAS)
+        # A delivery that needs more records its receipt, the router defers the execution, and anyone may execute with more.
+        return min(needed + limit * 109 // 100, MOST_GAS)
 
     @staticmethod
     def addressee(dispatch: Dispatch) -> str | None:  # noqa: ARG004  # Wormhole's messages name none

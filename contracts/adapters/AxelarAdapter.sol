@@ -107,7 +107,7 @@ contract AxelarAdapter is BaseAdapter {
         string memory name = nameOf[chain];
         string memory remote = Strings.toChecksumHexString(remoteAdapter.toAddress());
         uint256 fee = gasService.estimateGasFee(name, remote, envelope, gasLimit, "");
-        _refundExcess(fee, refundTo);
+        _requireFee(fee);
         gasService.payGas{value: fee}(address(this), name, remote, envelope, gasLimit, false, refundTo, "");
         gateway.callContract(name, remote, envelope);
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Address} from "@openzeppelin/contracts/utils/Address.sol";
-
 import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IMessageReceiver} from "../interfaces/IMessageReceiver.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
@@ -57,6 +55,9 @@ abstract contract BaseAdapter is IAdapter {
         if (msg.sender != address(_router)) revert OnlyRouter(msg.sender);
         bytes32 remoteAdapter = _requireRemote(destinationChain, destinationRouter);
         _send(destinationChain, remoteAdapter, envelope, deliveryGas(envelope.length, gasLimit), refundTo);
+        // `refundTo` is not called: an account that takes no money, or does worse, must not make the GMP fail.
+        uint256 surplus = address(this).balance;
+        if (surplus != 0) _router.creditSurplus{value: surplus}(refundTo);
     }
 
     /// @inheritdoc IAdapter
@@ -93,7 +94,9 @@ abstract contract BaseAdapter is IAdapter {
         return gasLimit + gasLimit / CALL_DEPTH_SHARE + DELIVERY_GAS + GAS_PER_BYTE * envelopeLength;
     }
 
-    /// @dev Hands the envelope to the GMP with `msg.value`, for `remoteAdapter` on `chain`, asking for `gasLimit` there.
+    /// @dev Hands the envelope to the GMP with what it needs of `msg.value`, for `remoteAdapter` on `chain`, asking for `gasLimit`
+    ///      there. What the GMP does not need stays here, or comes back here before this returns.
+    /// @param refundTo Only for what a GMP pays back later.
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)
         internal
         virtual;
@@ -125,10 +128,9 @@ abstract contract BaseAdapter is IAdapter {
         return _chainOfNumber[number];
     }
 
-    /// @dev For a GMP that keeps all it is given: pays back what is above `fee`, or refuses what is below.
-    function _refundExcess(uint256 fee, address refundTo) internal {
+    /// @dev For a GMP that is given exactly its fee.
+    function _requireFee(uint256 fee) internal view {
         if (msg.value < fee) revert WrongFee(msg.value, fee);
-        if (msg.value > fee) Address.sendValue(payable(refundTo), msg.value - fee);
     }
 
     /// @dev An adapter that was connected before stays trusted, so that what it sent still arrives; {disconnect} ends that.

@@ -195,14 +195,14 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
     }
 
     /// @dev CCIP's router keeps all the value it gets, so it gets what it asks for.
-    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)
+    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address)
         internal
         override
     {
         uint64 selector = selectorOf(chain);
         ICcipRouter.OutgoingMessage memory message = _outgoing(selector, remoteAdapter, envelope, gasLimit);
         uint256 fee = ccipRouter.getFee(selector, message);
-        _refundExcess(fee, refundTo);
+        _requireFee(fee);
         ccipRouter.ccipSend{value: fee}(selector, message);
     }
 

@@ -36,6 +36,9 @@ contract HyperlaneAdapter is BaseAdapter {
         mailbox = mailbox_;
     }
 
+    /// @dev The paymaster pays back what it did not need while {dispatch} runs.
+    receive() external payable {}
+
     /// @notice Connects a remote router's adapter on the chain that Hyperlane calls `domain`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint32 domain)
         external
@@ -72,13 +75,12 @@ contract HyperlaneAdapter is BaseAdapter {
         return address(mailbox);
     }
 
-    /// @dev The paymaster behind the Mailbox pays back to `refundTo` what it does not need.
-
-    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)
+    /// @dev The paymaster behind the Mailbox pays back here what it does not need.
+    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address)
         internal
         override
     {
-        mailbox.dispatch{value: msg.value}(domainOf(chain), remoteAdapter, envelope, _hookMetadata(gasLimit, refundTo));
+        mailbox.dispatch{value: msg.value}(domainOf(chain), remoteAdapter, envelope, _hookMetadata(gasLimit));
     }
 
     function _quote(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
@@ -87,10 +89,10 @@ contract HyperlaneAdapter is BaseAdapter {
         override
         returns (uint256)
     {
-        return mailbox.quoteDispatch(domainOf(chain), remoteAdapter, envelope, _hookMetadata(gasLimit, address(this)));
+        return mailbox.quoteDispatch(domainOf(chain), remoteAdapter, envelope, _hookMetadata(gasLimit));
     }
 
-    function _hookMetadata(uint256 gasLimit, address refundTo) private pure returns (bytes memory) {
-        return abi.encodePacked(METADATA_VERSION, uint256(0), gasLimit, refundTo);
+    function _hookMetadata(uint256 gasLimit) private view returns (bytes memory) {
+        return abi.encodePacked(METADATA_VERSION, uint256(0), gasLimit, address(this));
     }
 }

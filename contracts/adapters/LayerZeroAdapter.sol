@@ -61,6 +61,9 @@ contract LayerZeroAdapter is BaseAdapter {
         endpoint = endpoint_;
     }
 
+    /// @dev The endpoint pays back what it did not need while {dispatch} runs.
+    receive() external payable {}
+
     /// @notice Connects a remote router's adapter on the chain that LayerZero numbers `eid`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint32 eid) external onlyRouterOwner {
         _setNumber(chain, eid);
@@ -110,12 +113,12 @@ contract LayerZeroAdapter is BaseAdapter {
         return address(endpoint);
     }
 
-    /// @dev The endpoint pays back to `refundTo` what it does not need.
-    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)
+    /// @dev The endpoint pays back here what it does not need.
+    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address)
         internal
         override
     {
-        endpoint.send{value: msg.value}(_parameters(chain, remoteAdapter, envelope, gasLimit), refundTo);
+        endpoint.send{value: msg.value}(_parameters(chain, remoteAdapter, envelope, gasLimit), address(this));
     }
 
     function _quote(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)

@@ -87,9 +87,9 @@ contract WormholeAdapter is BaseAdapter {
     }
 
     /// @dev The guardians' fee covers no delivery, and the core takes exactly that much.
-    function _send(uint64, bytes32, bytes calldata envelope, uint256, address refundTo) internal override {
+    function _send(uint64, bytes32, bytes calldata envelope, uint256, address) internal override {
         uint256 fee = core.messageFee();
-        _refundExcess(fee, refundTo);
+        _requireFee(fee);
         core.publishMessage{value: fee}(0, envelope, consistencyLevel);
     }
 

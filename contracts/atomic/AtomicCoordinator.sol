@@ -137,7 +137,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
     /// @inheritdoc IAtomicCoordinator
     function quoteDispatch(bytes32 actionId, uint256 branch) external view returns (uint256 fees) {
         (Route memory made,) = _messageFor(actionId, branch);
-        (fees,) = router.quoteRoute(made);
+        fees = Lanes.price(router, made);
     }
 
     /// @inheritdoc IAtomicCoordinator

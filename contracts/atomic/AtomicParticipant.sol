@@ -71,7 +71,7 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
     /// @inheritdoc IAtomicParticipant
     function quoteReply(bytes32 actionId) external view returns (uint256 fees) {
         (Route memory made,) = _replyOf(actionId);
-        (fees,) = router.quoteRoute(made);
+        fees = Lanes.price(router, made);
     }
 
     // ---- what a participant is

@@ -20,6 +20,9 @@ struct Lane {
     uint32 ttl;
     uint8 quorum;
     GmpSet gmps;
+    /// @dev The most that each GMP may ask for a message, in gwei; 0 stands for the most that the router pays. A GMP that asks for
+    ///      more is left out.
+    uint40 maxFeeGwei;
 }
 
 using Lanes for Lane global;
@@ -34,7 +37,8 @@ library Lanes {
     /// @notice The lane has no recipient: it was never set.
     error UnknownLane(uint64 chain);
 
-    /// @dev A retriable message over all the lane's GMPs, its fees not yet known. One more GMP than the quorum is one that may be
+    /// @dev A retriable message over all the lane's GMPs. In place of its fee, which {price} writes, each has the most that the lane
+    ///      pays it. One more GMP than the quorum is one that may be
     ///      paused or fail: the message goes over the others, and may be retried.
     function request(Lane memory lane, Kind kind, bytes memory payload, address refundTo)
         internal
@@ -53,7 +57,7 @@ library Lanes {
             replaces: 0,
             retriable: true,
             minDispatched: lane.quorum,
-            gmps: unpriced(lane.gmps),
+            gmps: _capped(lane),
             refundTo: refundTo
         });
     }
@@ -71,11 +75,22 @@ library Lanes {
         internal
         returns (bytes32 messageId, uint256 rest)
     {
-        uint256 fees;
-        (fees, made.gmps) = router.quoteRoute(made);
+        uint256 fees = price(router, made);
         if (value < fees) revert ValueBelowFees(value, fees);
         messageId = router.route{value: fees}(made);
         rest = value - fees;
+    }
+
+    /// @dev Writes what each GMP asks for now, and nothing for a GMP that asks for more than the request allows: it takes no message
+    ///      then, and the others carry it if they are enough.
+    /// @return fees Their sum, in wei.
+    function price(IRouter router, Route memory made) internal view returns (uint256 fees) {
+        (, GmpFee[] memory asked) = router.quoteRoute(made);
+        for (uint256 index; index < asked.length; ++index) {
+            if (asked[index].fee > made.gmps[index].fee) asked[index].fee = 0;
+            fees += asked[index].fee;
+        }
+        made.gmps = asked;
     }
 
     /// @dev Pays `rest` to the request's `refundTo`, which may call the dApp again while it is paid.
@@ -101,6 +116,14 @@ library Lanes {
         uint256 place;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
             if (gmps.contains(Gmp.wrap(number))) fees[place++].gmp = Gmp.wrap(number);
+        }
+    }
+
+    function _capped(Lane memory lane) private pure returns (GmpFee[] memory gmps) {
+        gmps = unpriced(lane.gmps);
+        uint256 most = lane.maxFeeGwei == 0 ? type(uint256).max : uint256(lane.maxFeeGwei) * 1 gwei;
+        for (uint256 index; index < gmps.length; ++index) {
+            gmps[index].fee = most;
         }
     }
 }

@@ -40,8 +40,6 @@ contract Parameters is IParameters, Ownable2Step {
     function set(uint64 number, bytes32[] calldata names, uint256[] calldata values) external onlyOwner {
         _validate(number, names.length, values.length);
         for (uint256 index; index < names.length; ++index) {
-            uint64 present = _parameters[names[index]].number;
-            if (number <= present) revert Superseded(names[index], number, present);
             _set(number, names[index], values[index]);
         }
     }

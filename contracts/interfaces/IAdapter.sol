@@ -34,7 +34,7 @@ interface IAdapter {
     /// @param destinationChain EIP-155 id.
     /// @param destinationRouter The router that the envelope is for; decides which remote adapter gets it.
     /// @param gasLimit Gas that the recipient's call asks for; the adapter adds what the delivery itself needs.
-    /// @param refundTo Who gets what the GMP did not need of `msg.value`.
+    /// @param refundTo Whom the router credits with what the GMP did not need of `msg.value`.
     function dispatch(
         uint64 destinationChain,
         bytes32 destinationRouter,

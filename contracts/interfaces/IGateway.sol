@@ -18,7 +18,9 @@ interface IGateway is IERC7786GatewaySource {
 
     /// @notice Sends an unfunded message over the GMPs that its sender's profile named, each at the fee that it asks for now. Open
     ///         to anyone who pays: who does chooses the moment, and nothing else.
-    /// @dev GMPs that are paused, gone or fail are left out ({IMessageSender-DispatchFailed}); as many as the quorum must take it.
+    /// @dev GMPs that are paused, gone, fail or ask for more than the sender's cap are left out ({IMessageSender-DispatchFailed}); as
+    ///      many as the quorum must take it. For those that were left out anyone may fund it again; each further time is an
+    ///      attempt like a retry, and one GMP must take it.
     /// @param message Unchanged; {IQuotes-quoteRetry} over its sender's GMPs says what it costs.
     /// @param refundTo Who gets what of the value is not needed.
     function fund(Message calldata message, address refundTo) external payable;

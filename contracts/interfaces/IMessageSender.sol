@@ -26,7 +26,7 @@ interface IMessageSender {
     ///         affected.
     event DispatchFailed(bytes32 indexed messageId, Gmp indexed gmp, uint32 attempt, bytes reason);
 
-    /// @notice A refund could not be paid out and waits to be withdrawn.
+    /// @notice A refund that could not be paid out, or what a GMP did not need of its fee, waits to be withdrawn.
     event Credited(address indexed account, uint256 amount);
 
     error ZeroRecipient();
@@ -41,7 +41,7 @@ interface IMessageSender {
     /// @notice A ttl is 0 or at least as long as the fastest GMP takes, in seconds.
     error TtlTooShort(uint32 ttl, uint32 least);
 
-    /// @notice No block has so much gas, so the message could never be executed.
+    /// @notice A transaction that delivers the message could need more than 2^24 gas, and so could never be sent.
     error GasLimitTooHigh(uint64 gasLimit, uint64 most);
 
     error PayloadTooLong(uint256 length, uint256 most);
@@ -61,7 +61,7 @@ interface IMessageSender {
     /// @notice The message was never dispatched: {IGateway-fund} it.
     error StillUnfunded(bytes32 messageId);
 
-    /// @notice The message waits for no fee: it was dispatched, or never created here.
+    /// @notice The message waits for no fee: all its GMPs took it, or it was never created here.
     error NotUnfunded(bytes32 messageId);
 
     error AlreadyCancelled(bytes32 messageId);
@@ -84,10 +84,16 @@ interface IMessageSender {
     /// @notice `minDispatched` is more than the GMPs named, or less than what the message needs.
     error InvalidMinDispatched(uint8 minDispatched, uint8 least, uint256 most);
 
+    /// @notice The GMP asks for more than the sender, or the router, pays for a message, in wei. The reason of a {DispatchFailure}: it
+    ///         does not stop the others.
+    error FeeAboveCap(Gmp gmp, uint256 fee, uint256 most);
+
     /// @notice The fees named do not add up to the value sent, in wei.
     error FeesDifferFromValue(uint256 fees, uint256 value);
 
-    /// @notice A GMP could have got less gas than one may need. Give the call more gas; what is not used costs nothing.
+    /// @notice A GMP could have got less gas than one may need. The call as a whole needs `needed - available` more gas than it had;
+    ///         gas that is not used costs nothing.
+    /// @param needed What must be left when the GMP is called, with what the call itself takes and what the EVM keeps back.
     error InsufficientDispatchGas(Gmp gmp, uint256 available, uint256 needed);
 
     /// @notice Too few GMPs took the message, so nothing was sent. Each failure has the GMP's own reason. It may be a fee below

@@ -33,16 +33,14 @@ interface IParameters is IERC7786Recipient {
     error LengthsDiffer(uint256 names, uint256 values);
     error ZeroNumber();
 
-    /// @notice The parameter has been set by a change with that number or a greater one.
-    error Superseded(bytes32 name, uint64 number, uint64 present);
-
     /// @notice The value has never been set.
     error UnknownParameter(bytes32 name);
 
     error RenouncingDisabled();
 
     /// @notice Sets values; only for the owner. A message's payload is the arguments of this call, `abi.encode`d.
-    /// @dev The owner's call reverts with {Superseded}; a message sets what is not superseded and says what is.
+    /// @dev The owner's call sets all of them, whatever numbers are there: a governor that numbers a change 2^64 - 1 must not lock the
+    ///      owner out. A message sets what is not superseded and says what is.
     function set(uint64 number, bytes32[] calldata names, uint256[] calldata values) external;
 
     /// @notice Names another governor, or asks for other receipts of its messages; only for the owner.

@@ -32,6 +32,9 @@ interface IRouterMessages {
 
     error NotSender(bytes32 messageId, address caller, address sender);
 
+    /// @notice The lane has not come to the message's nonce: what is not created yet can't be cancelled.
+    error NotCreated(bytes32 messageId);
+
     /// @notice The message has not ended here, so there is nothing to report.
     error NothingToReport(bytes32 messageId);
 

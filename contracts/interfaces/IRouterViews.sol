@@ -20,6 +20,9 @@ interface IRouterViews {
     /// @notice Lets `retrier` retry all messages of the caller; zero takes that back.
     function appointRetrier(address retrier) external;
 
+    /// @notice Adds the value to what `account` may withdraw. Adapters give back so what their GMP did not need; anyone may give.
+    function creditSurplus(address account) external payable;
+
     /// @notice Pays out what refunds to the caller could not.
     function withdraw(address payable to) external;
 

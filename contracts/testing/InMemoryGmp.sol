@@ -40,7 +40,7 @@ contract InMemoryGmp {
     }
 
     /// @notice Takes a body to be delivered.
-    function send(uint64 destinationChain, bytes32 recipient, bytes calldata body) external payable {
+    function send(uint64 destinationChain, bytes32 recipient, bytes calldata body) public payable virtual {
         if (broken) revert Broken();
         if (msg.value < fee) revert FeeNotMet(msg.value, fee);
         emit Taken(_parcels.length, destinationChain, recipient, body);

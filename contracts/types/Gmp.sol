@@ -70,7 +70,11 @@ library GmpSetLibrary {
     }
 
     function without(GmpSet set, Gmp gmp) internal pure returns (GmpSet) {
-        return GmpSet.wrap(GmpSet.unwrap(set) & ~GmpSet.unwrap(gmp.toSet()));
+        return set.minus(gmp.toSet());
+    }
+
+    function minus(GmpSet set, GmpSet others) internal pure returns (GmpSet) {
+        return GmpSet.wrap(GmpSet.unwrap(set) & ~GmpSet.unwrap(others));
     }
 
     function unite(GmpSet a, GmpSet b) internal pure returns (GmpSet) {

@@ -6,6 +6,10 @@ import {Gmp} from "./Gmp.sol";
 /// @dev In seconds: less than any GMP needs. A message with less would be dead on arrival.
 uint32 constant MIN_TTL = 60;
 
+/// @dev In gas, for the recipient's call. A transaction may use 2^24 gas (EIP-7825). What is left covers the delivery of the longest
+///      payload, with the share that each call keeps back and the GMP's own verification.
+uint64 constant MAX_GAS_LIMIT = 14_000_000;
+
 /// @dev What a message is about; decides how long and how often the bridge tries (docs/formats.md).
 enum Kind {
     PLAIN,

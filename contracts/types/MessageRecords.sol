@@ -4,7 +4,8 @@ pragma solidity ^0.8.28;
 import {Epochs, Gmp, GmpSet} from "./Gmp.sol";
 
 /// @dev What the source keeps of a message, in one slot; the id binds all the rest. From the lowest bit: 160 the sender,
-///      32 the number of retries, 16 the GMPs that an unfunded message waits for, and three flags.
+///      32 the number of retries, 16 the GMPs that a message still waits to be funded for, three flags, and 40 the most that each of
+///      these GMPs may ask for, in gwei.
 type SentMessage is uint256;
 
 /// @dev How far a message has come on its destination. All but NONE are final.
@@ -44,14 +45,33 @@ library SentMessageLibrary {
     uint256 private constant RETRIABLE = 1 << 208;
     uint256 private constant UNFUNDED = 1 << 209;
     uint256 private constant CANCELLED = 1 << 210;
+    uint256 private constant MAX_FEE_SHIFT = 211;
 
     function retriableBy(address account) internal pure returns (SentMessage) {
         return SentMessage.wrap(uint160(account) | RETRIABLE);
     }
 
-    function unfundedOf(address account, GmpSet waiting, bool retriable) internal pure returns (SentMessage) {
+    /// @param mostGwei What each GMP may ask for; 0 stands for the most that there is.
+    function unfundedOf(address account, GmpSet waiting, bool retriable, uint40 mostGwei)
+        internal
+        pure
+        returns (SentMessage)
+    {
         uint256 bits = uint160(account) | (uint256(GmpSet.unwrap(waiting)) << GMPS_SHIFT) | UNFUNDED;
+        bits |= uint256(mostGwei) << MAX_FEE_SHIFT;
         return SentMessage.wrap(retriable ? bits | RETRIABLE : bits);
+    }
+
+    /// @dev After a payment with which all of the GMPs but those of `left` took the message.
+    function fundedBut(SentMessage sent, GmpSet left) internal pure returns (SentMessage) {
+        uint256 others = SentMessage.unwrap(sent) & ~(uint256(type(uint16).max) << GMPS_SHIFT) & ~UNFUNDED;
+        return SentMessage.wrap(others | (uint256(GmpSet.unwrap(left)) << GMPS_SHIFT));
+    }
+
+    /// @dev The most that a GMP may ask for when the message is funded, in wei.
+    function maxFee(SentMessage sent) internal pure returns (uint256) {
+        uint40 gwei_ = uint40(SentMessage.unwrap(sent) >> MAX_FEE_SHIFT);
+        return uint256(gwei_ == 0 ? type(uint40).max : gwei_) * 1 gwei;
     }
 
     function sender(SentMessage sent) internal pure returns (address) {
@@ -62,7 +82,7 @@ library SentMessageLibrary {
         return uint32(SentMessage.unwrap(sent) >> ATTEMPTS_SHIFT);
     }
 
-    /// @dev The GMPs that an unfunded message is to be sent over.
+    /// @dev The GMPs that the message is still to be sent over once somebody pays.
     function gmps(SentMessage sent) internal pure returns (GmpSet) {
         return GmpSet.wrap(uint16(SentMessage.unwrap(sent) >> GMPS_SHIFT));
     }

@@ -36,4 +36,7 @@ struct Profile {
     uint32 ttl;
     Kind kind;
     bool retriable;
+    /// @dev The most that each GMP may ask for a message, in gwei; 0 stands for the most that the router pays. A GMP that asks for
+    ///      more is left out.
+    uint40 maxFeeGwei;
 }

@@ -40,6 +40,7 @@ export {
   expiresAt,
   HEADER_LENGTH,
   Kind,
+  MAX_GAS_LIMIT,
   type Message,
   messageId,
 } from "./message.ts";

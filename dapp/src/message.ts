@@ -94,6 +94,9 @@ export class EnvelopeError extends WaybillError {
 
 export const ENVELOPE_VERSION = 1;
 
+/** The highest gas limit that a router accepts, as `MAX_GAS_LIMIT` of `contracts/types/Message.sol`. */
+export const MAX_GAS_LIMIT = 14_000_000n;
+
 /** Length of an envelope without its payload, in bytes. */
 export const HEADER_LENGTH = 239;
 

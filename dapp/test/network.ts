@@ -147,7 +147,7 @@ export class TestNetwork {
   async sendUnfunded(payload: Hex, gmps: readonly TestGmp[]): Promise<{ readonly hash: Hex; readonly found: Found }> {
     const { client, router } = this.alpha;
     const profiles = await client.readContract({ address: router, abi: routerAbi, functionName: "profiles" });
-    const profile = { gmps: bitsFromGmps(gmps), quorum: gmps.length, gasLimit: 200_000n, ttl: 0, kind: 0, retriable: true };
+    const profile = { gmps: bitsFromGmps(gmps), quorum: gmps.length, gasLimit: 200_000n, ttl: 0, kind: 0, retriable: true, maxFeeGwei: 0 };
     await transact(this.alpha, profiles, profilesAbi, "setProfile", [BigInt(this.beta.id), profile]);
     const recipient = formatInteroperable({ chainId: BigInt(this.beta.id), address: this.beta.inbox });
     const hash = await transact(this.alpha, router, routerAbi, "sendMessage", [recipient, payload, []]);

@@ -30,6 +30,7 @@ from bridge.protocol.contracts import INBOX, contract, explain_revert, topic
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import ExecutionDeferred, MessageExecuted, decode_event
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import MAX_GAS_LIMIT
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
 from tests.builders import ALPHA, BETA
@@ -194,14 +195,12 @@ async def test_a_recipient_gets_the_gas_it_asks_for_whatever_the_payload(world: 
 
 
 @pytest.mark.parametrize("gmp", [gmp for gmp in GMPS if gmp is not Gmp.CCIP], ids=lambda gmp: gmp.label)
-async def test_a_message_that_asks_for_more_gas_than_a_transaction_may_have_is_received_and_deferred(
-    world: World, gmp: Gmp
-) -> None:
-    await world.send(gmp, gas_limit=30_000_000)  # the most that a router takes
+async def test_the_highest_gas_limit_fits_into_a_delivery(world: World, gmp: Gmp) -> None:
+    await world.send(gmp, gas_limit=MAX_GAS_LIMIT)
     (dispatch,) = await world.dispatches(gmp)
     receipts = await world.deliver(gmp, dispatch)
     assert receipts[-1].succeeded
-    assert [type(event) for event in events(world, receipts[-1].logs)][-1] is ExecutionDeferred
+    assert [type(event) for event in events(world, receipts[-1].logs)][-1] is MessageExecuted
 
 
 @every_gmp

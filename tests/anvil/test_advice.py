@@ -134,8 +134,8 @@ class Ground:
         """As an ERC-7786 sender creates it."""
         router = self.alpha.router
         profiles = await self.chains[self.alpha.chain_id].call(Call(to=router, data=keccak(text="profiles()")[:4]))
-        types = ["uint64", "(uint16,uint8,uint64,uint32,uint8,bool)"]
-        profile = (bits_from_gmps(GMPS), 2, 200_000, ttl, int(kind), retriable)
+        types = ["uint64", "(uint16,uint8,uint64,uint32,uint8,bool,uint40)"]
+        profile = (bits_from_gmps(GMPS), 2, 200_000, ttl, int(kind), retriable, 0)
         set_profile = keccak(text=f"setProfile({','.join(types)})")[:4] + encode(types, [self.beta.chain_id, profile])
         await self.call(self.alpha, set_profile, to=f"0x{profiles[-20:].hex()}")
         number = self.beta.chain_id

@@ -80,7 +80,7 @@ class Registries:
     async def instruct(self, gmp: Gmp, **given: Any) -> Message:
         """One instruction of alpha's registry over a GMP."""
         alpha, beta = self.devnet.deployment.chains
-        lane = (beta.chain_id, self.beta, 400_000, DAY, 1, bits_from_gmps([gmp]))
+        lane = (beta.chain_id, self.beta, 400_000, DAY, 1, bits_from_gmps([gmp]), 0)
         chain, encode = self.chains[alpha.chain_id], self.artifact.contract.encode
         assert (await transact(chain, OWNER, Call(to=self.alpha, data=encode("setLane", lane)))).succeeded
         empty = {"action": SYNC, "asset": HOUSE, "state": bytes(32), "sequence": 0, "ledger": bytes(32)}

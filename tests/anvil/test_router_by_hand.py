@@ -24,7 +24,7 @@ CAST = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin" / "cast"
 ROUTE = "route((uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address))"
 MESSAGE = "(uint64,bytes32,bytes32,uint64,uint64,bytes32,bytes32,uint64,uint64,uint32,uint8,uint8,bytes32,bytes)"
 PROFILES = keccak(text="profiles()")[:4].hex()
-SET_PROFILE = "setProfile(uint64,(uint16,uint8,uint64,uint32,uint8,bool))"
+SET_PROFILE = "setProfile(uint64,(uint16,uint8,uint64,uint32,uint8,bool,uint40))"
 RETRY = f"retryRoute((bytes32,{MESSAGE},uint8,(uint8,uint256)[],address))"
 FEE = 10**16  # wei; more than any GMP asks, and the rest comes back
 
@@ -72,7 +72,7 @@ class Cast:
     def send_unfunded(self, key: str, gmps: int) -> str:
         """Sends a message without its fee, as an ERC-7786 sender does, and returns its id."""
         answer = rpc(self.url, "eth_call", {"to": self.source.router, "data": f"0x{PROFILES}"}, "latest")
-        profile = f"({gmps},1,200000,0,0,true)"
+        profile = f"({gmps},1,200000,0,0,true,0)"
         chain = self.destination.chain_id
         done = self.send(key, SET_PROFILE, str(chain), profile, to=f"0x{answer[-40:]}")
         assert done.returncode == 0, done.stderr

@@ -25,8 +25,6 @@ export const ccipAdapterAbi = [
 {"type": "error", "name": "ChainNumberFixed", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}]},
 {"type": "error", "name": "ChainNumberTaken", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "other", "type": "uint64", "internalType": "uint64"}]},
 {"type": "error", "name": "DirtyAddress", "inputs": [{"name": "word", "type": "bytes32", "internalType": "bytes32"}]},
-{"type": "error", "name": "FailedCall", "inputs": []},
-{"type": "error", "name": "InsufficientBalance", "inputs": [{"name": "balance", "type": "uint256", "internalType": "uint256"}, {"name": "needed", "type": "uint256", "internalType": "uint256"}]},
 {"type": "error", "name": "NotAResolver", "inputs": [{"name": "account", "type": "address", "internalType": "address"}]},
 {"type": "error", "name": "NotConnected", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "OnlyGmp", "inputs": [{"name": "caller", "type": "address", "internalType": "address"}]},

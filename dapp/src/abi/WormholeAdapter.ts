@@ -20,8 +20,6 @@ export const wormholeAdapterAbi = [
 {"type": "event", "name": "DuplicateAbsorbed", "inputs": [{"name": "messageId", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "gmp", "type": "uint8", "indexed": true, "internalType": "Gmp"}], "anonymous": false},
 {"type": "error", "name": "ChainNumberFixed", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}]},
 {"type": "error", "name": "ChainNumberTaken", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "other", "type": "uint64", "internalType": "uint64"}]},
-{"type": "error", "name": "FailedCall", "inputs": []},
-{"type": "error", "name": "InsufficientBalance", "inputs": [{"name": "balance", "type": "uint256", "internalType": "uint256"}, {"name": "needed", "type": "uint256", "internalType": "uint256"}]},
 {"type": "error", "name": "InvalidVaa", "inputs": [{"name": "reason", "type": "string", "internalType": "string"}]},
 {"type": "error", "name": "NotConnected", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "OnlyGmp", "inputs": [{"name": "caller", "type": "address", "internalType": "address"}]},

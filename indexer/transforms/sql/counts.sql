@@ -1,11 +1,13 @@
 -- How many receipts the destination's router would count now, and how many it would ask for, of messages that are yet to be
--- executed: as `_record` and `_requiredQuorum` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter
--- was revoked since (`voided`: the set of those), the GMP is paused, or the recipient does not allow it.
+-- executed: as `_countReceipts` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter was revoked
+-- since (`voided`: the set of those), or the GMP is paused. All that count must reach the message's quorum, and those of the
+-- GMPs that the recipient allows must reach what it demands. Stated is what the recipient demands if that does not hold.
 select
-  message_id, counted, voided,
+  message_id, voided,
+  case when allowed < told then allowed else present end as counted,
   case
     when told is null then quorum
-    when told > asked_quorum then told
+    when allowed < told or told > asked_quorum then told
     else asked_quorum
   end as needed
 from (
@@ -13,11 +15,12 @@ from (
     m.message_id,
     min(m.quorum) as quorum,
     min(coalesce(m.asked_quorum, m.quorum)) as asked_quorum,
+    sum(case when v.begins is null and (z.until is null or z.until <= d.block_time) then 1 else 0 end) as present,
     sum(case
       when v.begins is null and (z.until is null or z.until <= d.block_time)
         and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then 1
       else 0
-    end) as counted,
+    end) as allowed,
     sum(case when v.begins is null then 0 else g.bit end) as voided,
     min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
   from $messages m

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 import {Vm} from "forge-std/Vm.sol";
 
 import {ILayerZeroEndpoint, LayerZeroAdapter} from "../../../contracts/adapters/LayerZeroAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {Message} from "../../../contracts/types/Message.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
+import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {Profile} from "../../../contracts/types/Profile.sol";
 import {LimitedPayload} from "./LimitedPayload.t.sol";
+import {RefundedStranger} from "./doubles/RefundedStranger.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
 import {IDvn, IEndpointV2, LayerZeroNetwork} from "./networks/LayerZeroNetwork.sol";
 
@@ -28,7 +33,7 @@ contract LayerZeroAdapterTest is LimitedPayload {
         ILayerZeroEndpoint.Origin memory origin = _origin(_word(address(alphaAdapter)));
         vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyGmp.selector, caller));
         vm.prank(caller);
-        LayerZeroAdapter(address(betaAdapter)).lzReceive(origin, 0, "", caller, "");
+        LayerZeroAdapter(payable(address(betaAdapter))).lzReceive(origin, 0, "", caller, "");
     }
 
     /// @dev Failure shape: alert and retry. The executor's transaction goes through, the payload stays, anyone may call again.
@@ -49,7 +54,7 @@ contract LayerZeroAdapterTest is LimitedPayload {
     /// @dev LayerZero's endpoint refuses a path that the adapter does not open, so that no verifier's work is spent on it.
     function testFuzz_OpensAPathOnlyForAConnectedAdapter(address stranger) external view {
         vm.assume(stranger != address(alphaAdapter));
-        LayerZeroAdapter adapter = LayerZeroAdapter(address(betaAdapter));
+        LayerZeroAdapter adapter = LayerZeroAdapter(payable(address(betaAdapter)));
         assertTrue(adapter.allowInitializePath(_origin(_word(address(alphaAdapter)))));
         assertFalse(adapter.allowInitializePath(_origin(_word(stranger))));
         ILayerZeroEndpoint.Origin memory elsewhere = _origin(_word(address(alphaAdapter)));
@@ -66,7 +71,7 @@ contract LayerZeroAdapterTest is LimitedPayload {
         _trustAlpha();
         assertTrue(network.deliver(second), "second consumed");
         assertTrue(network.deliver(first), "first consumed");
-        assertEq(LayerZeroAdapter(address(betaAdapter)).nextNonce(0, 0), 0, "unordered");
+        assertEq(LayerZeroAdapter(payable(address(betaAdapter))).nextNonce(0, 0), 0, "unordered");
     }
 
     /// @dev A fact that relayers must know: the endpoint executes no nonce before all earlier ones are verified.
@@ -99,7 +104,7 @@ contract LayerZeroAdapterTest is LimitedPayload {
 
     function testFuzz_OnlyTheOwnerSetsTheDelegate(address caller, address delegate) external {
         vm.assume(caller != owner);
-        LayerZeroAdapter adapter = LayerZeroAdapter(address(alphaAdapter));
+        LayerZeroAdapter adapter = LayerZeroAdapter(payable(address(alphaAdapter)));
         vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyOwner.selector, caller));
         vm.prank(caller);
         adapter.setDelegate(delegate);
@@ -114,7 +119,7 @@ contract LayerZeroAdapterTest is LimitedPayload {
     }
 
     function test_NamesChainsAsLayerZeroDoes() external view {
-        LayerZeroAdapter adapter = LayerZeroAdapter(address(alphaAdapter));
+        LayerZeroAdapter adapter = LayerZeroAdapter(payable(address(alphaAdapter)));
         uint32 eid = uint32(network.numberOf(BETA));
         assertEq(adapter.eidOf(BETA), eid);
         assertEq(adapter.chainOf(eid), BETA);
@@ -130,6 +135,47 @@ contract LayerZeroAdapterTest is LimitedPayload {
             if (logs[index].topics[0] == topic) return true;
         }
         return false;
+    }
+
+    /// @dev A stranger that pays for a message while it is being refunded makes LayerZero refuse it. The message stays payable there.
+    function test_APayerCannotLockLayerZeroOutOfAMessage() external {
+        Message memory message = _unfundedOverBoth();
+        uint256 fee = _quote(message.payload.length, message.gasLimit);
+        RefundedStranger stranger = new RefundedStranger(_layerZero().endpointOn(ALPHA));
+        bytes memory options = abi.encodePacked(uint16(3), uint8(1), uint16(17), uint8(1), uint128(500_000));
+        ILayerZeroEndpoint.MessagingParams memory own = ILayerZeroEndpoint.MessagingParams(
+            uint32(network.numberOf(BETA)), _word(address(betaAdapter)), "noise", options, false
+        );
+        vm.deal(address(stranger), 10 ether);
+        stranger.callWhileRefunded(
+            own, address(alphaRouter), fee, abi.encodeCall(alphaRouter.fund, (message, address(stranger)))
+        );
+        assertTrue(stranger.succeeded(), "the others carry it, or this test shows nothing");
+
+        vm.recordLogs();
+        vm.prank(dapp);
+        alphaRouter.fund{value: fee}(message, refundee);
+        Parcel memory parcel = network.collect(vm.getRecordedLogs(), ALPHA, BETA, address(betaAdapter))[0];
+        assertTrue(network.deliver(parcel), "LayerZero carries it too");
+        assertTrue(_isReceived(message), "receipt");
+    }
+
+    function _unfundedOverBoth() private returns (Message memory message) {
+        vm.chainId(ALPHA);
+        IProfiles profiles = alphaRouter.profiles();
+        vm.startPrank(dapp);
+        profiles.setProfile(
+            BETA, Profile(network.gmp().toSet().with(OTHER_GMP), 1, 100_000, 7 days, Kind.PLAIN, false, 0)
+        );
+        vm.recordLogs();
+        alphaRouter.sendMessage(InteroperableAddress.formatEvmV1(BETA, address(recipient)), "hello", new bytes[](0));
+        vm.stopPrank();
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        for (uint256 index; index < logs.length; ++index) {
+            if (logs[index].topics[0] != IMessageSender.MessageUnfunded.selector) continue;
+            (,, bytes memory envelope) = abi.decode(logs[index].data, (bool, uint16, bytes));
+            (, message) = this.decodeEnvelope(envelope);
+        }
     }
 
     function _layerZero() private view returns (LayerZeroNetwork) {

@@ -54,7 +54,10 @@ abstract contract CourierChains is Test {
     }
 
     function _lane(uint64 chain, address recipient) internal pure returns (Lane memory) {
-        return Lane({chain: chain, recipient: recipient, gasLimit: 300_000, ttl: 1 days, quorum: 2, gmps: ALL});
+        return
+            Lane({
+                chain: chain, recipient: recipient, gasLimit: 300_000, ttl: 1 days, quorum: 2, gmps: ALL, maxFeeGwei: 0
+            });
     }
 
     function _allow(RouterClient client, uint64 chain, address sender, uint8 quorum, GmpSet gmps) internal {

@@ -75,6 +75,21 @@ contract LanesTest is CourierChains {
         assertEq(couriers[ALPHA][1].taken(), 1);
     }
 
+    function test_AGmpThatAsksForMoreThanTheLaneAllowsIsLeftOut() external {
+        Lane memory lane = _lane(BETA, address(9));
+        lane.maxFeeGwei = uint40(FEE / 1 gwei);
+        couriers[ALPHA][2].setFee(FEE + 1);
+        vm.prank(user);
+        client.send{value: 3 * FEE}(lane, "hello");
+        assertEq(user.balance, 10 ether - 2 * FEE, "the user paid two fees");
+        assertEq(couriers[ALPHA][2].taken(), 0);
+        couriers[ALPHA][2].setFee(type(uint256).max);
+        lane.maxFeeGwei = 0;
+        vm.prank(user);
+        client.send{value: 3 * FEE}(lane, "hello");
+        assertEq(couriers[ALPHA][1].taken(), 2);
+    }
+
     function testFuzz_ADappWithThreeGmpsKeepsSendingOverTwo(uint8 number, bool paused) external {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         vm.startPrank(owner);

@@ -30,8 +30,9 @@ abstract contract GatewayChains is CourierChains {
 
     function _setDefault(uint64 home, uint64 chain) private {
         vm.chainId(home);
-        Profile memory profile =
-            Profile({gmps: ALL, quorum: 2, gasLimit: 300_000, ttl: 7 days, kind: Kind.PLAIN, retriable: false});
+        Profile memory profile = Profile({
+            gmps: ALL, quorum: 2, gasLimit: 300_000, ttl: 7 days, kind: Kind.PLAIN, retriable: false, maxFeeGwei: 0
+        });
         IProfiles profiles = routers[home].profiles();
         vm.prank(owner);
         profiles.setDefaultProfile(chain, profile);

@@ -25,7 +25,7 @@ contract MessageControlTest is GatewayChains {
     bytes4 private constant MIN_GAS_LIMIT = 0x39f87ba1;
 
     uint64 private constant DEFAULT_GAS = 300_000;
-    uint64 private constant MOST_GAS = 30_000_000;
+    uint64 private constant MOST_GAS = 14_000_000;
 
     AcceptingRecipient private recipient;
     address private immutable ann = makeAddr("ann");

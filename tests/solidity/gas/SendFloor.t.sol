@@ -207,7 +207,7 @@ contract SendFloorTest is Test {
         request.destinationChain = THERE;
         request.recipient = bytes32(bound(sound.recipient, 1, type(uint160).max));
         request.payload = sound.payload;
-        request.gasLimit = uint64(bound(sound.gasLimit, 0, 30_000_000));
+        request.gasLimit = uint64(bound(sound.gasLimit, 0, 14_000_000));
         request.ttl = uint32(bound(sound.ttl, 60, type(uint32).max));
         request.quorum = uint8(bound(sound.order, 1, count));
         request.replaces = sound.replaces;

@@ -196,9 +196,16 @@ contract ParametersTest is RouterFixture {
         parameters.set(2, names, values);
         deliverWhole(change(1, names, granted));
         assertEq(parameters.valueOf("dlq.operator"), 0);
-        vm.expectRevert(abi.encodeWithSelector(IParameters.Superseded.selector, bytes32("dlq.operator"), 2, 2));
+    }
+
+    /// @dev A governor that used up all numbers made the parameter its own for ever.
+    function test_NoNumberOfTheGovernorLocksTheTimelockOut() public {
+        (bytes32[] memory names, uint256[] memory values) = one("dlq.operator", 1);
+        deliverWhole(change(type(uint64).max, names, values));
+        (, uint256[] memory revoked) = one("dlq.operator", 0);
         vm.prank(timelock);
-        parameters.set(2, names, granted);
+        parameters.set(1, names, revoked);
+        assertEq(parameters.valueOf("dlq.operator"), 0);
     }
 
     function test_Revert_When_AChangeHasNoNumber() public {

@@ -32,7 +32,8 @@ enum Rule {
     UNTRUE_OUTCOME,
     OUTCOME_CHANGED,
     PAID_WRONGLY,
-    CONFIGURED_BY_A_STRANGER
+    CONFIGURED_BY_A_STRANGER,
+    LOCKED_OUT
 }
 
 /// @dev What the tests know of a message.
@@ -44,6 +45,8 @@ struct Record {
     uint8 source;
     bool retriable;
     bool unfunded;
+    /// @dev GMPs that a payer can still have it sent over.
+    uint16 waiting;
     bool cancelled;
     uint32 attempts;
 }
@@ -172,14 +175,16 @@ abstract contract Ghost is World {
         address account = address(uint160(uint256(affected)));
         (quorum, allowed) = (policyQuorum[r][account], policyGmps[r][account]);
         if (quorum == 0) (quorum, allowed) = (floor[r], type(uint16).max);
-        if (message.quorum > quorum) quorum = message.quorum;
     }
 
-    /// @dev How many receipts count for the message now, and how many must.
+    /// @dev How many receipts count for the message now, and how many must: all for its quorum, those allowed for what is demanded.
     function progress(uint8 r, bytes32 messageId) internal view returns (uint8 receipts, uint8 quorum) {
-        uint16 allowed;
-        (quorum, allowed) = demand(r, records[messageId].message);
-        receipts = sizeOf(counted(r, messageId) & allowed);
+        (uint8 demanded, uint16 allowed) = demand(r, records[messageId].message);
+        uint8 trusted = sizeOf(counted(r, messageId) & allowed);
+        (receipts, quorum) = (sizeOf(counted(r, messageId)), records[messageId].message.quorum);
+        if (receipts < quorum) return (receipts, quorum);
+        if (trusted < demanded) return (trusted, demanded);
+        if (demanded > quorum) quorum = demanded;
     }
 
     /// @dev What the router says of it with a receipt: what lane and recipient demand, once the message's own quorum is there.

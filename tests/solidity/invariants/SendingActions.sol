@@ -28,7 +28,7 @@ abstract contract SendingActions is Witness {
         bool isSound = isLaneOpen(r) && peer[r] != 0;
         for (uint256 index; index < request.gmps.length; ++index) {
             uint8 gmp = Gmp.unwrap(request.gmps[index].gmp);
-            isSound = isSound && enabled[r][gmp] && !isPaused(r, gmp) && !networks[gmp - 1].broken();
+            isSound = isSound && takes(r, gmp);
         }
         onRouter(r);
         vm.prank(account);
@@ -76,21 +76,54 @@ abstract contract SendingActions is Witness {
     function fund(uint256 idSeed, uint256 callerSeed) public {
         bytes32 messageId = idBy(idSeed);
         // Looks for one that waits, since few do.
-        for (uint256 step; step < ids.length && !records[messageId].unfunded; ++step) {
+        for (uint256 step; step < ids.length && records[messageId].waiting == 0; ++step) {
             messageId = ids[(idSeed % ids.length + step) % ids.length];
         }
         Record memory entry = records[messageId];
         uint8 r = entry.source;
         address payer = accountBy(callerSeed);
         onRouter(r);
+        uint256 value = feesOf(gmpsOf(ALL));
+        bool isSound = entry.created && !entry.cancelled && !isExpired(messageId) && isLaneOpen(r)
+            && isPeer[r][indexOf(entry.message.destinationRouter)] && canBeFunded(r, entry) && payer.balance >= value;
         vm.prank(payer);
-        try routers[r].fund{value: feesOf(gmpsOf(ALL))}(entry.message, payer) {
-            bool waited = entry.created && entry.unfunded && !entry.cancelled && !isExpired(messageId);
+        try routers[r].fund{value: value}(entry.message, payer) {
+            bool waited = entry.created && entry.waiting != 0 && !entry.cancelled && !isExpired(messageId);
             expect(waited && isLaneOpen(r), Rule.DISPATCHED_WHAT_WAS_NOT_WAITING);
         } catch {
             forget();
+            // Whatever a stranger did before, and whenever: who pays has it sent.
+            expect(!isSound, Rule.LOCKED_OUT);
         }
+        isFunding = true;
         listen();
+        isFunding = false;
+    }
+
+    /// @dev Whoever acts in a GMP's callback picks the worst moment: while a router sends.
+    function actInACallback(uint256 idSeed, uint256 gmpSeed, uint8 choice) public {
+        Message memory message = records[idBy(idSeed)].message;
+        uint8 r = uint8(choice / 8 % ROUTERS);
+        bytes memory call = abi.encodeCall(routers[r].fund, (message, address(this)));
+        if (choice % 8 == 1) call = abi.encodeCall(routers[r].execute, (message));
+        if (choice % 8 == 2) call = abi.encodeCall(routers[r].expire, (message));
+        if (choice % 8 == 3) call = abi.encodeCall(routers[r].report, (message, 1, gmpsOf(1), address(this)));
+        if (choice % 8 == 4) {
+            Retry memory again = Retry(idBy(idSeed), message, 1, gmpsOf(1), address(this));
+            call = abi.encodeCall(routers[r].retryRoute, (again));
+        }
+        if (choice % 8 == 5) {
+            Route memory request = requestBy(r, idSeed, 1, 1, true);
+            request.refundTo = address(this);
+            call = abi.encodeCall(routers[r].route, (request));
+        }
+        networks[gmpSeed % GMPS].arm(address(routers[r]), call);
+    }
+
+    /// @dev A quote that nobody can pay; the first GMP stays free.
+    function askTooMuch(uint256 gmpSeed, uint8 choice) public {
+        uint256 index = 1 + gmpSeed % (GMPS - 1);
+        networks[index].setFee(choice % 4 == 0 ? type(uint256).max : index * 1 gwei);
     }
 
     function cancel(uint256 idSeed, uint256 callerSeed, uint16 set) public {
@@ -138,8 +171,12 @@ abstract contract SendingActions is Witness {
     }
 
     function withdraw(uint256 seed) public {
-        uint8 r = uint8(seed % ROUTERS);
-        (address account, address to) = (accountBy(seed / 3), accountBy(seed / 9));
+        (uint8 r, address account) = (uint8(seed % ROUTERS), accountBy(seed / 3));
+        address to = accountBy(seed / 9);
+        // Looks for a credit, since there are few.
+        for (uint256 step = 1; step < ROUTERS * ACCOUNTS && credit[r][account] == 0; ++step) {
+            (r, account) = (uint8((seed % ROUTERS + step) % ROUTERS), accountBy(seed / 3 + step / ROUTERS));
+        }
         uint256 due = credit[r][account];
         onRouter(r);
         vm.prank(account);
@@ -191,8 +228,26 @@ abstract contract SendingActions is Witness {
         gmps = new GmpFee[](sizeOf(set));
         uint256 index;
         for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
-            if (set & bit(gmp) != 0) gmps[index++] = GmpFee(Gmp.wrap(gmp), networks[gmp - 1].fee());
+            if (set & bit(gmp) != 0) {
+                gmps[index++] = GmpFee(Gmp.wrap(gmp), asksTooMuch(gmp) ? 0 : networks[gmp - 1].fee());
+            }
         }
+    }
+
+    function asksTooMuch(uint8 gmp) internal view returns (bool) {
+        return networks[gmp - 1].fee() > 1 ether;
+    }
+
+    function takes(uint8 r, uint8 gmp) internal view returns (bool) {
+        return enabled[r][gmp] && !isPaused(r, gmp) && !networks[gmp - 1].broken() && !asksTooMuch(gmp);
+    }
+
+    function canBeFunded(uint8 r, Record memory entry) internal view returns (bool) {
+        uint256 able;
+        for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
+            if (entry.waiting & bit(gmp) != 0 && takes(r, gmp)) ++able;
+        }
+        return able != 0 && (!entry.unfunded || able >= entry.message.quorum);
     }
 
     function feesOf(GmpFee[] memory gmps) internal pure returns (uint256 sum) {

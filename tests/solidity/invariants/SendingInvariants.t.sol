@@ -10,6 +10,17 @@ import {Record, Rule} from "./Ghost.sol";
 
 /// @dev What holds of ids, retries and dispatches, whatever happens in whatever order. docs/INVARIANTS.md names each by its id.
 contract SendingInvariants is Campaign {
+    /// @dev Neither a quote nor a stranger's moment keeps a GMP from a message that somebody pays for.
+    function invariant_NobodyIsLockedOutOfAMessageThatWaits() public view {
+        none(Rule.LOCKED_OUT);
+    }
+
+    function invariant_NoCallbackOfAGmpEntersTheRouter() public view {
+        for (uint8 index; index < handler.GMPS(); ++index) {
+            assertEq(handler.networks(index).intrusions(), 0);
+        }
+    }
+
     using Addresses for address;
 
     // ---- messages and their ids

@@ -25,6 +25,8 @@ abstract contract Witness is Ghost {
     Arrival internal arrival;
     bool internal wasAbsorbed;
     bool internal wasRecorded;
+    /// @dev An attempt that somebody pays for is no retry.
+    bool internal isFunding;
     /// @dev How often an event was seen; a run in which nothing happens proves nothing.
     mapping(bytes32 topic => uint256 times) public seen;
 
@@ -112,13 +114,14 @@ abstract contract Witness is Ghost {
     }
 
     function heardRouted(bytes32 messageId, bytes memory data, bool unfunded) private {
-        (bool retriable,, bytes memory envelope) = abi.decode(data, (bool, uint16, bytes));
+        (bool retriable, uint16 gmps, bytes memory envelope) = abi.decode(data, (bool, uint16, bytes));
         (bytes32 stated, Message memory message) = this.open(envelope);
         expect(stated == messageId && MessageEncoding.id(message) == messageId, Rule.ID_IS_NOT_THE_CONTENTS);
         know(messageId, message);
         Record storage entry = records[messageId];
         entry.retriable = retriable;
         entry.unfunded = unfunded;
+        entry.waiting = unfunded ? gmps : entry.waiting & ~gmps;
     }
 
     function open(bytes calldata envelope) external pure returns (bytes32 stated, Message memory message) {
@@ -126,8 +129,13 @@ abstract contract Witness is Ghost {
     }
 
     function heardRetried(bytes32 messageId, bytes memory data) private {
-        (uint32 attempt,) = abi.decode(data, (uint32, uint16));
-        expect(attempt == ++records[messageId].attempts, Rule.ATTEMPT_MISNUMBERED);
+        (uint32 attempt, uint16 gmps) = abi.decode(data, (uint32, uint16));
+        Record storage entry = records[messageId];
+        expect(attempt == ++entry.attempts, Rule.ATTEMPT_MISNUMBERED);
+        if (!isFunding) return;
+        entry.waiting &= ~gmps;
+        // The router forgets a message that can be neither retried nor paid for again.
+        if (entry.waiting == 0 && !entry.retriable) entry.attempts = 0;
     }
 
     // ---- receiving

@@ -9,13 +9,13 @@ import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
-import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {FickleAccount} from "./doubles/FickleAccount.sol";
 import {FickleRecipient} from "./doubles/FickleRecipient.sol";
+import {NosyGmp} from "./doubles/NosyGmp.sol";
 
 /// @dev Two chains in one EVM: a router on alpha, and on beta a router and its successor. Four GMPs carry between them; they
 ///      believe everybody, so a lie is a delivery of something that nobody sent.
@@ -38,7 +38,7 @@ abstract contract World is CommonBase, StdCheats, StdUtils {
     uint256 public time = START;
 
     IRouter[ROUTERS] public routers;
-    InMemoryGmp[GMPS] public networks;
+    NosyGmp[GMPS] public networks;
     FickleRecipient[RECIPIENTS] public recipients;
     FickleAccount[ACCOUNTS] public accounts;
 
@@ -55,7 +55,7 @@ abstract contract World is CommonBase, StdCheats, StdUtils {
             routers[r].setTripwire(tripwire);
         }
         for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
-            networks[gmp - 1] = new InMemoryGmp();
+            networks[gmp - 1] = new NosyGmp();
             // The first is free, so that a recipient without money can send while it receives.
             networks[gmp - 1].setFee((gmp - 1) * 1 gwei);
             for (uint8 r; r < ROUTERS; ++r) {
@@ -117,7 +117,7 @@ abstract contract World is CommonBase, StdCheats, StdUtils {
         routers[r].setPeer(chainOf(peer), address(routers[peer]).toBytes32(), 1);
         IProfiles profiles = routers[r].profiles();
         vm.prank(owner);
-        profiles.setDefaultProfile(chainOf(peer), Profile(GmpSet.wrap(7), 2, 200_000, 2 days, Kind.PLAIN, r == 0));
+        profiles.setDefaultProfile(chainOf(peer), Profile(GmpSet.wrap(7), 2, 200_000, 2 days, Kind.PLAIN, r == 0, 0));
     }
 
     /// @dev Deploys an adapter for the router and connects it with those of the routers on the other chain.

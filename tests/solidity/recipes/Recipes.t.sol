@@ -48,7 +48,8 @@ contract RecipesTest is WaybillFixture {
                 gasLimit: 200_000,
                 ttl: 1 days,
                 quorum: 2,
-                gmps: HYPERLANE.toSet().with(AXELAR)
+                gmps: HYPERLANE.toSet().with(AXELAR),
+                maxFeeGwei: 0
             })
         );
         there.allowRoute(SOURCE_CHAIN, address(here), 2, ALL);
@@ -133,7 +134,8 @@ contract RecipesTest is WaybillFixture {
                 gasLimit: 200_000,
                 ttl: 0,
                 quorum: 2,
-                gmps: HYPERLANE.toSet().with(AXELAR)
+                gmps: HYPERLANE.toSet().with(AXELAR),
+                maxFeeGwei: 0
             })
         );
         bytes32 foreign = stranger.send("let me in");
@@ -158,7 +160,8 @@ contract RecipesTest is WaybillFixture {
                 gasLimit: 200_000,
                 ttl: 1 days,
                 quorum: 2,
-                gmps: HYPERLANE.toSet().with(AXELAR)
+                gmps: HYPERLANE.toSet().with(AXELAR),
+                maxFeeGwei: 0
             })
         );
         gate.allowRoute(SOURCE_CHAIN, address(sold), 2, ALL);
@@ -178,7 +181,9 @@ contract RecipesTest is WaybillFixture {
         sourceRouter.profiles()
             .setDefaultProfile(
                 DESTINATION_CHAIN,
-                Profile({gmps: ALL, quorum: 2, gasLimit: 300000, ttl: 7 days, kind: Kind.PLAIN, retriable: false})
+                Profile({
+                gmps: ALL, quorum: 2, gasLimit: 300000, ttl: 7 days, kind: Kind.PLAIN, retriable: false, maxFeeGwei: 0
+            })
             );
         vm.stopPrank();
 
@@ -208,7 +213,7 @@ contract RecipesTest is WaybillFixture {
         bytes memory recipient = InteroperableAddress.formatEvmV1(DESTINATION_CHAIN, address(there));
         bytes memory payload = "hello";
         vm.startPrank(waybillOwner);
-        router.profiles().setDefaultProfile(DESTINATION_CHAIN, Profile(ALL, 2, 300_000, 7 days, Kind.PLAIN, false));
+        router.profiles().setDefaultProfile(DESTINATION_CHAIN, Profile(ALL, 2, 300_000, 7 days, Kind.PLAIN, false, 0));
         vm.stopPrank();
         vm.startPrank(ann);
         DeliveryChoice memory choice = DeliveryChoice({

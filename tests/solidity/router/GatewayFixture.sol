@@ -23,7 +23,13 @@ abstract contract GatewayFixture is RouterFixture {
 
     function usualProfile() internal pure returns (Profile memory) {
         return Profile({
-            gmps: GmpSet.wrap(3), quorum: 2, gasLimit: GAS_LIMIT, ttl: 7 days, kind: Kind.PLAIN, retriable: false
+            gmps: GmpSet.wrap(3),
+            quorum: 2,
+            gasLimit: GAS_LIMIT,
+            ttl: 7 days,
+            kind: Kind.PLAIN,
+            retriable: false,
+            maxFeeGwei: 0
         });
     }
 

@@ -173,4 +173,56 @@ contract FundTest is GatewayFixture {
         assertEq(recipient.timesReceived(messageId), 1);
         assertEq(recipient.lastSender(), InteroperableAddress.formatEvmV1(HERE, alice));
     }
+
+    // ---- what a GMP asks for
+
+    /// @dev One quote that nobody can pay stopped every payment, though the others sufficed.
+    function testFuzz_AnAbsurdQuoteLeavesOnlyItsGmpOut(uint256 absurd) public {
+        Message memory message = unfundedOverThree();
+        outbound[AXELAR].setFee(bound(absurd, uint256(type(uint40).max) * 1 gwei + 1, type(uint256).max));
+        vm.deal(address(this), 10);
+        source.fund{value: 5}(message, refundee);
+        assertEq(outbound[HYPERLANE].dispatches(), 1);
+        assertEq(outbound[AXELAR].dispatches(), 0);
+        assertEq(outbound[WORMHOLE].dispatches(), 1);
+    }
+
+    function test_ASenderCapsWhatEachGmpMayAskFor() public {
+        Profile memory profile = usualProfile();
+        (profile.gmps, profile.maxFeeGwei) = (GmpSet.wrap(7), 2);
+        IProfiles profiles = source.profiles();
+        vm.prank(alice);
+        profiles.setProfile(THERE, profile);
+        outbound[HYPERLANE].setFee(2 gwei);
+        install(AXELAR, new PricedAdapter());
+        outbound[AXELAR].setFee(2 gwei + 1);
+        vm.deal(alice, 10 gwei);
+        vm.expectEmit(false, true, true, false, address(source));
+        emit IMessageSender.DispatchFailed(0, AXELAR, 0, "");
+        vm.prank(alice);
+        source.sendMessage{value: 2 gwei}(to, "hello", none);
+        assertEq(outbound[HYPERLANE].dispatches() + outbound[WORMHOLE].dispatches(), 2);
+        assertEq(outbound[AXELAR].dispatches(), 0);
+    }
+
+    // ---- a GMP that was left out
+
+    function test_AGmpThatWasLeftOutCanBePaidForLater() public {
+        Message memory message = unfundedOverThree();
+        bytes32 messageId = MessageEncoding.id(message);
+        FailingAdapter down = new FailingAdapter();
+        install(AXELAR, down);
+        source.fund{value: 5}(message, refundee);
+        vm.expectRevert();
+        source.fund{value: 5}(message, refundee);
+        down.setDown(false);
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageRetried(messageId, THERE, 1, GmpSet.wrap(2));
+        vm.prank(stranger);
+        source.fund(message, refundee);
+        assertEq(down.dispatches(), 1);
+        assertEq(outbound[HYPERLANE].dispatches(), 1, "those that have it get it no second time");
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
+        source.fund(message, refundee);
+    }
 }

@@ -149,7 +149,7 @@ contract GatewayTest is GatewayFixture {
     function testFuzz_AttributesSayHowThisMessageTravels(uint64 gasLimit, uint32 ttl, uint8 kind) public {
         Profile memory profile = usualProfile();
         profile.gmps = GmpSet.wrap(6);
-        gasLimit = uint64(bound(gasLimit, 0, 30_000_000));
+        gasLimit = uint64(bound(gasLimit, 0, 14_000_000));
         (profile.quorum, profile.gasLimit) = (1, gasLimit);
         (profile.ttl, profile.retriable) = (uint32(bound(ttl, 60, type(uint32).max)), true);
         profile.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
@@ -177,7 +177,7 @@ contract GatewayTest is GatewayFixture {
         vm.startPrank(alice);
         profiles.setProfile(THERE, profile);
         assertEq(source.sendMessage(to, "", none), MessageEncoding.id(expectedBefore(profile)));
-        profiles.setProfile(THERE, Profile(GmpSet.wrap(0), 0, 0, 0, Kind.PLAIN, false));
+        profiles.setProfile(THERE, Profile(GmpSet.wrap(0), 0, 0, 0, Kind.PLAIN, false, 0));
         assertEq(profiles.profileOf(alice, THERE).quorum, 2);
     }
 

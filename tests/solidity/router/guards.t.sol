@@ -45,7 +45,7 @@ contract GuardsTest is RouterFixture {
         source.replaceAdapter(HYPERLANE, address(adapter));
         IProfiles profiles = source.profiles();
         vm.prank(owner);
-        profiles.setDefaultProfile(THERE, Profile(GmpSet.wrap(1), 1, GAS_LIMIT, 7 days, Kind.PLAIN, true));
+        profiles.setDefaultProfile(THERE, Profile(GmpSet.wrap(1), 1, GAS_LIMIT, 7 days, Kind.PLAIN, true, 0));
     }
 
     function test_WhileSendingAnAdapterMayWithdrawButNeitherSendNorReceive() public {

@@ -165,6 +165,39 @@ contract RecipientPolicyTest is RouterFixture {
         assertEq(recipient.received(), 1);
     }
 
+    /// @dev A sender that asked for more GMPs than the policy names got a message that nothing could end.
+    function test_AQuorumAboveThePolicysGmpsCanBeReached() public {
+        setPolicy(2, HYPERLANE_AND_AXELAR);
+        Message memory message = arriving(3);
+        deliver(HYPERLANE, message);
+        deliver(WORMHOLE, message);
+        assertEq(recipient.received(), 0);
+        vm.expectEmit(address(destination));
+        emit IMessageReceiver.MessageReceived(
+            MessageEncoding.id(message), HERE, AXELAR, 3, 3, keccak256(message.payload)
+        );
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 1);
+    }
+
+    /// @dev Both conditions, for every quorum, policy and set of receipts.
+    function testFuzz_ExecutesIfAllReachTheQuorumAndTheAllowedReachThePolicy(
+        uint8 quorum,
+        uint8 least,
+        uint16 allowed,
+        uint16 delivering
+    ) public {
+        (quorum, allowed, delivering) = (uint8(bound(quorum, 1, 3)), uint16(bound(allowed, 1, 7)), delivering & 7);
+        least = uint8(bound(least, 1, GmpSet.wrap(allowed).count()));
+        setPolicy(least, GmpSet.wrap(allowed));
+        Message memory message = arriving(quorum);
+        for (uint8 number = 1; number <= 3; ++number) {
+            if (GmpSet.wrap(delivering).contains(Gmp.wrap(number))) deliver(Gmp.wrap(number), message);
+        }
+        bool reached = GmpSet.wrap(delivering).count() >= quorum && GmpSet.wrap(delivering & allowed).count() >= least;
+        assertEq(recipient.received(), reached ? 1 : 0);
+    }
+
     function test_APolicyThatIsTakenBackLeavesTheFloor() public {
         setFloor(2);
         setPolicy(1, HYPERLANE_AND_AXELAR);
@@ -278,7 +311,7 @@ contract RecipientPolicyTest is RouterFixture {
         deliver(HYPERLANE, message);
         assertEq(recipient.received(), 0);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.MessageReceived(messageId, HERE, AXELAR, 2, 2, payloadHash);
+        emit IMessageReceiver.MessageReceived(messageId, HERE, AXELAR, 3, 2, payloadHash);
         deliver(AXELAR, message);
         assertEq(recipient.received(), 1);
     }

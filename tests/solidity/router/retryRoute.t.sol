@@ -293,4 +293,21 @@ contract RetryRouteTest is RouterFixture {
         if (field == 12) message.replaces ^= word;
         return message;
     }
+
+    /// @dev An estimate of gas holds in a later block: without a time to live a retry costs the same at any time.
+    /// forge-config: default.isolate = true
+    function test_ARetryCostsTheSameInALaterBlockWithoutATimeToLive() public {
+        Route memory request = usualRoute(1, 1);
+        request.ttl = 0;
+        (Message memory message,) = send(request);
+        vm.prank(alice);
+        source.retryRoute(usualRetry(message, AXELAR));
+        vm.prank(alice);
+        source.retryRoute(usualRetry(message, AXELAR));
+        uint256 atOnce = vm.lastCallGas().gasTotalUsed;
+        vm.warp(block.timestamp + 12);
+        vm.prank(alice);
+        source.retryRoute(usualRetry(message, AXELAR));
+        assertEq(vm.lastCallGas().gasTotalUsed, atOnce);
+    }
 }

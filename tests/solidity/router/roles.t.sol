@@ -129,7 +129,7 @@ contract RolesTest is RouterFixture {
     }
 
     function test_TheTimelockSetsTheDefaultProfile() public {
-        Profile memory profile = Profile(GmpSet.wrap(3), 2, GAS_LIMIT, 7 days, Kind.PLAIN, false);
+        Profile memory profile = Profile(GmpSet.wrap(3), 2, GAS_LIMIT, 7 days, Kind.PLAIN, false, 0);
         IProfiles profiles = source.profiles();
         vm.prank(address(timelock));
         profiles.setDefaultProfile(THERE, profile);

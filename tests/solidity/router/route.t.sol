@@ -147,13 +147,13 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 1, 2, 3));
     }
 
-    function testFuzz_Revert_When_NoBlockHasTheGasLimit(uint64 gasLimit) public {
+    function testFuzz_Revert_When_NoTransactionHasTheGasLimit(uint64 gasLimit) public {
         Route memory request = usualRoute(1, 1);
-        request.gasLimit = 30_000_000;
+        request.gasLimit = 14_000_000;
         send(request);
-        request.gasLimit = uint64(bound(gasLimit, 30_000_001, type(uint64).max));
+        request.gasLimit = uint64(bound(gasLimit, 14_000_001, type(uint64).max));
         bytes memory reason =
-            abi.encodeWithSelector(IMessageSender.GasLimitTooHigh.selector, request.gasLimit, 30_000_000);
+            abi.encodeWithSelector(IMessageSender.GasLimitTooHigh.selector, request.gasLimit, 14_000_000);
         expectRouteRevert(request, reason);
         vm.expectRevert(reason);
         source.quoteRoute(request);
@@ -339,8 +339,9 @@ contract RouteTest is RouterFixture {
             assertEq(bytes4(reason), IMessageSender.InsufficientDispatchGas.selector);
             (Gmp gmp, uint256 left, uint256 needed) = abi.decode(this.arguments(reason), (Gmp, uint256, uint256));
             assertEq(Gmp.unwrap(gmp), Gmp.unwrap(HYPERLANE));
-            assertEq(needed, 700_000 + 64 * (4 + 6 * 32 + padded));
-            assertLt(left * 63 / 64, needed);
+            uint256 given = 700_000 + 64 * (4 + 6 * 32 + padded);
+            assertLt(left, needed, "what is needed is more than there was");
+            assertGe((needed - 15_000) * 63 / 64, given, "and suffices");
         }
     }
 
@@ -360,7 +361,7 @@ contract RouteTest is RouterFixture {
         vm.assume(payload.length <= 4096);
         Route memory request = usualRoute(3, uint8(bound(quorum, 1, 3)));
         (request.payload, request.replaces) = (payload, replaces);
-        request.gasLimit = uint64(bound(gasLimit, 0, 30_000_000));
+        request.gasLimit = uint64(bound(gasLimit, 0, 14_000_000));
         request.ttl = ttl % 5 == 0 ? 0 : uint32(bound(ttl, 60, type(uint32).max));
         send(request);
     }

@@ -112,6 +112,29 @@ contract RouterMessagesTest is RouterFixture {
         source.cancel(original, 1, firstGmps(1), refundee);
     }
 
+    /// @dev The flag of a cancellation that came first was overwritten, and the message could be retried.
+    function test_Revert_When_WhatIsNotCreatedYetIsCancelled() public {
+        onSource();
+        Message memory next = expectedMessage(alice, usualRoute(2, 2));
+        vm.expectRevert(abi.encodeWithSelector(IRouterMessages.NotCreated.selector, MessageEncoding.id(next)));
+        vm.prank(alice);
+        source.cancel(next, 2, firstGmps(2), refundee);
+    }
+
+    /// @dev The source took it, and every delivery reverted.
+    function testFuzz_Revert_When_NoRouterWouldTakeTheCancellation(uint8 quorum, uint96 dirt) public {
+        Message memory message = original;
+        message.quorum = quorum == 0 ? 0 : uint8(bound(quorum, 17, 255));
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.InvalidQuorum.selector, message.quorum, 16));
+        vm.prank(alice);
+        source.cancel(message, 2, firstGmps(2), refundee);
+        message = original;
+        message.recipient |= bytes32(bound(dirt, 1, type(uint96).max) << 160);
+        vm.expectRevert();
+        vm.prank(alice);
+        source.cancel(message, 2, firstGmps(2), refundee);
+    }
+
     function testFuzz_Revert_When_AMessageOfAnotherSourceIsCancelled(uint64 chain, bytes32 router) public {
         vm.assume(chain != HERE || router != original.sourceRouter);
         Message memory message = original;
@@ -320,7 +343,7 @@ contract RouterMessagesTest is RouterFixture {
 
     /// @dev A cancellation asks nobody whether the message exists; the flag that it leaves is no proof.
     function test_ACancellationOfAMessageThatWasNeverSentProvesNothing() public {
-        original.nonce = 99;
+        original.payload = "never sent";
         originalId = MessageEncoding.id(original);
         (, bytes memory cancellation) = cancel();
         deliverThere(HYPERLANE, cancellation);

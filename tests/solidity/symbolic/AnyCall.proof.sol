@@ -61,7 +61,7 @@ contract AnyCallProofs is RouterWorld {
     function _sendAnything(address caller, bytes32 payload, bytes4 attribute, uint256 value) private returns (bytes32) {
         _assumeNobody(caller);
         vm.startPrank(OWNER);
-        router.profiles().setDefaultProfile(THERE, Profile(GmpSet.wrap(3), 2, 100_000, 7 days, Kind.PLAIN, false));
+        router.profiles().setDefaultProfile(THERE, Profile(GmpSet.wrap(3), 2, 100_000, 7 days, Kind.PLAIN, false, 0));
         vm.stopPrank();
         bytes memory to = InteroperableAddress.formatEvmV1(THERE, ALICE);
         bytes[] memory attributes = new bytes[](1);

@@ -155,8 +155,8 @@ abstract contract AtomicWorld is Symbolic {
         coordinator = new OpenCoordinator(router);
         coordinator.setInitiator(address(this), true);
         coordinator.setRetrier(address(this), true);
-        coordinator.setParticipant(Lane(1, coordinator.EAST(), 100_000, 0, 1, GmpSet.wrap(1)));
-        coordinator.setParticipant(Lane(2, coordinator.WEST(), 100_000, 0, 1, GmpSet.wrap(1)));
+        coordinator.setParticipant(Lane(1, coordinator.EAST(), 100_000, 0, 1, GmpSet.wrap(1), 0));
+        coordinator.setParticipant(Lane(2, coordinator.WEST(), 100_000, 0, 1, GmpSet.wrap(1), 0));
     }
 
     // ---- steps

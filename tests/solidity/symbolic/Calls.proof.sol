@@ -87,7 +87,13 @@ contract CallProofs is Symbolic {
         uint64[6] memory chains = [1, 255, 256, 11_155_111, 2 ** 40, type(uint64).max];
         for (uint256 index; index < chains.length; ++index) {
             Profile memory profile = Profile({
-                gmps: NO_GMPS.with(Gmp.wrap(1)), quorum: 1, gasLimit: 1, ttl: 0, kind: Kind.PLAIN, retriable: true
+                gmps: NO_GMPS.with(Gmp.wrap(1)),
+                quorum: 1,
+                gasLimit: 1,
+                ttl: 0,
+                kind: Kind.PLAIN,
+                retriable: true,
+                maxFeeGwei: 0
             });
             profiles.setProfile(chains[index], profile);
             bytes memory written = InteroperableAddress.formatEvmV1(chains[index], account);

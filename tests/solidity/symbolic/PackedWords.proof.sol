@@ -80,7 +80,7 @@ contract WordProofs is Symbolic {
         GmpSet gmps,
         bool retriable
     ) private pure {
-        SentMessage sent = SentMessageLibrary.unfundedOf(sender, gmps, retriable);
+        SentMessage sent = SentMessageLibrary.unfundedOf(sender, gmps, retriable, type(uint40).max);
         assert(!sent.isCancelled());
         sent = oneMore(oneMore(sent).cancelled());
         assert(sent.sender() == sender && sent.attempts() == 2 && sent.gmps() == gmps);

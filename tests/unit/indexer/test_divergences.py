@@ -595,7 +595,15 @@ def taken_before_and_after_pauses(world: World) -> None:
     world.beta.mine(gmp_pause_set(1, START + 70), received(sent[3], 1), executed(sent[3]), time=START + 70)
 
 
+def executed_with_receipts_beyond_the_policy(world: World) -> None:
+    sent = sent_message(quorum=3)
+    world.beta.mine(policy_set(sent.recipient, ALPHA, 0b011, quorum=2))
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), received(sent, 3, 2), received(sent, 2, 3), executed(sent))
+
+
 HONEST = (
+    executed_with_receipts_beyond_the_policy,
     cancelled_before_its_creation,
     cancelled_after_its_last_retry,
     retriable_and_dispatched_below_its_quorum,

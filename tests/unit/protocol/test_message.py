@@ -1,12 +1,14 @@
 import json
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.protocol.message import HEADER_LENGTH, EnvelopeError, Kind, Message, decode_envelope
+from bridge.protocol.message import HEADER_LENGTH, MAX_GAS_LIMIT, EnvelopeError, Kind, Message, decode_envelope
 from tests.cases import for_each_case
 from tests.golden import generate
 
@@ -47,6 +49,13 @@ def golden_message(entry: dict[str, Any]) -> Message:
         for field in fields(Message)
     }
     return Message(**{**values, "kind": Kind(values["kind"])})
+
+
+@for_each_case("path", ["contracts/types/Message.sol", "dapp/src/message.ts"])
+def test_the_gas_limit_is_the_same_everywhere(path: str) -> None:
+    text = (Path(__file__).resolve().parents[3] / path).read_text()
+    (stated,) = re.findall(r"MAX_GAS_LIMIT = ([\d_]+)", text)
+    assert int(stated) == MAX_GAS_LIMIT
 
 
 def test_the_golden_file_is_what_the_generator_writes() -> None:

@@ -3,10 +3,12 @@ select 'EXECUTED_WITHOUT_QUORUM' as kind, message_id, source_chain, destination_
   'receipts that counted at the execution: ' || cast(counted as $text) || ', quorum: ' || cast(needed as $text) as evidence
 from (
   select
-    message_id, source_chain, destination_chain, counted,
+    message_id, source_chain, destination_chain,
+    -- All receipts must reach the message's quorum, those that the recipient allows what it demanded.
+    case when allowed < told then allowed else present end as counted,
     -- What was demanded then; where its rules are not known, the least that the router named. Never less than the sender asked for.
     case
-      when coalesce(told, least_recorded) > asked_quorum then coalesce(told, least_recorded)
+      when allowed < told or coalesce(told, least_recorded) > asked_quorum then coalesce(told, least_recorded)
       else asked_quorum
     end as needed
   from (
@@ -15,8 +17,9 @@ from (
       min(m.source_chain) as source_chain,
       min(m.destination_chain) as destination_chain,
       min(coalesce(m.asked_quorum, m.quorum, 1)) as asked_quorum,
+      count(distinct case when v.begins is null then r.gmp end) as present,
       count(distinct case when v.begins is null and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then r.gmp end)
-        as counted,
+        as allowed,
       min(case when v.begins is null then r.quorum end) as least_recorded,
       min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
     from (

@@ -83,7 +83,7 @@ contract HyperlaneNetwork is GmpNetwork {
         uint256 number
     ) external override {
         vm.prank(caller);
-        HyperlaneAdapter(address(adapter)).connect(chain, remoteRouter, remoteAdapter, uint32(number));
+        HyperlaneAdapter(payable(address(adapter))).connect(chain, remoteRouter, remoteAdapter, uint32(number));
     }
 
     function sendAs(address account, uint64 from, uint64 to, address receiver, bytes calldata body) external override {
@@ -101,7 +101,7 @@ contract HyperlaneNetwork is GmpNetwork {
         override
     {
         vm.prank(caller);
-        HyperlaneAdapter(address(adapter)).handle(uint32(numberOf(from)), sender, envelope);
+        HyperlaneAdapter(payable(address(adapter))).handle(uint32(numberOf(from)), sender, envelope);
     }
 
     /// @dev Processes with the value given, which the Mailbox hands on to the recipient.
@@ -163,7 +163,7 @@ contract HyperlaneNetwork is GmpNetwork {
             // The Mailbox's own gas depends on its ISM and is the relayer's business; here the adapter's share counts.
             (bytes32 sender, bytes memory body) = (_sender(message), _body(message));
             vm.prank(address(mailbox));
-            HyperlaneAdapter(parcel.adapter).handle{gas: gasLimit}(uint32(numberOf(parcel.from)), sender, body);
+            HyperlaneAdapter(payable(parcel.adapter)).handle{gas: gasLimit}(uint32(numberOf(parcel.from)), sender, body);
             return true;
         }
         return mailbox.delivered(keccak256(message));

@@ -200,7 +200,7 @@ contract LayerZeroNetwork is GmpNetwork {
         uint256 number
     ) external override {
         vm.prank(caller);
-        LayerZeroAdapter(address(adapter)).connect(chain, remoteRouter, remoteAdapter, uint32(number));
+        LayerZeroAdapter(payable(address(adapter))).connect(chain, remoteRouter, remoteAdapter, uint32(number));
     }
 
     function sendAs(address account, uint64 from, uint64 to, address receiver, bytes calldata body) external override {
@@ -222,7 +222,7 @@ contract LayerZeroNetwork is GmpNetwork {
     {
         ILayerZeroEndpoint.Origin memory origin = ILayerZeroEndpoint.Origin(uint32(numberOf(from)), sender, 1);
         vm.prank(caller);
-        LayerZeroAdapter(address(adapter)).lzReceive(origin, "guid", envelope, caller, "");
+        LayerZeroAdapter(payable(address(adapter))).lzReceive(origin, "guid", envelope, caller, "");
     }
 
     /// @dev What anyone may call once the payload is verified.

@@ -10,9 +10,14 @@ contract CourierAdapter is IAdapter {
 
     IRouter private immutable _router;
     uint256 public taken;
+    uint256 private _fee = FEE;
 
     constructor(IRouter router_) {
         _router = router_;
+    }
+
+    function setFee(uint256 fee) external {
+        _fee = fee;
     }
 
     function bring(uint64 originChain, bytes calldata envelope) external {
@@ -24,12 +29,12 @@ contract CourierAdapter is IAdapter {
     }
 
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable {
-        if (msg.value != FEE) revert WrongFee(msg.value, FEE);
+        if (msg.value != _fee) revert WrongFee(msg.value, _fee);
         ++taken;
     }
 
-    function quote(uint64, bytes32, bytes calldata, uint64) external pure returns (uint256) {
-        return FEE;
+    function quote(uint64, bytes32, bytes calldata, uint64) external view returns (uint256) {
+        return _fee;
     }
 
     function disconnect(uint64, bytes32) external {}
