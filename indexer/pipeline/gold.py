@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast, col
+from pyspark.sql.functions import col
 
 from indexer.model import schemas
 from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
 from indexer.transforms import divergences as divergence_rules
 from indexer.transforms.queries import ABOUT_ROUTERS, query
-
-_LANE_PAUSED: Final = """coalesce(aggregate(
-  filter(m.pauses, p -> p.ends > m.attempted_time and p.begins < d.block_time), cast(0 as bigint),
-  (total, p) -> total + least(p.ends, d.block_time) - greatest(p.begins, m.attempted_time)
-), 0)"""
-"""For how many seconds since its last attempt the lane of the message `m` was paused."""
 
 
 def duplicates(events: DataFrame) -> DataFrame:
@@ -80,11 +74,26 @@ def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFram
     return _table("costs", schemas.COSTS, messages=messages, receipts=receipts, paid=paid)
 
 
+def router_rules(events: DataFrame, messages: DataFrame) -> dict[str, DataFrame]:
+    """What `divergences` judges by, a few rows each: how far `chains` were read, and the routers' `periods` and `registrations`.
+
+    Args:
+        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
+        messages: `schemas.MESSAGES`.
+    """
+    spark, about_routers = events.sparkSession, _about_routers(events, messages)
+    of_routers = {name: query(name, about_routers="{about_routers}") for name in ("periods", "registrations")}
+    return {
+        "chains": spark.sql(query("chains", events="{events}"), events=events),
+        **{name: spark.sql(text, about_routers=about_routers) for name, text in of_routers.items()},
+    }
+
+
 def divergences(
-    events: DataFrame,
     messages: DataFrame,
     receipts: DataFrame,
     duplicates: DataFrame,
+    rules: Mapping[str, DataFrame],
     *,
     limits: DataFrame,
     policy: StallPolicy,
@@ -95,36 +104,27 @@ def divergences(
     as silent later, never sooner.
 
     Args:
-        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
         messages: `schemas.MESSAGES`.
         receipts: `schemas.RECEIPTS`.
         duplicates: `schemas.DUPLICATES`.
+        rules: as `router_rules` returns them.
         limits: `schemas.LIMITS`: a lane and kind is silent no sooner than it is stalled.
         policy: `max_lag` is how much later than a receipt the source must have been read to, `silence_after` how long a
             message may be without any receipt.
     """
-    spark = events.sparkSession
-    about_routers = _about_routers(events, messages)
-    periods = query("periods", about_routers="{about_routers}")
-    registrations = query("registrations", about_routers="{about_routers}")
-    pauses = spark.sql(query("lane_pauses", about_routers="{about_routers}"), about_routers=about_routers)
-    on_lane = ["destination_chain", "source_chain"]
+    spark = messages.sparkSession
     frames: dict[str, Any] = {
         "messages": messages,
-        "judged": messages.join(broadcast(pauses), on_lane, "left"),
         "receipts": receipts,
         "duplicates": duplicates,
-        "chains": spark.sql(query("chains", events="{events}"), events=events),
         "limits": limits,
         "fan_outs": spark.sql(divergence_rules.with_ends("{messages}"), messages=messages),
-        "periods": spark.sql(periods, about_routers=about_routers),
-        "registrations": spark.sql(registrations, about_routers=about_routers),
+        **rules,
     }
     values = {name: f"{{{name}}}" for name in frames}
     texts = divergence_rules.for_spark(
         **values,
         reports=divergence_rules.reports("{messages}"),
-        lane_paused=_LANE_PAUSED,
         pruned="0",
         text="string",
         received_count="bit_count(m.received)",

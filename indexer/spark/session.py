@@ -35,43 +35,29 @@ _COMMON = {
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
-_SMALL_BATCHES = {
-    # Micro-batches are small and the checkpoint is made new at every start: nothing in it is worth keeping.
+# Generated code and adaptive plans pay off from thousands of rows on: for fewer, planning and compiling take all the time.
+_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+_STREAM = _FEW_ROWS | {
+    # The checkpoint is made new at every start: nothing in it is worth keeping.
     "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
-    # Spark remembers a thousand jobs for its pages, which are off. An index has that many in half an hour, and what is kept for
-    # so long is garbage of the kind that a JVM rather grows than looks for.
+    # By default Spark remembers a thousand jobs for its UI. An index has that many in half an hour.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
-    "spark.sql.streaming.ui.enabled": "false",
-    # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
-    # what has many is computed in `batch_session`.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
-    # Plain files without checksums: nobody ever reads what this checkpoint says.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # A task of a backfill frees and takes the same megabytes for each answer: glibc would give them back to the system, which
-    # has to clear them each time. 32 MB is as far as it goes with what it maps; other C libraries ignore it.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
-_WHOLE_TABLES = {
+_TABLES = {
     "spark.sql.codegen.wholeStage": "true",
-    # It joins partitions that turn out small, so a short history pays little for many of them.
     "spark.sql.adaptive.enabled": "true",
-    # The optimizer would work out what it can infer of each of some fifty columns through every join: minutes, for a plan that
-    # runs for seconds.
+    # The optimizer would infer constraints of some fifty columns through every join: minutes, for a plan that runs for seconds.
     "spark.sql.constraintPropagation.enabled": "false",
-    # HotSpot never compiles a method of more than 8,000 bytes. Spark would write such ones for wide tables; below this limit it
-    # falls back to smaller ones, which take a third less for `messages`.
-    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 _ON_THIS_MACHINE = {
@@ -79,24 +65,24 @@ _ON_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
 }
 
-_SMALL_BATCHES_HERE = {
+_STREAM_HERE = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    # On one machine the JVM distributes work that DuckDB, numpy and Python do: its second compiler and a collector with threads
-    # of its own only take cores from them. It needs 70 MB, and starts with 192 whatever the machine has.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms192m -XX:MetaspaceSize=128m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
-_WHOLE_TABLES_HERE = {
+_TABLES_HERE = {
     "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "8",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 
-# Java's second compiler takes cores from the queries. It makes a short history slower, 28 s instead of 19 for 20,000 messages,
-# and a long one faster, 108 s instead of 166 for two million.
-_FIRST_COMPILER_ALONE = " -XX:TieredStopAtLevel=1"
-_LONG_HISTORY = 2_000_000  # events
+# Java's second compiler takes cores from the queries, and pays off for long histories alone.
+_SHORT_HISTORY_HERE = _FEW_ROWS | {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+LONG_HISTORY = 200_000  # events
 
 _LOCAL, _ALL_CORES = "local[2]", "local[*]"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -116,35 +102,35 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
     Raises:
         JavaNotFound: there is no Java to run it.
     """
-    here = {**_ON_THIS_MACHINE, **_SMALL_BATCHES_HERE, "spark.master": _LOCAL}
-    with _started(master, _COMMON | _SMALL_BATCHES, here, log_file, starting=_own_interrupts()) as session:
+    here = {**_ON_THIS_MACHINE, **_STREAM_HERE, "spark.master": _LOCAL}
+    with _started(master, _COMMON | _STREAM, here, log_file, starting=_own_interrupts()) as session:
         session.dataSource.register(EvmDataSource)
         yield session
 
 
 @contextmanager
 def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[SparkSession]:
-    """A session for tables of whole histories: generated code, adaptive plans, all cores of this machine.
+    """A session for the tables, on all cores of this machine.
 
     In a process that has a session already, such as a notebook, it is a new one in the same Spark, which goes on afterwards.
 
     Args:
         master: as for `spark_session`; ``sc://host:15002`` is a Spark Connect server, which needs `pyspark[connect]`.
-        events: about how many are read, which decides how Java compiles on this machine.
+        events: about how many are read, which decides how queries are compiled on this machine.
 
     Raises:
         JavaNotFound: there is no Java to run it.
     """
+    short = _SHORT_HISTORY_HERE if events < LONG_HISTORY else {}
     if (active := SparkSession.getActiveSession()) is not None:
         session = active.newSession()
-        for name, value in _WHOLE_TABLES.items():
-            session.conf.set(name, value)
+        for name, value in (_TABLES | short).items():
+            if not name.startswith("spark.driver"):
+                session.conf.set(name, value)
         yield session
         return
-    here = {**_ON_THIS_MACHINE, **_WHOLE_TABLES_HERE, "spark.master": _ALL_CORES}
-    if events < _LONG_HISTORY:
-        here["spark.driver.extraJavaOptions"] += _FIRST_COMPILER_ALONE
-    with _started(master, _COMMON | _WHOLE_TABLES, here, None) as session:
+    here = {**_ON_THIS_MACHINE, **_TABLES_HERE, **short, "spark.master": _ALL_CORES}
+    with _started(master, _COMMON | _TABLES, here, None) as session:
         yield session
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from indexer.store.effective_status import PERIODS, ROUTER_EVENTS
 from indexer.transforms.divergences import divergences, reports, sent_together, with_ends
-from indexer.transforms.queries import paused, query
+from indexer.transforms.queries import query
 
 # Of a pruned message the receipt that a duplicate repeats is not here any more.
 _DUPLICATES: Final = f"""
@@ -26,7 +26,6 @@ def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
         limits="stall_limits",
         periods=PERIODS,
         registrations=query("registrations", about_routers=ROUTER_EVENTS),
-        lane_paused=paused("lane", "m.attempted_time"),
         pruned="""coalesce((
       select p.messages from pruned_lanes p
       where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain

@@ -23,13 +23,15 @@ class Rule:
         condition: what the message's row has to say for it. The store has an index for the beginning of each
             (`indexer.store.tables`).
         evidence: what shows it.
-        when: what clocks, pauses and limits have to say for it.
+        when: what clocks and limits have to say for it.
+        has_facts: whether `_FACTS` belong to the evidence.
     """
 
     kind: str
     condition: str
     evidence: str
     when: str = ""
+    has_facts: bool = False
 
     @property
     def is_there(self) -> str:
@@ -70,7 +72,7 @@ _NEVER_CREATED: Final = """
 RULES_OF_ONE: Final = (
     Rule("EXECUTED_TWICE", "m.executions > 1", "'executions on the destination: ' || cast(m.executions as $text)"),
     *[
-        Rule(kind, "m.conflicts <> 0", f"'{evidence}' {_FACTS}", f"(m.conflicts & {conflict.value}) <> 0")
+        Rule(kind, "m.conflicts <> 0", f"'{evidence}'", f"(m.conflicts & {conflict.value}) <> 0", has_facts=True)
         for conflict, (kind, evidence) in CONFLICTS.items()
     ],
     Rule(
@@ -128,13 +130,10 @@ RULES_OF_ONE: Final = (
     Rule(
         "SILENT",
         "m.status = 'ROUTED' and m.outcome is null and m.cancellation_id is null",
-        """'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time - $lane_paused as $text)
-        || ' s after its last attempt, pauses of the lane left out'""",
-        # Nothing can arrive while the lane is paused.
+        """'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time as $text)
+        || ' s after its last attempt'""",
         when="""m.attempted_block <= s.final_block
         and d.block_time - m.attempted_time > :silence_after and d.block_time - m.attempted_time > coalesce(l.seconds, 0)
-        and d.block_time - m.attempted_time - $lane_paused > :silence_after
-        and d.block_time - m.attempted_time - $lane_paused > coalesce(l.seconds, 0)
         and (m.ttl = 0 or d.block_time <= m.sent_at + m.ttl)""",
     ),
     # Three rules, each of which an index answers: an `or` of all would have all messages gone through.
@@ -180,39 +179,40 @@ def divergences(**values: str) -> str:
     Args:
         values: what stands for `messages`, `receipts`, `chains`, `limits`, `periods`, `registrations`; for `fan_outs`, the
             messages among which fan-outs are looked for, `with_ends`; for `duplicates`, rows of `schemas.DUPLICATES`; for `reports`, messages
-            that report the end of another; for `lane_paused`, seconds of
-            the message `m`; for `pruned`, messages of the lane `m` that are not there any more; and `text`, the engine's word
-            for a string.
+            that report the end of another; for `pruned`, messages of the lane `m` that are not there any more; and `text`, the
+            engine's word for a string.
     """
     names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
     return " union all ".join([*_rules_of_one(values), *(query(f"divergences/{name}", **values) for name in names)])
 
 
 def for_spark(**values: str) -> list[str]:
-    """The queries for Spark, whose results together are the divergences; `values` as for `divergences`, and `judged`, the messages with what rules of one take."""
+    """The queries for Spark, whose results together are the divergences; `values` as for `divergences`."""
     names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
-    return [
-        _in_one_scan(values | {"messages": values["judged"]}),
-        *(query(f"divergences/{name}", **values) for name in names),
-    ]
+    return [_in_one_scan(values), *(query(f"divergences/{name}", **values) for name in names)]
 
 
 def _in_one_scan(values: dict[str, str]) -> str:
-    """The query for what one message shows, in one scan of all messages: Spark plans each scan apart."""
-    cases = [
-        f"case when {rule.is_there} then named_struct('kind', '{rule.kind}', 'evidence', {rule.evidence}) end"
-        for rule in RULES_OF_ONE
-    ]
-    columns = "m.message_id, m.source_chain, m.destination_chain"
-    return _filled(f"select {columns}, inline(array_compact(array({', '.join(cases)}))) {_CONTEXT}", values)
+    """The query for what one message shows: one scan finds the rules that hold, and evidence is written for those alone."""
+    rules = list(enumerate(RULES_OF_ONE))
+    holding = ", ".join(f"case when {rule.is_there} then {number} end" for number, rule in rules)
+    kinds = " ".join(f"when {number} then '{rule.kind}'" for number, rule in rules)
+    evidence = " ".join(f"when {number} then {rule.evidence}" for number, rule in rules)
+    with_facts = ", ".join(str(number) for number, rule in rules if rule.has_facts)
+    return _filled(
+        f"select case rule {kinds} end as kind, m.message_id, m.source_chain, m.destination_chain, "
+        f"case rule {evidence} end || case when rule in ({with_facts}) then '' {_FACTS} else '' end as evidence "
+        f"{_CONTEXT} lateral view explode(array_compact(array({holding}))) holding as rule",
+        values,
+    )
 
 
 def _rules_of_one(values: dict[str, str]) -> list[str]:
     """The queries for what one message shows, a rule each: the store answers each by an index."""
     return [
         _filled(
-            f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, {rule.evidence} as evidence"
-            f"{_CONTEXT}where {rule.is_there}",
+            f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, "
+            f"{rule.evidence} {_FACTS if rule.has_facts else ''} as evidence {_CONTEXT} where {rule.is_there}",
             values,
         )
         for rule in RULES_OF_ONE
@@ -236,7 +236,8 @@ def sent_together(messages: str) -> str:
 def with_ends(messages: str) -> str:
     """The query for messages with how each ended: 1 in `succeeded`, or 1 in `failed`."""
     ends = f"{COLUMNS['succeeded']} as succeeded, {COLUMNS['failed']} as failed"
-    return f"select m.*, {ends} from {messages} m where m.source_block is not null"  # noqa: S608  our own texts
+    sent = "m.message_id, m.source_chain, m.destination_chain, m.source_transaction, m.sender, m.payload_hash"
+    return f"select {sent}, {ends} from {messages} m where m.source_block is not null"  # noqa: S608  our own texts
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
