@@ -49,16 +49,6 @@ def _properties(java: Path) -> dict[str, str]:
     return dict(re.findall(r"^\s+(java\.\S+) = (.*)$", answer, re.MULTILINE))
 
 
-def _released(home: Path) -> int | None:
-    """The version that a Java home says it is of, which spares the start of a JVM to ask it; None if it does not say."""
-    try:
-        said = (home / "release").read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
-    found = re.search(r'^JAVA_VERSION="(\d+)', said, re.MULTILINE)
-    return int(found[1]) if found else None
-
-
 def system_java_home() -> Path | None:
     """Return the home of the machine's Java, from JAVA_HOME or else PATH, if it is at least Java 17.
 
@@ -67,10 +57,6 @@ def system_java_home() -> Path | None:
     """
     for java in _candidates():
         program = java.resolve()
-        if os.access(program, os.X_OK) and (released := _released(program.parent.parent)) is not None:
-            if released >= OLDEST_JAVA:
-                return program.parent.parent
-            continue
         properties = _properties(java)
         version = properties.get("java.specification.version", "")
         if version.isdigit() and int(version) >= OLDEST_JAVA:
