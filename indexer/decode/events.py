@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from eth_utils.crypto import keccak
 
 from bridge.protocol.events import (
     SIGNATURES,
@@ -29,7 +30,6 @@ from bridge.protocol.events import (
 from bridge.protocol.message import ENVELOPE_VERSION, HEADER_LENGTH, Kind
 from indexer.decode import abi
 from indexer.decode.abi import Rows, fixed_column, gather, to_uint64
-from indexer.decode.hashes import keccak256
 from indexer.decode.hexadecimal import Bytes, Integers
 from indexer.decode.logs import MAX_TOPICS, RawLogs, logs_of_rows
 from indexer.model import schemas
@@ -319,9 +319,11 @@ def _integers(field: Bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 
 def _payload_hashes(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
-    whole = lengths >= HEADER_LENGTH
-    hashes = keccak256(data, starts[whole] + HEADER_LENGTH, lengths[whole] - HEADER_LENGTH)
-    if whole.all():
-        return fixed_column(hashes)
-    places = np.where(whole, np.cumsum(whole) - 1, 0)
-    return fixed_column(hashes).take(pa.array(places, mask=~whole))
+    """The payloads' hashes, null where there is no whole envelope."""
+    text = data.tobytes()
+    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+    hashes = [
+        keccak(text[start + HEADER_LENGTH : start + length]) if length >= HEADER_LENGTH else None
+        for start, length in spans
+    ]
+    return pa.array(hashes, pa.binary())
