@@ -230,11 +230,11 @@ def killed_at(step: str, call: int, monkeypatch: pytest.MonkeyPatch) -> Callable
 def test_tables_equal_plain_python_and_open_everywhere(
     batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a refresh in between, an increment that was killed between two merges, and the refresh after that."""
+    """After a refresh in between, one that was killed between silver and gold, and the one after that."""
     made = history_with_increments(batch, 0, tmp_path, 1)
     paid = paid_for(made)
     facts = read_facts(made.store.engine, paid=paid)
-    killed_at("_merge", 2, monkeypatch)(batch, made.lake, facts)
+    killed_at("_refresh_gold", 1, monkeypatch)(batch, made.lake, facts)
     stated = refresh(batch, made.lake, facts)
     assert as_of(made.lake.place) == stated
     assert stated.blocks == {chain.chain_id: chain.head for chain in made.chains}
@@ -275,14 +275,14 @@ def test_any_increments_equal_a_full_refresh(batch: SparkSession, seed: int, tmp
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("step", ["_overwrite", "_replace", "_refresh_gold"])
+@pytest.mark.parametrize("step", ["_overwrite", "_merge", "_replace"])
 def test_refresh_killed_between_steps_is_finished_by_the_next(
     batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    made = history_with_increments(batch, 2, tmp_path, 0)
+    made = history_with_increments(batch, 2, tmp_path, 1 if step == "_merge" else 0)
     paid = paid_for(made)
     facts = read_facts(made.store.engine, paid=paid)
-    killed_at(step, 1 if step == "_refresh_gold" else 2, monkeypatch)(batch, made.lake, facts)
+    killed_at(step, 2, monkeypatch)(batch, made.lake, facts)
     refresh(batch, made.lake, facts)
     expect_what_the_logs_say(made, paid)
     made.store.close()
