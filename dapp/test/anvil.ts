@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const BINARY = fileURLToPath(new URL("../../build/tools/bin/anvil", import.meta.url));
-const START_SECONDS = 30;
+const START_SECONDS = 300;
 
 export interface Anvil {
   readonly url: string;

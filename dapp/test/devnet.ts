@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const COMMAND = fileURLToPath(new URL("../../.venv/bin/waybill", import.meta.url));
-const START_SECONDS = 180;
+const START_SECONDS = 300;
 const ENDINGS = ["SIGINT", "SIGTERM"] as const;
 const run = promisify(execFile);
 

@@ -138,7 +138,7 @@ test("a GMP without an adapter and a chain that is not there are errors that say
   await assert.rejects(waybill.route(request({ destination: "gamma" })), /no chain gamma; its chains are alpha \(31337\), beta \(31338\)/);
 });
 
-test("a block is seen whatever the kit is asking when it comes, and though no other follows", { timeout: 30_000 }, async () => {
+test("a block is seen whatever the kit is asking when it comes, and though no other follows", { timeout: 300_000 }, async () => {
   const proxy = await startRpcProxy(network.alpha.anvil.url);
   const sender = new Waybill(network.deployment({ alpha: proxy.url }), { wallet: localWallet(USER), pollingInterval: 20 });
   try {
@@ -156,7 +156,7 @@ test("a block is seen whatever the kit is asking when it comes, and though no ot
   }
 });
 
-test("a transaction that its wallet speeds up is followed, and one that it cancels is an error that says so", { timeout: 60_000 }, async (t) => {
+test("a transaction that its wallet speeds up is followed, and one that it cancels is an error that says so", { timeout: 300_000 }, async (t) => {
   const { client } = network.alpha;
   const proxy = await startRpcProxy(network.alpha.anvil.url);
   t.after(() => proxy.stop());
@@ -180,7 +180,7 @@ test("a transaction that its wallet speeds up is followed, and one that it cance
   await assert.rejects(cancelled.sending, (error: Error) => error instanceof WalletError && error.message === what);
 });
 
-test("a chain that can't be read after a transaction was sent is asked again", { timeout: 60_000 }, async (t) => {
+test("a chain that can't be read after a transaction was sent is asked again", { timeout: 300_000 }, async (t) => {
   const proxy = await startRpcProxy(network.alpha.anvil.url);
   t.after(() => proxy.stop());
   const sender = new Waybill(network.deployment({ alpha: proxy.url }), { wallet: localWallet(USER), pollingInterval: 20 });

@@ -83,7 +83,7 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     (entry,) = review.claim()
     await review.mark_dead(entry)
     event_id = entry.event_id
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(), review.clock)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), review.clock)
     await alerts.step()
     (posted,) = hook.posted
     details = posted["details"]
@@ -170,7 +170,7 @@ async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_
 ) -> None:
     review = DeadLetterService()
     await review.die(error="<!channel> `rm` <http://evil|click>")
-    await Alerts(review.dead_letters, [Slack(hook.url, timeout=5)], Fixed(), review.clock).step()
+    await Alerts(review.dead_letters, [Slack(hook.url, timeout=PATIENCE)], Fixed(), review.clock).step()
     (posted,) = hook.posted
     assert set(posted) == {"text", "blocks"}
     assert "<!channel>" not in str(posted)
@@ -183,7 +183,7 @@ async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thin
 ) -> None:
     review = DeadLetterService()
     event_id = await review.die(error="x" * 5000)
-    await Alerts(review.dead_letters, [PagerDuty(hook.url, "routing", timeout=5)], Fixed(), review.clock).step()
+    await Alerts(review.dead_letters, [PagerDuty(hook.url, "routing", timeout=PATIENCE)], Fixed(), review.clock).step()
     (posted,) = hook.posted
     assert (posted["routing_key"], posted["event_action"]) == ("routing", "trigger")
     assert posted["dedup_key"] == f"dlq/entered/{event_id}"
@@ -196,7 +196,7 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     await review.die(error="first line\nBcc: everybody@example.org")
     with mail_server() as server:
         box = Mailbox(host="127.0.0.1", port=server.port, sender="waybill@example.org", recipients=("ops@example.org",))
-        await Alerts(review.dead_letters, [Email(box, timeout=5)], Fixed(), review.clock).step()
+        await Alerts(review.dead_letters, [Email(box, timeout=PATIENCE)], Fixed(), review.clock).step()
         (received,) = server.mails
     mail = email.message_from_string(received, policy=email.policy.default)
     assert (mail["From"], mail["To"], mail["Bcc"]) == ("waybill@example.org", "ops@example.org", None)
@@ -210,7 +210,7 @@ async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -
     decided = {"decisionType": "ABANDON", "decisionMaker": OPERATOR.address, "rationale": "the recipient is retired"}
     review.dead_letters.append(happened(event_id, RecordKind.DECIDED, 1, **decided), KeySealer(OPERATOR))
     with webhook_server() as other:
-        both: list[Channel] = [Slack(hook.url, timeout=5), Webhook(other.url, timeout=5)]
+        both: list[Channel] = [Slack(hook.url, timeout=PATIENCE), Webhook(other.url, timeout=PATIENCE)]
         await Alerts(review.dead_letters, both, Fixed(), review.clock).step()
         assert "ABANDON was decided by" in hook.posted[1]["text"]
         assert (other.posted[1]["severity"], other.posted[1]["details"]) == ("info", decided)
@@ -223,7 +223,10 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
     with webhook_server() as other:
         hook.answers = [503]
         alerts = Alerts(
-            review.dead_letters, [Slack(hook.url, timeout=5), Webhook(other.url, timeout=5)], Fixed(), review.clock
+            review.dead_letters,
+            [Slack(hook.url, timeout=PATIENCE), Webhook(other.url, timeout=PATIENCE)],
+            Fixed(),
+            review.clock,
         )
         with pytest.raises(TransientError, match="slack: it answered 503"):
             await alerts.step()
@@ -242,14 +245,14 @@ async def test_a_step_says_whether_there_may_be_more_to_tell(
     review = DeadLetterService()
     for nonce in (1, 2, 3):
         await review.die(message(nonce))
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(), review.clock)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), review.clock)
     assert [await alerts.step() for _ in range(2)] == [True, False]
     assert len(hook.posted) == 3
 
 
 async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
     review = DeadLetterService()
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(Thresholds(2, 3)), review.clock)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(Thresholds(2, 3)), review.clock)
     for nonce in (1, 2, 3):
         await review.die(message(nonce))
         review.clock.time += 1_700  # three are within an hour
@@ -269,7 +272,7 @@ def test_the_default_thresholds(count: int, severity: str) -> None:
 async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServer) -> None:
     review = DeadLetterService()
     await review.die()
-    await Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(is_away=True), review.clock).step()
+    await Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(is_away=True), review.clock).step()
     assert len(hook.posted) == 1
 
 
@@ -295,7 +298,7 @@ async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold
     hook: WebhookServer,
 ) -> None:
     review, governance = DeadLetterService(), Fixed(Thresholds(1, 100))
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], governance, review.clock)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], governance, review.clock)
     for nonce in (1, 2):
         await review.die(message(nonce))
         await alerts.step()
@@ -318,7 +321,7 @@ async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(ho
         async def tell(self, notice: Notice) -> None:
             raise TransientError("no answer")
 
-    both: list[Channel] = [Away(), Webhook(hook.url, timeout=5)]
+    both: list[Channel] = [Away(), Webhook(hook.url, timeout=PATIENCE)]
     alerts = Alerts(review.dead_letters, both, Fixed(), review.clock)
     await alerts.announce_tampering(verify(review.dead_letters, trusted=frozenset({STRANGER.address})))
     (posted,) = hook.posted
@@ -388,5 +391,5 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
         engine.dispose()
         trusted = await trusted_accounts(log, parameters, settings)
         verified = verify_letters(log, memory_store(), trusted)
-        await Alerts(log, [Webhook(hook.url, timeout=5)], Fixed(), StillClock()).announce_tampering(verified)
+        await Alerts(log, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), StillClock()).announce_tampering(verified)
     assert "no JSON any more" in hook.posted[0]["summary"]

@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from bridge.domain.ports import UnansweredError
 from bridge.gmps.attestation import JsonDocuments
+from tests.waiting import PATIENCE
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 
@@ -46,7 +47,7 @@ async def served() -> AsyncIterator[tuple[Service, str]]:
 
 async def test_documents_of_one_service_come_over_one_connection(served: tuple[Service, str]) -> None:
     service, url = served
-    async with JsonDocuments(timeout=5) as documents:
+    async with JsonDocuments(timeout=PATIENCE) as documents:
         for _ in range(3):
             assert await documents.json(f"{url}/there") == {"is": "there"}
     assert len(service.connections) == 1
@@ -59,11 +60,11 @@ async def test_no_request_takes_a_thread_but_one_through_a_proxy(
         monkeypatch.delenv(name, raising=False)
     threads = Counted(max_workers=1)
     asyncio.get_running_loop().set_default_executor(threads)
-    async with JsonDocuments(timeout=5) as documents:
+    async with JsonDocuments(timeout=PATIENCE) as documents:
         assert await documents.json(f"{served[1]}/there") == {"is": "there"}
     assert threads.asked == 0
     monkeypatch.setenv("http_proxy", served[1])
-    async with JsonDocuments(timeout=5) as documents:
+    async with JsonDocuments(timeout=PATIENCE) as documents:
         assert await documents.json("http://validator.example/there") == {"is": "there"}
     assert threads.asked > 0
 
@@ -80,7 +81,7 @@ class Counted(ThreadPoolExecutor):
 
 @pytest.mark.parametrize("status", [403, 404])
 async def test_what_is_not_there_is_no_document(served: tuple[Service, str], status: int) -> None:
-    async with JsonDocuments(timeout=5) as documents:
+    async with JsonDocuments(timeout=PATIENCE) as documents:
         assert await documents.json(f"{served[1]}/{status}") is None
 
 
@@ -88,13 +89,13 @@ async def test_what_is_not_there_is_no_document(served: tuple[Service, str], sta
 async def test_an_answer_that_is_no_document_names_its_url_and_why(
     served: tuple[Service, str], path: str, reason: str
 ) -> None:
-    async with JsonDocuments(timeout=5) as documents:
+    async with JsonDocuments(timeout=PATIENCE) as documents:
         with pytest.raises(UnansweredError, match=f"{served[1]}/{path} does not answer as it should: .*{reason}"):
             await documents.json(f"{served[1]}/{path}")
 
 
 async def test_a_service_that_is_down_and_a_url_that_is_none_are_no_answers() -> None:
-    async with JsonDocuments(timeout=5) as documents:
+    async with JsonDocuments(timeout=PATIENCE) as documents:
         for url in ("http://127.0.0.1:1/x", "http://", "nothing"):
             with pytest.raises(UnansweredError, match="does not answer as it should"):
                 await documents.json(url)
