@@ -37,6 +37,7 @@ ELSEWHERE: Final = {
     ("docs/quickstart.md", "python"): "run by tests/spark/test_quickstart.py",
     ("docs/quickstart.md", "sh"): "run by tests/spark/test_quickstart.py",
     ("docs/add-an-adapter.md", "python"): "run by tests/anvil/test_sixth_gmp.py",
+    ("docs/own-anvil.md", "sh"): "run by tests/anvil/test_attached_devnet.py",
     ("docs/add-an-adapter.md", "solidity"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/indexing.md", "python"): "tests/spark/test_pipeline.py opens each table so",
     ("dapp/README.md", "ts"): "checked by dapp/test/long/package.test.ts; what the functions call is tested beside it",
