@@ -30,6 +30,7 @@ def compiled() -> None:
     assert built.returncode == 0, built.stdout + built.stderr
 
 
+@pytest.mark.long
 def test_a_comment_does_not_change_a_contracts_code(tmp_path: Path) -> None:
     """Its address follows from the code: a comment would deploy a second network."""
     codes: list[str] = []
