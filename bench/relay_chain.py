@@ -18,10 +18,10 @@ from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY, account
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.outbox import OutboxState
-from bridge.domain.transactions import Slot
 from bridge.evm.chain import open_chains
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import Slot
 from bridge.service.relayer_service import open_relayer, spare_what_is_set_up
 from bridge.settings import Settings
 from bridge.store import Store

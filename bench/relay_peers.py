@@ -24,12 +24,12 @@ from typing import Final
 from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, RELAYER_KEY
-from bridge.domain.ports import Dispatch
 from bridge.evm.chain import open_chains
 from bridge.gmps.hyperlane.adapter import hyperlane_message
 from bridge.gmps.hyperlane.devnet import VALIDATORS
 from bridge.protocol.events import MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Dispatch
 from tests.anvil.command import environment_of
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.public_network import PublicNetwork

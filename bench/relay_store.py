@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import procrastinate
 
-from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import Store
 from tests.builders import BETA, block, message, observed_range, word

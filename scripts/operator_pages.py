@@ -15,11 +15,11 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from bridge.cli.app import app
-from bridge.domain.classification import FAILURES, UNKNOWN, Disposition
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, JITTER
-from bridge.domain.failures import FailureKind
-from bridge.domain.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_TTL, default_ttl
 from bridge.metrics import METRICS
+from bridge.protocol.classification import FAILURES, UNKNOWN, Disposition
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, JITTER
+from bridge.protocol.failures import FailureKind
+from bridge.protocol.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_TTL, default_ttl
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.queries.advice import Circumstances, Standing, next_action

@@ -6,13 +6,13 @@ from typing import Any
 
 from eth_utils import keccak
 
-from bridge.domain.observations import BlockRef, NumberedDispatch, ObservedAttempt, ObservedMessage, ObservedRange
-from bridge.domain.ports import Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import MessageRecord
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import Dispatch
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
+from bridge.records.observations import BlockRef, NumberedDispatch, ObservedAttempt, ObservedMessage, ObservedRange
 from bridge.streams.settings import DeadLetterTopicSettings
 
 ALPHA, BETA = 31337, 31338

@@ -19,10 +19,10 @@ from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.domain.actions import Action, Branch, BranchState, Decision
-from bridge.domain.ports import Chain
 from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
 from bridge.evm.chain import EvmChain
+from bridge.protocol.actions import Action, Branch, BranchState, Decision
+from bridge.protocol.ports import Chain
 from bridge.protocol.times import utc
 from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, retriable
 from bridge.queries.lanes import chain_name

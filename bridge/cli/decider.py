@@ -17,14 +17,14 @@ from bridge.deploy.preview import ChainPreview, gas_price, simulated
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.transactions import DeployError, Transaction, why_refused
 from bridge.devnet.accounts import DEPLOYER_KEY
-from bridge.domain.ports import Call, CallRevertedError, TransientError, read_view
-from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner, Signer
 from bridge.evm.simple_sender import RevertedError, send
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.ports import Call, CallRevertedError, TransientError, read_view
+from bridge.records.spending import ether
 from bridge.service.connections import connected, newest_blocks
 from bridge.service.keys import opened
 from bridge.settings import SignerSource

@@ -19,7 +19,7 @@ from bridge.cli.workspace import Workspace
 from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_safe, preview
 from bridge.deploy.deploy import deploy as deploy_network
 from bridge.deploy.plan import NetworkPlan, adapter_numbers
-from bridge.domain.ports import TransientError
+from bridge.protocol.ports import TransientError
 from bridge.queries.replacements import replacement_values
 from bridge.rpc.answers import RpcError
 from bridge.service.connections import independent

@@ -28,7 +28,6 @@ from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
-from bridge.domain.dead_letters import Decision, LetterStatus, LogRecord
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import Deployment
@@ -43,6 +42,7 @@ from bridge.queries.dead_letters import (
     suggestion,
 )
 from bridge.queries.lanes import lane_name
+from bridge.records.dead_letters import Decision, LetterStatus, LogRecord
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
 from bridge.service.keys import local_account, open_sealer

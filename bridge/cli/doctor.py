@@ -29,10 +29,6 @@ from bridge.deploy.addresses import is_testnet
 from bridge.deploy.drift import find_drift
 from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain
 from bridge.deploy.transactions import DeployError
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.errors import StoreError
-from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, read_view
-from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.attestation import AttestationError, JsonDocuments
@@ -40,9 +36,13 @@ from bridge.gmps.registry import adapter_class, attestation_choice, create_attes
 from bridge.gmps.verification import ALONE, DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError, read_view
 from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.queries.lanes import is_late
+from bridge.records.dead_letters import LetterStatus
+from bridge.records.spending import ether
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer

@@ -13,13 +13,13 @@ from bridge.deploy.addresses import UnknownChainError
 from bridge.deploy.plan import PlanError
 from bridge.deploy.transactions import DeployError
 from bridge.devnet import DevnetError, PortTakenError
-from bridge.domain.dead_letters import BrokenLogError
-from bridge.domain.errors import StoreError
-from bridge.domain.ports import CallRevertedError, TerminalError, TransientError
 from bridge.evm.signing import InvalidKeyError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
+from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import UnknownGmpError
+from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError
+from bridge.records.dead_letters import BrokenLogError
 from bridge.relayer.delivery_commits import CommitsHaltedError
 from bridge.rpc.answers import RpcError
 from bridge.service.listening import ListeningError

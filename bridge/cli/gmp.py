@@ -13,11 +13,11 @@ from bridge.cli.decider import Chains, DryRun, carry_out, named_chains, print_do
 from bridge.cli.output import UsageError, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import Transaction
-from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import read_view
 from bridge.protocol.times import utc
 
 app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)

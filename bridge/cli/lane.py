@@ -11,8 +11,8 @@ import typer
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, result, table
 from bridge.cli.workspace import Workspace
-from bridge.domain.lanes import Lane, LaneState
 from bridge.protocol.deployment import DeploymentError
+from bridge.protocol.lanes import Lane, LaneState
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value
 
 app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)

@@ -12,15 +12,15 @@ from typing import Any
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
-from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, IdempotencyStrategy, ttl_violation
-from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import AssetClass, DeliveryGuarantee, IdempotencyStrategy, ttl_violation
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import Block, TransientError
 from bridge.protocol.status import Status
 from bridge.queries.advice import Circumstances
 from bridge.queries.explain import (

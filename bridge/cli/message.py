@@ -17,11 +17,10 @@ from bridge.cli.output import CliError, UsageError, facts, progress, result, tab
 from bridge.cli.pending import reconcile
 from bridge.cli.workspace import Workspace
 from bridge.client import Client
-from bridge.domain.guarantee import DeliveryGuarantee
-from bridge.domain.jobs import SyncJob
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import DeliveryGuarantee
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
@@ -30,6 +29,7 @@ from bridge.protocol.times import utc
 from bridge.queries.explain import GmpProgress, Stage
 from bridge.queries.lanes import chain_name, lane_name
 from bridge.queries.messages import record_value
+from bridge.records.jobs import SyncJob
 
 _MOST_SHOWN = 1_000
 """Characters of a payload."""

@@ -18,9 +18,9 @@ from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, Sent
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.domain.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import TransientError
 from bridge.protocol.status import Status
 from bridge.queries.explain import Explanation
 from bridge.service.connections import connected

@@ -12,9 +12,9 @@ from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.pending import sync_value
 from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import adapter_numbers
-from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.ports import TerminalError, TransientError
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
 from bridge.queries.lanes import chain_name
 from bridge.queries.overview import chain_value, overview_value

@@ -9,9 +9,9 @@ from typing import Any, Final
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import ExitCode, escaped, result
 from bridge.cli.workspace import Workspace
-from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.protocol.deployment import Deployment
 from bridge.queries.lanes import lane_name
+from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.store import Store
 
 _SHOWN: Final = 100  # changes

@@ -18,9 +18,9 @@ from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index, open_relayer_store
 from bridge.cli.output import escaped, facts, progress, table
 from bridge.cli.workspace import Workspace
-from bridge.domain.errors import StoreError
-from bridge.domain.ports import TransientError
 from bridge.evm.actions import ActionReader
+from bridge.protocol.errors import StoreError
+from bridge.protocol.ports import TransientError
 from bridge.queries.actions import by_state, silent_chains
 from bridge.queries.lanes import chain_name, gmp_name
 from bridge.queries.messages import divergence_value

@@ -14,11 +14,11 @@ from bridge.cli.decider import Chains, DryRun, Steps, carry_out, named_chains, p
 from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import DeployError, Transaction
-from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.ports import read_view
 from bridge.service.connections import connected, newest_blocks
 from bridge.settings import ANY, Settings
 

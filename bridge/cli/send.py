@@ -16,7 +16,6 @@ from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, r
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.domain.ports import TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader
 from bridge.evm.signing import Signer
@@ -24,6 +23,7 @@ from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MAX_GAS_LIMIT, MOST_GAS, Kind, Message
+from bridge.protocol.ports import TransientError
 from bridge.service.connections import connected, newest_blocks
 
 

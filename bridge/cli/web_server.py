@@ -23,11 +23,11 @@ from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
-from bridge.domain.ports import TransientError
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment
+from bridge.protocol.ports import TransientError
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
 from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from bridge.cli.output import CliError, UsageError
 from bridge.cli.root import DEVNET, current
 from bridge.devnet.accounts import RELAYER_KEY, TRIPWIRE_KEY
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.streams import IndexSource
 from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.errors import StoreBusyError
+from bridge.records.streams import IndexSource
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation

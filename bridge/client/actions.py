@@ -9,15 +9,15 @@ from eth_utils import keccak
 from web3.types import TxReceipt
 
 from bridge.client.client import RefusedError, transact
-from bridge.domain.actions import Action, Branch, BranchState
-from bridge.domain.ports import Call, Chain
 from bridge.evm.actions import Step, abort_call, contract_retry_call, reconcile_calls
 from bridge.evm.routers import RouterReader
 from bridge.evm.signing import Signer
+from bridge.protocol.actions import Action, Branch, BranchState
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, Chain
 
 
 class ActionClient:

@@ -12,9 +12,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from eth_account.signers.base import BaseAccount
 
 from bridge.client.client import Client, Connection
-from bridge.domain.guarantee import AssetClass
 from bridge.evm.routers import Progress
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.guarantee import AssetClass
 from bridge.protocol.message import Message
 
 OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Connection]]]

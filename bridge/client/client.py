@@ -19,17 +19,7 @@ from web3 import AsyncWeb3, Web3
 from web3.types import TxReceipt
 
 from bridge.client.web3_chain import Web3Chain, as_tx_receipt
-from bridge.domain.finality import FinalityRule
-from bridge.domain.guarantee import AssetClass, class_of, default_ttl, resolve_ttl
-from bridge.domain.invariants import Reliability
-from bridge.domain.ports import (
-    Call,
-    CallRevertedError,
-    Chain,
-    InsufficientFundsError,
-    TerminalError,
-    TransientError,
-)
+from bridge.evm.finality import FinalityRule
 from bridge.evm.routers import Progress, RouterReader, created_messages, is_contract
 from bridge.evm.signing import SignedTransaction, Signer, UnsignedTransaction
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
@@ -37,7 +27,17 @@ from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_rev
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.guarantee import AssetClass, class_of, default_ttl, resolve_ttl
+from bridge.protocol.invariants import Reliability
 from bridge.protocol.message import MOST_GAS, Kind, Message, decode_envelope
+from bridge.protocol.ports import (
+    Call,
+    CallRevertedError,
+    Chain,
+    InsufficientFundsError,
+    TerminalError,
+    TransientError,
+)
 from bridge.rpc.answers import Meaning, RpcError
 
 _POLL_SECONDS: Final = 0.2

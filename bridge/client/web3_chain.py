@@ -13,7 +13,9 @@ from web3 import AsyncWeb3, Web3
 from web3.exceptions import BlockNotFound, ContractLogicError, TimeExhausted, TransactionNotFound, Web3RPCError
 from web3.types import LogReceipt, TxParams, TxReceipt
 
-from bridge.domain.ports import (
+from bridge.evm.chain import as_port_error, to_values
+from bridge.protocol.deployment import DeploymentError, FinalityTag
+from bridge.protocol.ports import (
     Block,
     Call,
     CallRevertedError,
@@ -24,8 +26,6 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.evm.chain import as_port_error, to_values
-from bridge.protocol.deployment import DeploymentError, FinalityTag
 from bridge.rpc.answers import Request, RpcError, decoder_of, error_of, revert_data
 
 _BASE_FEE_MARGIN: Final = 2  # as in `bridge.evm.chain`

@@ -10,9 +10,9 @@ import structlog
 from bridge.dead_letters.channels import INTEGRITY, Channel, Notice, Severity
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.parameters import Thresholds
-from bridge.domain.dead_letters import LogRecord, RecordKind
-from bridge.domain.ports import Clock, TransientError
-from bridge.domain.ttl_cache import AsyncCached
+from bridge.evm.ttl_cache import AsyncCached
+from bridge.protocol.ports import Clock, TransientError
+from bridge.records.dead_letters import LogRecord, RecordKind
 from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bridge.domain.actions import ACTION_ROUTE
-from bridge.domain.dead_letters import DeadLetter
-from bridge.domain.failures import FailureKind
-from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.retries import RETRY_ROUTE
+from bridge.protocol.actions import ACTION_ROUTE
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.protocol.times import utc
+from bridge.records.dead_letters import DeadLetter
+from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.retries import RETRY_ROUTE
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import httpx
 import orjson
 
-from bridge.domain.ports import TransientError
+from bridge.protocol.ports import TransientError
 
 INTEGRITY: Final = "dlq-integrity"
 """What the keys of notices about a changed log begin with."""

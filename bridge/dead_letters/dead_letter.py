@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bridge.domain.actions import ACTION_ROUTE, Action, Branch, action_letter_id
-from bridge.domain.classification import class_of
-from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
-from bridge.domain.delivery_policy import GiveUpReason
-from bridge.domain.failures import Failure, RecordedFailure
-from bridge.domain.jobs import RetryJob
-from bridge.domain.outbox import OutboxEntry, snapshot_of
-from bridge.domain.retries import RETRY_ROUTE, spent_id
+from bridge.protocol.actions import ACTION_ROUTE, Action, Branch, action_letter_id
 from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.classification import class_of
+from bridge.protocol.delivery_policy import GiveUpReason
+from bridge.protocol.failures import Failure, RecordedFailure
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso_milliseconds
+from bridge.records.dead_letters import Draft, LogRecord, RecordKind
+from bridge.records.jobs import RetryJob
+from bridge.records.outbox import OutboxEntry, snapshot_of
+from bridge.records.retries import RETRY_ROUTE, spent_id
 
 PIPELINE: Final = "observe>attest>deliver"
 RETRY_PIPELINE: Final = "request>plan>retry"

@@ -15,7 +15,10 @@ from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 
 from bridge.dead_letters.signing import decision_digest, decision_signer, sign_decision
-from bridge.domain.dead_letters import (
+from bridge.protocol.contracts import contract
+from bridge.protocol.ports import CallRevertedError, Chain, read_view
+from bridge.protocol.times import iso_milliseconds
+from bridge.records.dead_letters import (
     OPEN,
     DeadLetter,
     Decision,
@@ -25,9 +28,6 @@ from bridge.domain.dead_letters import (
     RecordKind,
     Sealer,
 )
-from bridge.domain.ports import CallRevertedError, Chain, read_view
-from bridge.protocol.contracts import contract
-from bridge.protocol.times import iso_milliseconds
 from bridge.store.dead_letters import DeadLetterLog
 
 GOVERNANCE: Final = "GOVERNANCE"

@@ -9,7 +9,8 @@ from typing import Final
 
 from bridge.dead_letters.decisions import CONFIRMED_AT, confirms
 from bridge.dead_letters.signing import decision_signer, record_signer
-from bridge.domain.dead_letters import (
+from bridge.protocol.ports import Chain, TransientError
+from bridge.records.dead_letters import (
     NO_RECORD,
     BrokenLogError,
     DeadLetter,
@@ -18,7 +19,6 @@ from bridge.domain.dead_letters import (
     LogRecord,
     RecordKind,
 )
-from bridge.domain.ports import Chain, TransientError
 from bridge.store.dead_letters import DeadLetterLog
 
 NOTHING_DENIED: Final = frozenset[int]()

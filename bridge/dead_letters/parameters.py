@@ -13,9 +13,9 @@ from typing import Final
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
+from bridge.protocol.ports import CallRevertedError, Chain, read_view
 
 ALERT_THRESHOLD: Final = keccak(text="dlq.alertThreshold")
 CRITICAL_THRESHOLD: Final = keccak(text="dlq.criticalThreshold")

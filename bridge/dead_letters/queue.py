@@ -15,15 +15,15 @@ from bridge.dead_letters.dead_letter import (
     recovered_record,
     returned_record,
 )
-from bridge.domain.actions import Action, Branch, action_letter_id, action_of_letter
-from bridge.domain.dead_letters import OPEN, DeadLetter, Draft, LetterStatus, LogHead, Sealer
-from bridge.domain.failures import Failure
-from bridge.domain.jobs import RetryJob
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, TryAgain
-from bridge.domain.ports import Clock, TransientError
-from bridge.domain.retries import retry_of
+from bridge.protocol.actions import Action, Branch, action_letter_id, action_of_letter
+from bridge.protocol.failures import Failure
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.ports import Clock, TransientError
+from bridge.records.dead_letters import OPEN, DeadLetter, Draft, LetterStatus, LogHead, Sealer
+from bridge.records.jobs import RetryJob
+from bridge.records.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, TryAgain
+from bridge.records.retries import retry_of
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 

@@ -12,7 +12,7 @@ from eth_account.signers.local import LocalAccount
 from eth_typing import Hash32
 from eth_utils import decode_hex, keccak
 
-from bridge.domain.dead_letters import LogRecord
+from bridge.records.dead_letters import LogRecord
 
 _DOMAIN: Final = {"name": "Waybill dead letters", "version": "1"}
 _DOMAIN_TYPES: Final = {
@@ -46,7 +46,7 @@ _DECISION: Final = {
 
 
 class KeySealer:
-    """A key in this process. See `bridge.domain.dead_letters.Sealer`."""
+    """A key in this process. See `bridge.records.dead_letters.Sealer`."""
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account
@@ -74,7 +74,7 @@ class UnsealedError(Exception):
 
 
 class WalletSealer:
-    """A key somewhere else, whose signature is handed in. See `bridge.domain.dead_letters.Sealer`."""
+    """A key somewhere else, whose signature is handed in. See `bridge.records.dead_letters.Sealer`."""
 
     def __init__(self, address: str, seal: bytes = b"") -> None:
         """`seal` is what the account signed; empty if it has not yet."""

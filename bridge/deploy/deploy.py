@@ -33,11 +33,11 @@ from bridge.deploy.transactions import (
     former_adapters,
     refuse_another_network,
 )
-from bridge.domain.spending import ether
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import Signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
+from bridge.records.spending import ether
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from bridge.deploy.artifacts import ForgeError
 from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.deploy.transactions import ChainWork, DeployError
-from bridge.domain.ports import read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import GmpSection
+from bridge.protocol.ports import read_view
 
 
 async def find_drift(

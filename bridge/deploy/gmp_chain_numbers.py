@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bridge.deploy.addresses import address_table
 from bridge.deploy.plan import PlannedChain
-from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.gmps.registry import adapter_class
 from bridge.protocol.contracts import contract
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import CallRevertedError, Chain, read_view
 
 
 async def wrong_numbers(planned: PlannedChain, chain: Chain) -> list[str]:

@@ -10,13 +10,13 @@ from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
-from bridge.domain.ports import Chain
 from bridge.gmps.registry import adapter_class, section_problems, verification_problems
 from bridge.gmps.verification import DEFAULT, Connection, Verification, VerificationSection
 from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSection, refuse_repeated_chains
 from bridge.protocol.environment import expanded, unset_placeholders
 from bridge.protocol.file_problems import file_problems
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Chain
 
 
 class PlanError(ValueError):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bridge.deploy.transactions import ChainWork, DeployError, Transaction, why_refused
-from bridge.domain.ports import Call, TransientError
 from bridge.evm.chain import EvmChain
+from bridge.protocol.ports import Call, TransientError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from eth_utils import keccak
 from bridge.deploy.preview import Estimate, simulated
 from bridge.deploy.sending import MOST_GAS
 from bridge.deploy.transactions import DeployError, Transaction
-from bridge.domain.ports import CallRevertedError, UnansweredError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import contract
+from bridge.protocol.ports import CallRevertedError, UnansweredError, read_view
 
 MULTI_SEND_CALL_ONLY: Final = {
     "1.3.0": "0x40A2aCCbd92BCA938b02010E17A5b8929b49130D",

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Final
 
 from bridge.deploy.transactions import DeployError, Transaction
-from bridge.domain.ports import Call, CallRevertedError, Fees, Receipt, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import Signer, UnsignedTransaction
 from bridge.protocol.contracts import explain_revert
+from bridge.protocol.ports import Call, CallRevertedError, Fees, Receipt, TransientError
 
 MOST_GAS: Final = 2**24
 """Gas that a chain takes for one transaction (EIP-7825)."""

@@ -19,7 +19,6 @@ from eth_utils.address import to_checksum_address
 
 from bridge.deploy.artifacts import Artifact
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
-from bridge.domain.ports import Call, CallRevertedError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
 from bridge.gmps.verification import ADAPTER as OUR_ADAPTER
@@ -27,6 +26,7 @@ from bridge.gmps.verification import Step
 from bridge.protocol.addresses import create2_address, created_adapter, to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, CallRevertedError, read_view
 
 CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 """Creates contracts at addresses that their code determines; it is on nearly every chain, at this address."""

@@ -14,14 +14,14 @@ from bridge.client.client import transact
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.domain.actions import Level, Window
-from bridge.domain.ports import Call, Chain
 from bridge.evm.actions import COORDINATOR, Coordinator
 from bridge.evm.chain import EvmChain
+from bridge.protocol.actions import Level, Window
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, PARTICIPANT_EXAMPLE, ChainDeployment, Deployment
 from bridge.protocol.events import load_abi
 from bridge.protocol.gmps import Gmp, bits_from_gmps
+from bridge.protocol.ports import Call, Chain
 
 ASSETS: Final = Contract(load_abi("AtomicAssets"))
 FREEZE, UNFREEZE = 0, 1

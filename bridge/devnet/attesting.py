@@ -7,7 +7,7 @@ import functools
 from coincurve import PrivateKey
 from eth_account.signers.local import LocalAccount
 
-from bridge.domain.ports import Block, Chain, Dispatch, TransientError
+from bridge.protocol.ports import Block, Chain, Dispatch, TransientError
 
 
 async def confirm(chain: Chain, dispatch: Dispatch) -> Block:

@@ -13,9 +13,9 @@ from eth_account.signers.local import LocalAccount
 from bridge.devnet.attesting import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
-from bridge.domain.ports import Chain, Dispatch, Log, TerminalError, TransientError
 from bridge.gmps.base_adapter import DeploymentReader
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.ports import Chain, Dispatch, Log, TerminalError, TransientError
 
 
 class Committee(DeploymentReader, ABC):

@@ -13,7 +13,7 @@ from web3.utils.address import get_create_address
 
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.errors import DevnetError
-from bridge.domain.ports import Chain, Fees, Receipt, TransientError
+from bridge.protocol.ports import Chain, Fees, Receipt, TransientError
 
 # A devnet's gas costs nothing: a limit that always suffices spares an estimate, which could not see what is still queued.
 _CREATION_GAS = 6_000_000

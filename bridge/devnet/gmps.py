@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from bridge.devnet.deployer import Deployer
-from bridge.domain.ports import Attester, Chain
 from bridge.gmps.base_adapter import GmpContracts
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Attester, Chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

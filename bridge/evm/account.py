@@ -10,7 +10,9 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.ports import (
+from bridge.evm.signing import Signer, UnsignedTransaction, noop_of
+from bridge.protocol.message import MOST_GAS
+from bridge.protocol.ports import (
     Chain,
     Clock,
     Fees,
@@ -22,10 +24,8 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.domain.spending import UNBOUNDED, SpendBlockedError, SpendBounds
-from bridge.domain.transactions import SignedVersion, Slot, SlotState
-from bridge.evm.signing import Signer, UnsignedTransaction, noop_of
-from bridge.protocol.message import MOST_GAS
+from bridge.records.spending import UNBOUNDED, SpendBlockedError, SpendBounds
+from bridge.records.transactions import SignedVersion, Slot, SlotState
 from bridge.store.transactions import TransactionLedger
 
 _log = structlog.get_logger(__name__)

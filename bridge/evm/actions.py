@@ -10,7 +10,8 @@ from typing import Any, Final, Generic, TypeVar
 from eth_abi.abi import decode, encode
 from eth_utils import decode_hex, keccak
 
-from bridge.domain.actions import (
+from bridge.evm.routers import RouterReader
+from bridge.protocol.actions import (
     Action,
     ActionMessage,
     ActionState,
@@ -25,14 +26,13 @@ from bridge.domain.actions import (
     PhaseMessage,
     Window,
 )
-from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError, read_view
-from bridge.evm.routers import RouterReader
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import Contract, explain_revert, message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import UNDECODABLE, load_abi
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, CallRevertedError, Chain, TransientError, read_view
 from bridge.protocol.status import Status
 
 COORDINATOR: Final = Contract(load_abi("AtomicCoordinator"))

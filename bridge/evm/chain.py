@@ -14,7 +14,9 @@ from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from bridge.domain.ports import (
+from bridge.evm.transport import Endpoints
+from bridge.protocol.deployment import Deployment, FinalityTag
+from bridge.protocol.ports import (
     Block,
     Call,
     CallRevertedError,
@@ -28,8 +30,6 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.evm.transport import Endpoints
-from bridge.protocol.deployment import Deployment, FinalityTag
 from bridge.rpc.answers import (
     DisagreementError,
     Meaning,

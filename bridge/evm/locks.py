@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from bridge.domain.ports import Call, CallRevertedError, Chain
 from bridge.protocol.contracts import Contract
 from bridge.protocol.events import load_abi
+from bridge.protocol.ports import Call, CallRevertedError, Chain
 
 LOCKED_RECIPIENT: Final = Contract(load_abi("ILockedRecipient"))
 

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 from eth_utils import function_signature_to_4byte_selector
 
-from bridge.domain.classification import classify_revert
-from bridge.domain.guarantee import IdempotencyStrategy
-from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.classification import classify_revert
 from bridge.protocol.contracts import ADAPTER, ROUTER, contract, explain_refusal, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import (
@@ -27,8 +25,10 @@ from bridge.protocol.events import (
     topic_of,
 )
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.guarantee import IdempotencyStrategy
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.protocol.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.status import Status
 
 _RECEIVED, _EXECUTION, _REFUSAL = topic_of(MessageReceived), topic_of(MessageExecuted), topic_of(ExecutionFailed)

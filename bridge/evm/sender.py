@@ -10,15 +10,15 @@ from typing import Final, Protocol
 
 from eth_utils import keccak
 
-from bridge.domain.outbox import Claim, StaleClaimError
-from bridge.domain.ports import Call, Chain, Clock, Receipt, TransientError, UnansweredError
-from bridge.domain.spending import Bound, Refusal, SpendBlockedError, SpentFor
-from bridge.domain.supervision import Wakeup
-from bridge.domain.transactions import BatchedCall, CallBatch, Slot, SlotRequest, SlotState, SpendCheck
 from bridge.evm.account import Account, SendingSettings
 from bridge.evm.signing import Signer
+from bridge.evm.supervision import Wakeup
 from bridge.evm.transaction_monitor import TransactionMonitor
 from bridge.protocol.contracts import MULTICALL
+from bridge.protocol.ports import Call, Chain, Clock, Receipt, TransientError, UnansweredError
+from bridge.records.outbox import Claim, StaleClaimError
+from bridge.records.spending import Bound, Refusal, SpendBlockedError, SpentFor
+from bridge.records.transactions import BatchedCall, CallBatch, Slot, SlotRequest, SlotState, SpendCheck
 from bridge.store.finality import Finality
 from bridge.store.transactions import TransactionLedger
 
@@ -346,7 +346,7 @@ class CallBatching:
         return CallBatching(self._multicall, most=self._most, max_gas=min(self._max_gas, block_gas // _BLOCK_SHARE))
 
     def pack(self, requests: Sequence[SlotRequest]) -> list[CallBatch]:
-        """See `bridge.domain.transactions.Packing`; in the order of the first request of each batch.
+        """See `bridge.records.transactions.Packing`; in the order of the first request of each batch.
 
         Calls with value never share: the contract passes none on.
         """

@@ -20,8 +20,8 @@ from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 from hexbytes import HexBytes
 
-from bridge.domain.ports import Call, Fees, TransientError
-from bridge.domain.transactions import NOOP_GAS
+from bridge.protocol.ports import Call, Fees, TransientError
+from bridge.records.transactions import NOOP_GAS
 
 _EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from bridge.domain.ports import Call, Chain, Receipt, TerminalError, TransientError
 from bridge.evm.account import higher_than
 from bridge.evm.signing import Signer, UnsignedTransaction
+from bridge.protocol.ports import Call, Chain, Receipt, TerminalError, TransientError
 
 _AGAIN: Final = 0.5  # seconds between two looks for the transaction
 _SOON: Final = 0.1  # seconds until one that was not taken is sent again

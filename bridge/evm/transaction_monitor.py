@@ -8,11 +8,11 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.observations import BlockRef
-from bridge.domain.ports import Receipt
-from bridge.domain.transactions import Inclusion, Slot, SlotState
 from bridge.evm.account import Account, NonceLostError
 from bridge.evm.routers import refused_in
+from bridge.protocol.ports import Receipt
+from bridge.records.observations import BlockRef
+from bridge.records.transactions import Inclusion, Slot, SlotState
 from bridge.store.finality import Finality
 
 _log = structlog.get_logger(__name__)

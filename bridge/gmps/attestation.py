@@ -12,9 +12,9 @@ from urllib.request import getproxies
 import orjson
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 
-from bridge.domain.ports import AttestationPendingError, Chain, Dispatch, TransientError, UnansweredError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import AttestationPendingError, Chain, Dispatch, TransientError, UnansweredError
 
 _LONGEST: Final = 1 << 20  # bytes of an answer
 _REMEMBERED: Final = 10_000  # transport ids

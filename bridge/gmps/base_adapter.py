@@ -13,7 +13,6 @@ import structlog
 from eth_abi.abi import decode
 from pydantic import Field
 
-from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
 from bridge.gmps.verification import Verification
 from bridge.protocol.addresses import ADAPTER_NUMBERS, AddressError, to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
@@ -21,6 +20,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentEr
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, EnvelopeError, decode_envelope
+from bridge.protocol.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
 
 _log = structlog.get_logger(__name__)
 
@@ -125,7 +125,7 @@ class DeploymentReader:
 
 
 class BaseAdapter(DeploymentReader, ABC):
-    """One GMP on all chains of a network; see `bridge.domain.ports.Adapter`."""
+    """One GMP on all chains of a network; see `bridge.protocol.ports.Adapter`."""
 
     CONTRACTS: ClassVar[type[GmpContracts]]
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bridge.domain.ports import Adapter, Attester, Chain
 from bridge.gmps.attestation import AttestationSettings, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.verification import DEFAULT, VerificationSection
 from bridge.protocol.deployment import Deployment, DeploymentError, GmpSection
 from bridge.protocol.file_problems import file_problems
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Adapter, Attester, Chain
 
 
 def adapter_class(gmp: Gmp) -> type[BaseAdapter]:

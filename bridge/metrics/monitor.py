@@ -12,14 +12,14 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from bridge.domain.ports import Block, Clock, TransientError
-from bridge.domain.ttl_cache import AsyncCached, Cached
 from bridge.evm.chain import EvmChain
+from bridge.evm.ttl_cache import AsyncCached, Cached
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.metrics.streams import add_streams
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.ports import Block, Clock, TransientError
 from bridge.protocol.status import Status
 from bridge.rpc.policy import EndpointState
 from bridge.settings import Settings

@@ -6,15 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bridge.domain.figures import LATENCY_BOUNDS, Counted, SlotSum
-from bridge.domain.jobs import UNRESOLVED, ExecutionJob, ExecutionState, RetryJob, SyncJob, totals
-from bridge.domain.outbox import OutboxState, QueueCount
-from bridge.domain.retries import BlockedRetries
-from bridge.domain.spending import SpendBounds
-from bridge.domain.transactions import OPEN_STATES
-from bridge.domain.ttl_cache import Cached
+from bridge.evm.ttl_cache import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
+from bridge.records.figures import LATENCY_BOUNDS, Counted, SlotSum
+from bridge.records.jobs import UNRESOLVED, ExecutionJob, ExecutionState, RetryJob, SyncJob, totals
+from bridge.records.outbox import OutboxState, QueueCount
+from bridge.records.retries import BlockedRetries
+from bridge.records.spending import SpendBounds
+from bridge.records.transactions import OPEN_STATES
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
 from bridge.store import Store

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from bridge.domain.actions import Action, Branch, BranchState, Cause, Level, Phase
 from bridge.evm.actions import Coordinator, action_message
+from bridge.protocol.actions import Action, Branch, BranchState, Cause, Level, Phase
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, MessageFilter, Position

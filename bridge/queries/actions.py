@@ -10,8 +10,8 @@ from typing import Any, Final
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
 from bridge.evm.actions import NOTHING_ELSE, Answers, OnSubject, due_steps
+from bridge.protocol.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.status import Status

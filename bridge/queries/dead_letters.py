@@ -8,10 +8,10 @@ from typing import Any
 
 from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.review import Opened
-from bridge.domain.actions import action_of_letter
-from bridge.domain.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
-from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.protocol.actions import action_of_letter
 from bridge.protocol.times import iso_milliseconds, utc
+from bridge.records.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
+from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 

@@ -6,12 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
-from bridge.domain.lanes import Lane, LaneChange
-from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
-from bridge.domain.ports import Block
-from bridge.domain.spending import Blocked
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.deployment import Deployment
@@ -26,12 +20,18 @@ from bridge.protocol.indexed import (
     PauseRecord,
     ReceiptRecord,
 )
+from bridge.protocol.lanes import Lane, LaneChange
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
+from bridge.protocol.ports import Block
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries.advice import Act, Circumstances, Offer, Standing, circumstances_of, next_action, offers
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import chain_name, gmp_name
+from bridge.records.dead_letters import LetterStatus
+from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
+from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
+from bridge.records.spending import Blocked
 from bridge.relayer.retry_planning import retry_transaction_key
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog

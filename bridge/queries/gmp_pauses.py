@@ -6,11 +6,11 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from bridge.domain.ports import Chain
 from bridge.evm.routers import RouterReader
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import PausedThing
+from bridge.protocol.ports import Chain
 from bridge.protocol.times import utc
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Final
 
-from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label, gmp_title
 from bridge.protocol.indexed import Index, MessageFilter, PausedThing, Tally
@@ -16,6 +15,7 @@ from bridge.protocol.numbers import count, counted, duration
 from bridge.protocol.status import Status
 from bridge.protocol.times import utc
 from bridge.queries.lanes import chain_name, is_late, lane_name, percentiles
+from bridge.records.dead_letters import LetterStatus
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.store import Store
 from bridge.store.accusations import Accusation, AccusationState

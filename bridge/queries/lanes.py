@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import QueueCount
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp, gmp_title
 from bridge.protocol.indexed import (
@@ -19,7 +17,9 @@ from bridge.protocol.indexed import (
     LaneCheckRecord,
     Tally,
 )
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.times import iso
+from bridge.records.outbox import QueueCount
 from bridge.store import Store
 from bridge.store.lanes import Lanes
 

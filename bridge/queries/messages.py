@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
-from bridge.domain.jobs import SyncJob
-from bridge.domain.outbox import OutboxEntry
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label
+from bridge.protocol.guarantee import AssetClass, DeliveryGuarantee
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.times import iso
 from bridge.queries.explain import Explanation, GmpProgress
 from bridge.queries.lanes import lane_name
+from bridge.records.jobs import SyncJob
+from bridge.records.outbox import OutboxEntry
 
 EXPORT_COLUMNS: Final = (
     *("messageId", "status", "lane", "sourceChain", "destinationChain", "kind", "sender", "recipient", "quorum"),

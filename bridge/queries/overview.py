@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.domain.jobs import RetryJob, totals
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import Index
 from bridge.queries.lanes import chain_name, lane_change_value, queue_value
+from bridge.records.jobs import RetryJob, totals
 from bridge.relayer.breaker import BreakerSettings, breakers
 from bridge.store import Store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.domain.streams import StreamStatus
+from bridge.records.streams import StreamStatus
 
 
 def stream_value(found: StreamStatus, now: float) -> dict[str, Any]:

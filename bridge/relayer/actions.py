@@ -12,16 +12,16 @@ import structlog
 
 from bridge.client import RefusedError
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.domain.actions import Action, ActionState, Branch, BranchState
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import SpendBlockedError
-from bridge.domain.supervision import run_forever
 from bridge.evm.actions import ActionReader, Coordinator, Step, due_steps
 from bridge.evm.sender import Sending
+from bridge.evm.supervision import run_forever
+from bridge.protocol.actions import Action, ActionState, Branch, BranchState
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError
+from bridge.records.spending import SpendBlockedError
 from bridge.relayer.retries import Retried, RetryFailedError
 from bridge.relayer.retry_planning import find_message
 from bridge.store.observations import Observations

@@ -14,11 +14,11 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.classification import class_of
-from bridge.domain.figures import Tried
-from bridge.domain.ports import Clock
 from bridge.protocol.backoff import backoff
+from bridge.protocol.classification import class_of
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Clock
+from bridge.records.figures import Tried
 from bridge.store.figures import Figures
 
 _log = structlog.get_logger(__name__)

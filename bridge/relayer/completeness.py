@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.observations import BlockRef
-from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError, read_view
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER
+from bridge.protocol.ports import CallRevertedError, Chain, Clock, TransientError, read_view
+from bridge.records.observations import BlockRef
 from bridge.store.observations import Observations
 
 _log = structlog.get_logger(__name__)

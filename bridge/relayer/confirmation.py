@@ -8,11 +8,11 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, OutboxState, delivery_of
-from bridge.domain.ports import Block, Chain, Clock
 from bridge.evm.routers import RouterReader
+from bridge.protocol.failures import Failure, FailureKind
+from bridge.protocol.ports import Block, Chain, Clock
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import STUCK_AFTER, ObservedDelivery, OutboxState, delivery_of
 from bridge.store.finality import Finality
 from bridge.store.jobs import Jobs
 from bridge.store.outbox import Outbox

@@ -12,20 +12,47 @@ from typing import Final
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.domain.classification import classify, code_of
-from bridge.domain.delivery_errors import (
+from bridge.evm.account import NonceLostError
+from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
+from bridge.evm.sender import Sending
+from bridge.evm.supervision import Wakeup
+from bridge.evm.ttl_cache import AsyncCached
+from bridge.protocol.classification import classify, code_of
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.delivery_errors import (
     AttestationUnansweredError,
     DeliveryRevertedError,
     DeliveryTimeoutError,
     NotAttestedError,
 )
-from bridge.domain.delivery_policy import DeliveryPolicy, GiveUpReason, attestation_pause, becomes_dead_letter, next_try
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind
-from bridge.domain.figures import Tried
-from bridge.domain.guarantee import Atomicity, guarantee_of
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import (
+from bridge.protocol.delivery_policy import (
+    DeliveryPolicy,
+    GiveUpReason,
+    attestation_pause,
+    becomes_dead_letter,
+    next_try,
+)
+from bridge.protocol.errors import StoreBusyError
+from bridge.protocol.failures import DeliverySnapshot, Failure, FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import Atomicity, guarantee_of
+from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
+from bridge.protocol.ports import (
+    Adapter,
+    AttestationPendingError,
+    Call,
+    CallRevertedError,
+    Chain,
+    Clock,
+    Dispatch,
+    FeesTooHighError,
+    Receipt,
+    TransientError,
+    UnansweredError,
+)
+from bridge.records.figures import Tried
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import (
     STUCK_AFTER,
     STUCK_PAUSE,
     Claim,
@@ -40,29 +67,8 @@ from bridge.domain.outbox import (
     TryAgain,
     snapshot_of,
 )
-from bridge.domain.ports import (
-    Adapter,
-    AttestationPendingError,
-    Call,
-    CallRevertedError,
-    Chain,
-    Clock,
-    Dispatch,
-    FeesTooHighError,
-    Receipt,
-    TransientError,
-    UnansweredError,
-)
-from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.spending import SpendBlockedError, SpentFor
-from bridge.domain.supervision import Wakeup
-from bridge.domain.ttl_cache import AsyncCached
-from bridge.evm.account import NonceLostError
-from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
-from bridge.evm.sender import Sending
-from bridge.protocol.contracts import ROUTER
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
+from bridge.records.relay_policy import RelayPolicy
+from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.delivery_commits import DeliveryCommits
 from bridge.relayer.fair_queue import FairQueue

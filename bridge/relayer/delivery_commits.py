@@ -16,10 +16,10 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.outbox import Claim, Delivered, ObservedDelivery, Outcome, StaleClaimError
-from bridge.domain.ports import Clock, TransientError
-from bridge.domain.supervision import Wakeup
+from bridge.evm.supervision import Wakeup
 from bridge.protocol.backoff import backoff
+from bridge.protocol.ports import Clock, TransientError
+from bridge.records.outbox import Claim, Delivered, ObservedDelivery, Outcome, StaleClaimError
 from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)

@@ -8,17 +8,17 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
-from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.domain.spending import Refusal, SpendBlockedError, SpentFor
-from bridge.domain.transactions import Slot
 from bridge.evm.routers import RouterReader, Trial, TrialResult, readers_of
 from bridge.evm.sender import Sending
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError
+from bridge.records.dead_letters import LetterStatus
+from bridge.records.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
+from bridge.records.spending import Refusal, SpendBlockedError, SpentFor
+from bridge.records.transactions import Slot
 from bridge.relayer.jobs import JobContext, Worker, is_final
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store

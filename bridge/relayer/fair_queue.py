@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from bridge.domain.outbox import Claim, LiveTrafficQuota, OutboxEntry
-from bridge.domain.relay_policy import RelayPolicy
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import Claim, LiveTrafficQuota, OutboxEntry
+from bridge.records.relay_policy import RelayPolicy
 
 _SHARES: Final = 16  # 1/16 of `in_flight` goes, on top of it, to each idle source and GMP, and to live traffic
 _FRESH: Final = 60.0  # seconds: an untried entry is live traffic for so long

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Generic, Protocol
 
-from bridge.domain.jobs import JobT
-from bridge.domain.observations import BlockRef
-from bridge.domain.ports import Chain, Clock
-from bridge.domain.supervision import Wakeup, run_forever
+from bridge.evm.supervision import Wakeup, run_forever
+from bridge.protocol.ports import Chain, Clock
+from bridge.records.jobs import JobT
+from bridge.records.observations import BlockRef
 from bridge.store.jobs import Jobs
 
 

@@ -10,8 +10,6 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.observations import BlockRef, NumberedDispatch, ObservedAttempt
-from bridge.domain.ports import Adapter, Dispatch, Log, Receipt, Watch
 from bridge.protocol.events import (
     EventDecodingError,
     MessageRetried,
@@ -22,6 +20,8 @@ from bridge.protocol.events import (
 )
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import EnvelopeError, decode_envelope
+from bridge.protocol.ports import Adapter, Dispatch, Log, Receipt, Watch
+from bridge.records.observations import BlockRef, NumberedDispatch, ObservedAttempt
 
 _log = structlog.get_logger(__name__)
 

@@ -11,14 +11,14 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.errors import CursorMovedError
-from bridge.domain.finality import FinalityRule
-from bridge.domain.guarantee import AssetClass, ttl_violation
-from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, ObservedMessage, ObservedRange
-from bridge.domain.outbox import event_id_of
-from bridge.domain.ports import Adapter, Block, Chain, Clock, Log
-from bridge.domain.supervision import Wakeup
+from bridge.evm.finality import FinalityRule
+from bridge.evm.supervision import Wakeup
+from bridge.protocol.errors import CursorMovedError
+from bridge.protocol.guarantee import AssetClass, ttl_violation
 from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.ports import Adapter, Block, Chain, Clock, Log
+from bridge.records.observations import BlockRef, Cursor, NumberedDispatch, ObservedMessage, ObservedRange
+from bridge.records.outbox import event_id_of
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.log_parser import Findings, LogFilter, contradiction, interpret
 from bridge.relayer.seen_capacity import SeenCapacity

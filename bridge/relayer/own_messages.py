@@ -8,11 +8,11 @@ from typing import Final
 from eth_utils import keccak
 
 from bridge.client import Client, RefusedError, RouteRequest
-from bridge.domain.lanes import Lane
-from bridge.domain.ports import CallRevertedError, Clock, TransientError
-from bridge.domain.spending import GWEI, NOTHING, Bound, Refusal, SpendBlockedError, SpentFor, TotalKeys, ether
 from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.lanes import Lane
+from bridge.protocol.ports import CallRevertedError, Clock, TransientError
+from bridge.records.spending import GWEI, NOTHING, Bound, Refusal, SpendBlockedError, SpentFor, TotalKeys, ether
 from bridge.store.spending import Spending
 from bridge.store.transactions import TransactionLedger
 

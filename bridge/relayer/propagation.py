@@ -9,21 +9,21 @@ from typing import Final, Protocol
 
 import structlog
 
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.finality_records import FOLLOWED, Heartbeat, PrimaryRecord
-from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
-from bridge.domain.lanes import Lane
-from bridge.domain.ports import CallRevertedError, Chain, Clock, UnansweredError
-from bridge.domain.spending import SpendBlockedError
-from bridge.domain.supervision import run_forever
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
 from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
 from bridge.evm.sender import Sending
+from bridge.evm.supervision import run_forever
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Message
+from bridge.protocol.ports import CallRevertedError, Chain, Clock, UnansweredError
+from bridge.records.dead_letters import LetterStatus
+from bridge.records.finality_records import FOLLOWED, Heartbeat, PrimaryRecord
+from bridge.records.jobs import ExecutionState, SyncJob, SyncState
+from bridge.records.spending import SpendBlockedError
 from bridge.relayer.execution import Execution
 from bridge.relayer.jobs import JobContext, Worker, is_final
 from bridge.relayer.retries import Recovery, RetryFailedError

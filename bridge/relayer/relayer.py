@@ -11,15 +11,15 @@ from functools import partial
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.domain.delivery_policy import DeliveryPolicy, validated
-from bridge.domain.figures import Counted, CounterKey
-from bridge.domain.finality import FinalityRule
-from bridge.domain.ports import Adapter, Chain, Clock, TransientError
-from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.evm.finality import FinalityRule
 from bridge.evm.sender import Sending
+from bridge.evm.supervision import retry_until_success, run_forever
+from bridge.protocol.delivery_policy import DeliveryPolicy, validated
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Adapter, Chain, Clock, TransientError
+from bridge.records.figures import Counted, CounterKey
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.confirmation import Confirmation

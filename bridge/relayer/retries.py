@@ -11,21 +11,21 @@ from typing import Final
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.domain.delivery_policy import DeliveryPolicy
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.guarantee import guarantee_of
-from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
-from bridge.domain.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
-from bridge.domain.spending import SpendBlockedError, SpentFor
-from bridge.domain.supervision import run_forever
+from bridge.evm.supervision import run_forever
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.delivery_policy import DeliveryPolicy
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.guarantee import guarantee_of
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
+from bridge.records.jobs import RetryJob, RetryState
+from bridge.records.outbox import OutboxState
+from bridge.records.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
+from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.jobs import JobContext, Worker
 from bridge.relayer.retry_planning import (
     BudgetSpentError,

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.ports import Call, CallRevertedError, Chain
-from bridge.domain.retries import Exceeded, RetryPayment
-from bridge.domain.spending import Bound, Refusal, SpendBlockedError
 from bridge.evm.actions import contract_retry_call, is_contract_retrier
 from bridge.evm.routers import Progress, RouterReader, SentMessage, created_messages
 from bridge.evm.sender import Sender
@@ -17,6 +13,10 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentEr
 from bridge.protocol.events import MessageRouted
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, CallRevertedError, Chain
+from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.retries import Exceeded, RetryPayment
+from bridge.records.spending import Bound, Refusal, SpendBlockedError
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
 from bridge.store.observations import Observations

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.ports import Clock
+from bridge.protocol.ports import Clock
 from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bridge.domain.guarantee import IdempotencyStrategy, SenderChoice
-from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import PROFILES, ROUTER
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.guarantee import IdempotencyStrategy, SenderChoice
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import CallRevertedError, Chain, read_view
 
 _MILLISECONDS = 1000
 _STRATEGIES = tuple(IdempotencyStrategy)  # in the contract's order
@@ -51,7 +51,7 @@ class SenderChoices:
         self._profiles: dict[int, str] = {}  # by source
 
     async def of(self, message: Message) -> Mapping[bytes, SenderChoice]:
-        """What counts for a message, as `bridge.domain.guarantee.guarantee_of` takes it.
+        """What counts for a message, as `bridge.protocol.guarantee.guarantee_of` takes it.
 
         Raises:
             TransientError: the source does not answer.

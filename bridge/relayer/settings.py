@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.domain.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, SenderChoice
-from bridge.domain.lanes import Lane
-from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, SenderChoice
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
+from bridge.records.relay_policy import EVERYTHING, RelayPolicy
 from bridge.relayer.breaker import BreakerSettings
 from bridge.relayer.delivery_commits import CommitSettings
 

@@ -13,9 +13,10 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.ports import Clock
-from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
-from bridge.domain.spending import (
+from bridge.protocol.message import Message
+from bridge.protocol.ports import Clock
+from bridge.records.relay_policy import EVERYTHING, RelayPolicy
+from bridge.records.spending import (
     NOTHING,
     UNBOUNDED,
     Blocked,
@@ -26,7 +27,6 @@ from bridge.domain.spending import (
     SpentFor,
     TotalKeys,
 )
-from bridge.protocol.message import Message
 from bridge.store.spending import Spending
 
 _log = structlog.get_logger(__name__)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
-from bridge.domain.ports import Block, TransientError
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Block, TransientError
 from bridge.rpc.answers import RpcError
 from bridge.rpc.policy import require_endpoints
 from bridge.settings import Settings, SettingsError

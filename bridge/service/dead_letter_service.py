@@ -16,12 +16,12 @@ from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import LogHead
-from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.ports import Chain, Clock, TransientError
-from bridge.domain.retries import spent_id
-from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.evm.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Chain, Clock, TransientError
+from bridge.records.dead_letters import LogHead
+from bridge.records.jobs import RetryJob, RetryState
+from bridge.records.retries import spent_id
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer

@@ -20,22 +20,22 @@ from typing import Any, TypeVar
 import structlog
 
 from bridge.client import Client
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.figures import Counted, CounterKey
-from bridge.domain.jobs import SyncJob
-from bridge.domain.ports import Attester, Call, Chain, Clock
-from bridge.domain.streams import IndexSource
-from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner, Signer
+from bridge.evm.supervision import retry_until_success, run_forever
 from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.registry import create_adapters
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Attester, Call, Chain, Clock
+from bridge.records.figures import Counted, CounterKey
+from bridge.records.jobs import SyncJob
+from bridge.records.streams import IndexSource
 from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
 from bridge.relayer.own_messages import OwnMessages
@@ -68,11 +68,11 @@ class SystemClock:
     """The machine's time."""
 
     def now(self) -> float:
-        """See `bridge.domain.ports.Clock.now`."""
+        """See `bridge.protocol.ports.Clock.now`."""
         return time.time()
 
     async def sleep(self, seconds: float) -> None:
-        """See `bridge.domain.ports.Clock.sleep`."""
+        """See `bridge.protocol.ports.Clock.sleep`."""
         await asyncio.sleep(seconds)
 
 

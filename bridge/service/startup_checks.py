@@ -12,12 +12,12 @@ from typing import Any
 
 from bridge.dead_letters.signing import KeySealer
 from bridge.deploy.addresses import is_testnet
-from bridge.domain.ports import Attester, Chain
 from bridge.evm.signing import InvalidKeyError, LocalSigner, Signer
 from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Attester, Chain
 from bridge.service.connections import check_endpoints
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
 from bridge.settings import Settings, SettingsError, check_chains

@@ -9,13 +9,13 @@ from functools import partial
 
 import structlog
 
-from bridge.domain.ports import TransientError, read_view
-from bridge.domain.supervision import retry_until_success
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.evm.signing import Signer
+from bridge.evm.supervision import retry_until_success
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.ports import TransientError, read_view
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import channels
 from bridge.service.relayer_service import SystemClock, keep_lock, worker_name

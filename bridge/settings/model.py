@@ -18,8 +18,12 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError, validated
-from bridge.domain.guarantee import (
+from bridge.evm.account import SendingSettings
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError, validated
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import (
     DEFAULT_ATOMICITY,
     AssetClass,
     Atomicity,
@@ -28,14 +32,10 @@ from bridge.domain.guarantee import (
     SenderChoice,
     guarantee_of,
 )
-from bridge.domain.invariants import reliable
-from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.spending import SpendBounds
-from bridge.evm.account import SendingSettings
-from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.invariants import reliable
 from bridge.protocol.message import MOST_GAS, Kind, Message
+from bridge.records.relay_policy import RelayPolicy
+from bridge.records.spending import SpendBounds
 from bridge.relayer.breaker import BreakerSettings
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.propagation import PropagationSettings

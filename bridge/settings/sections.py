@@ -24,20 +24,20 @@ from pydantic_settings import NoDecode
 
 from bridge.dead_letters.governance import DEFAULT_WEI_PER_DAY
 from bridge.dead_letters.queue import DeadLetterSettings
-from bridge.domain.delivery_policy import DeliveryPolicy
-from bridge.domain.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, SenderChoice
-from bridge.domain.invariants import Reliability
-from bridge.domain.lanes import Lane
-from bridge.domain.spending import SpendBounds
-from bridge.domain.streams import Stream
 from bridge.evm.account import SendingSettings
 from bridge.evm.actions import Coordinator
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
 from bridge.protocol.addresses import checksummed, to_bytes32
+from bridge.protocol.delivery_policy import DeliveryPolicy
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, SenderChoice
+from bridge.protocol.invariants import Reliability
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
+from bridge.records.spending import SpendBounds
+from bridge.records.streams import Stream
 from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.sender_choices import ChoiceBounds

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Column, Connection, func, insert, make_url, select
 
-from bridge.domain.errors import StoreError
+from bridge.protocol.errors import StoreError
 from bridge.store.database import Database, parse_url, sqlite_file
 from bridge.store.lock import replacing
 from bridge.store.streams import drop_triggers, forget_triggers

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import Connection, select
 
-from bridge.domain.figures import Counted, CounterKey, latency_place
+from bridge.records.figures import Counted, CounterKey, latency_place
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import counters
 

@@ -32,7 +32,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
+from bridge.protocol.errors import StoreBusyError, StoreError, StoreVersionError
 from bridge.store.tables import METADATA, schema_version
 
 VERSION: Final = 1

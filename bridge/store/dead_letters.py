@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.domain.dead_letters import (
+from bridge.records.dead_letters import (
     NO_RECORD,
     OPEN,
     BrokenLogError,

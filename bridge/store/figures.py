@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, case, func, null, select
 
-from bridge.domain.failures import FailureKind
-from bridge.domain.figures import (
+from bridge.protocol.failures import FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.records.figures import (
     LATENCY_BOUNDS,
     Counted,
     DeliverySum,
@@ -20,9 +21,8 @@ from bridge.domain.figures import (
     TransactionSum,
     Tried,
 )
-from bridge.domain.outbox import OutboxState
-from bridge.domain.transactions import SlotState
-from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
 from bridge.store.counters import counted
 from bridge.store.database import Database
 from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_parts, slots, spending

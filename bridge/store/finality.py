@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.domain.observations import BlockRef
+from bridge.records.observations import BlockRef
 from bridge.store.observations import Observations
 
 

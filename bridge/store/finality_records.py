@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select
 
-from bridge.domain.finality_records import LOOKED_BACK, Heartbeat, PrimaryRecord, SyncProgress
-from bridge.domain.jobs import UNRESOLVED, SyncJob
-from bridge.domain.lanes import Lane
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import EnvelopeError, Kind, decode_envelope
+from bridge.records.finality_records import LOOKED_BACK, Heartbeat, PrimaryRecord, SyncProgress
+from bridge.records.jobs import UNRESOLVED, SyncJob
 from bridge.store.database import Database
 from bridge.store.jobs import IS_THERE, add_job
 from bridge.store.observations import attempt_from

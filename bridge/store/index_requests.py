@@ -11,7 +11,7 @@ from sqlalchemy import Select, column, create_engine, func, inspect, make_url, s
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from bridge.domain.errors import StoreBusyError
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import COLUMNS, RANKING_COLUMNS, RANKING_TABLE, TABLE, RetryRequest
 
@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 5
 
 
 class IndexRequests:
-    """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has none.
+    """See `bridge.records.retries.RetryRequestSource`. An index that does not exist yet has none.
 
     Queries run in a thread of their own: a database that accepts connections and never answers holds up nothing else.
     """

@@ -26,8 +26,11 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.domain.finality_records import PrimaryRecord
-from bridge.domain.jobs import (
+from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
+from bridge.protocol.lanes import Lane
+from bridge.protocol.retry_requests import COLUMNS, RetryRequest
+from bridge.records.finality_records import PrimaryRecord
+from bridge.records.jobs import (
     FIRST_LOOK,
     ExecutionJob,
     ExecutionState,
@@ -39,11 +42,8 @@ from bridge.domain.jobs import (
     SyncJob,
     SyncState,
 )
-from bridge.domain.lanes import Lane
-from bridge.domain.observations import BlockRef
-from bridge.domain.retries import RetryBudget
-from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
-from bridge.protocol.retry_requests import COLUMNS, RetryRequest
+from bridge.records.observations import BlockRef
+from bridge.records.retries import RetryBudget
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import attempts, jobs, messages, outbox
 

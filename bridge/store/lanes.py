@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select
 
-from bridge.domain.lanes import Lane, LaneChange, LaneState, takes_effect
+from bridge.protocol.lanes import Lane, LaneChange, LaneState, takes_effect
 from bridge.store.database import Database
 from bridge.store.tables import held_lanes, lane_changes
 

@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from bridge.domain.errors import StoreBusyError, StoreError
+from bridge.protocol.errors import StoreBusyError, StoreError
 from bridge.store.database import parse_url, sqlite_file
 
 _TAKE_SHARED: Final = text(

@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select, union_all, update
 
-from bridge.domain.errors import CursorMovedError, StoreMismatchError
-from bridge.domain.figures import Counted
-from bridge.domain.observations import (
+from bridge.protocol.errors import CursorMovedError, StoreMismatchError
+from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
+from bridge.records.figures import Counted
+from bridge.records.observations import (
     ANCESTORS_KEPT,
     BlockRef,
     Cursor,
@@ -20,9 +21,8 @@ from bridge.domain.observations import (
     ObservedRange,
     Rewound,
 )
-from bridge.domain.outbox import OutboxEntry, event_id_of
-from bridge.domain.transactions import SlotState
-from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
+from bridge.records.outbox import OutboxEntry, event_id_of
+from bridge.records.transactions import SlotState
 from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.jobs import take_back_jobs

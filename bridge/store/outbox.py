@@ -30,10 +30,13 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.domain.failures import CONFIRMATION, Failure, FailureKind, RecordedFailure, snapshot_from, snapshot_text
-from bridge.domain.figures import Counted, CounterKey
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import (
+from bridge.protocol.failures import CONFIRMATION, Failure, FailureKind, RecordedFailure, snapshot_from, snapshot_text
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.protocol.ports import Dispatch
+from bridge.records.figures import Counted, CounterKey
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import (
     STUCK_AFTER,
     Claim,
     Dead,
@@ -50,10 +53,7 @@ from bridge.domain.outbox import (
     lease_expired,
     shared_out,
 )
-from bridge.domain.ports import Dispatch
-from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
+from bridge.records.relay_policy import EVERYTHING, RelayPolicy
 from bridge.store.counters import add_counts, delivered_counts
 from bridge.store.database import Database
 from bridge.store.jobs import await_executions, end_executions, forget_executions
@@ -198,10 +198,10 @@ class Outbox:
 
         As many fresh ones as `fresh` has places for are among them, however many older ones there are, even beyond the limit.
 
-        Entries on lanes that are held (`bridge.domain.lanes`) stay where they are.
+        Entries on lanes that are held (`bridge.protocol.lanes`) stay where they are.
         Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
         `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD, or wait
-        for a bound on what is spent (`bridge.domain.spending`): nobody may block a lane by being too expensive.
+        for a bound on what is spent (`bridge.records.spending`): nobody may block a lane by being too expensive.
         """
         now_here = {"destination": destination_chain, "now": now}
         if self._database.first(_MAY_CLAIM, now_here) is None:
@@ -232,7 +232,7 @@ class Outbox:
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         """Ends claims, all in one transaction; returns those that were lost before and change nothing.
 
-        A delivery that is not known to have executed its message has that execution waited for (`bridge.domain.jobs`).
+        A delivery that is not known to have executed its message has that execution waited for (`bridge.records.jobs`).
         """
         with self._database.transaction() as connection:
             current = _current_claims(connection, [outcome.claim.event_id for outcome in outcomes])

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from sqlalchemy import delete, func, insert, select, update
 
-from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
+from bridge.records.jobs import RetryJob, RetryState
+from bridge.records.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment
 from bridge.store.database import Database
 from bridge.store.jobs import add_job
 from bridge.store.tables import jobs, retry_cursor, retry_payments

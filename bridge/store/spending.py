@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
 
-from bridge.domain.lanes import Lane
-from bridge.domain.spending import (
+from bridge.protocol.lanes import Lane
+from bridge.records.spending import (
     NOTHING,
     Blocked,
     Bound,
@@ -21,7 +21,7 @@ from bridge.domain.spending import (
     gwei_of,
     lane_of,
 )
-from bridge.domain.transactions import CallBatch, Slot, SpendCheck, costs_of, failures_of
+from bridge.records.transactions import CallBatch, Slot, SpendCheck, costs_of, failures_of
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import spending, spending_blocked, spending_totals
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Table
 
-from bridge.domain.errors import StoreError
+from bridge.protocol.errors import StoreError
 from bridge.store.accusations import Accusations
 from bridge.store.counters import Counters
 from bridge.store.database import Database, parse_url, sqlite_file, table_names
@@ -23,10 +23,7 @@ from bridge.store.transactions import TransactionLedger
 
 
 class Store:
-    """The relayer's whole memory, in one database.
-
-    The relayer's whole memory, in one database. See `bridge.domain.store.Store`.
-    """
+    """The relayer's whole memory, in one database."""
 
     def __init__(self, url: str) -> None:
         """Opens the store, creating it if necessary.

@@ -35,10 +35,10 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.domain.dead_letters import LogRecord
-from bridge.domain.jobs import Queue
-from bridge.domain.outbox import OutboxState
-from bridge.domain.streams import REFUSED, Change, Stream, StreamRecord, StreamStatus, change_of
+from bridge.records.dead_letters import LogRecord
+from bridge.records.jobs import Queue
+from bridge.records.outbox import OutboxState
+from bridge.records.streams import REFUSED, Change, Stream, StreamRecord, StreamStatus, change_of
 from bridge.store.database import Database
 from bridge.store.tables import METADATA
 

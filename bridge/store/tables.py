@@ -27,8 +27,8 @@ from sqlalchemy import (
     text,
 )
 
-from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob, SyncState
-from bridge.domain.outbox import TRANSITIONS
+from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob, SyncState
+from bridge.records.outbox import TRANSITIONS
 
 METADATA = MetaData(
     naming_convention={

@@ -23,12 +23,12 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.domain.figures import Counted, outcome_of
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Claim
-from bridge.domain.ports import Call, Fees
-from bridge.domain.spending import UNBOUNDED, SpendBounds
-from bridge.domain.transactions import (
+from bridge.protocol.ports import Call, Fees
+from bridge.records.figures import Counted, outcome_of
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Claim
+from bridge.records.spending import UNBOUNDED, SpendBounds
+from bridge.records.transactions import (
     OPEN_STATES,
     SENT_STATES,
     SHARED,

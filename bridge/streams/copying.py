@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import Any, Final
 
-from bridge.domain.streams import Change, IndexSource, Stream
-from bridge.domain.supervision import run_forever
+from bridge.evm.supervision import run_forever
 from bridge.protocol.indexed import DivergenceRecord
+from bridge.records.streams import Change, IndexSource, Stream
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams
 

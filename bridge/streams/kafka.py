@@ -15,8 +15,8 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge.domain.ports import TransientError
-from bridge.domain.streams import StreamRecord, value_of
+from bridge.protocol.ports import TransientError
+from bridge.records.streams import StreamRecord, value_of
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings
 
 _log = structlog.get_logger(__name__)

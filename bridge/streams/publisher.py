@@ -13,10 +13,10 @@ import structlog
 from confluent_kafka import KafkaError
 from eth_utils import decode_hex
 
-from bridge.domain.ports import TransientError
-from bridge.domain.streams import StreamRecord, original_of, value_of
-from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.evm.supervision import retry_until_success, run_forever
+from bridge.protocol.ports import TransientError
 from bridge.protocol.times import iso_milliseconds
+from bridge.records.streams import StreamRecord, original_of, value_of
 from bridge.store.streams import Streams
 from bridge.streams.kafka import (
     DeadLetterTopic,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.domain.streams import Stream
+from bridge.records.streams import Stream
 
 
 class Semantics(StrEnum):

@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from bridge.domain.finality import FinalityRule
-from bridge.domain.ports import Block, Chain, TransientError, read_view
+from bridge.evm.finality import FinalityRule
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, topic
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -25,6 +24,7 @@ from bridge.protocol.events import (
 from bridge.protocol.gmps import gmp_label
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, EventRecord, MessageRecord, ReceiptRecord
 from bridge.protocol.message import decode_envelope
+from bridge.protocol.ports import Block, Chain, TransientError, read_view
 from bridge.store.accusations import Accusation
 
 _T = TypeVar("_T")

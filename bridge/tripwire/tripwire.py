@@ -15,12 +15,12 @@ from typing import Final
 import structlog
 
 from bridge.dead_letters.channels import Channel, Notice, Severity
-from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError, read_view
-from bridge.domain.supervision import run_forever
 from bridge.evm.sender import Sender
+from bridge.evm.supervision import run_forever
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label
+from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError, read_view
 from bridge.store.accusations import Accusation, Accusations, AccusationState
 from bridge.tripwire.evidence import WITHOUT_CREATION, Evidence, Suspicion
 from bridge.tripwire.settings import TripwireSettings

@@ -18,13 +18,10 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from bridge.dead_letters.review import Opened
-from bridge.domain.classification import class_of
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.jobs import RetryJob
-from bridge.domain.lanes import Lane, LaneState
-from bridge.domain.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
+from bridge.protocol.classification import class_of
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
+from bridge.protocol.lanes import Lane, LaneState
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso
 from bridge.queries.dead_letters import letter_value, opened_value
@@ -32,6 +29,9 @@ from bridge.queries.explain import Kept, explanation_kept, read_kept
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value, read_to_value
 from bridge.queries.messages import delivery_value, explanation_value, record_value
 from bridge.queries.overview import overview_value
+from bridge.records.dead_letters import LetterStatus
+from bridge.records.jobs import RetryJob
+from bridge.records.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
 from bridge.store import Store
 from bridge.web.dead_letters import read_letter
 from bridge.web.guard import is_operator

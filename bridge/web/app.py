@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse
 
-from bridge.domain.errors import StoreError
-from bridge.domain.ports import TransientError
+from bridge.protocol.errors import StoreError
+from bridge.protocol.ports import TransientError
 from bridge.web.api import add_api
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.explorer import Explorer, ExplorerSettings

@@ -9,12 +9,12 @@ from typing import Final
 
 from markupsafe import Markup
 
-from bridge.domain.actions import ActionState
-from bridge.domain.dead_letters import LetterStatus
+from bridge.protocol.actions import ActionState
 from bridge.protocol.gmps import Gmp, gmp_title
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible
 from bridge.protocol.times import utc
+from bridge.records.dead_letters import LetterStatus
 
 Cell = str | Markup
 """Plain text is escaped when it is rendered."""

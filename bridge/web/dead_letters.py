@@ -10,10 +10,10 @@ from eth_utils import decode_hex
 
 from bridge.dead_letters.analysis import Analysis, NamedPause, Situation, named_pause
 from bridge.dead_letters.review import analyse_letter, latest_document
-from bridge.domain.dead_letters import DeadLetter, LogRecord
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.queries.dead_letters import LetterAct, letter_acts, suggestion
+from bridge.records.dead_letters import DeadLetter, LogRecord
 from bridge.web.sources import Sources
 
 

@@ -22,8 +22,8 @@ from bridge.client import RouteRequest
 from bridge.dead_letters.decisions import DecisionError, Maker
 from bridge.dead_letters.review import DeadLetterReview, Notice, Prepared
 from bridge.dead_letters.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
-from bridge.domain.dead_letters import Decision
-from bridge.domain.ports import TransientError
+from bridge.protocol.ports import TransientError
+from bridge.records.dead_letters import Decision
 from bridge.web.api import problem
 from bridge.web.cells import harmless
 from bridge.web.sources import Sources

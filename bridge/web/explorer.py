@@ -12,8 +12,8 @@ from markupsafe import Markup
 from pydantic import SecretStr
 from starlette.responses import HTMLResponse, PlainTextResponse
 
-from bridge.domain.errors import StoreError
-from bridge.domain.ttl_cache import Cached
+from bridge.evm.ttl_cache import Cached
+from bridge.protocol.errors import StoreError
 from bridge.protocol.indexed import ChainRecord
 from bridge.queries import health
 from bridge.queries.lanes import is_late

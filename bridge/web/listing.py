@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from bridge.domain.ttl_cache import Cached
+from bridge.evm.ttl_cache import Cached
 from bridge.protocol.indexed import DivergenceRecord, MessageCount, MessagePage, Position, with_diverged
 from bridge.protocol.status import Status
 from bridge.web.search import Listing

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from bridge.domain.actions import ActionMessage
 from bridge.evm.actions import action_message
+from bridge.protocol.actions import ActionMessage
 from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.numbers import count, duration

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eth_abi.abi import decode, is_encodable_type
 
-from bridge.domain.actions import ActionMessage
+from bridge.protocol.actions import ActionMessage
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.message import Kind, Message

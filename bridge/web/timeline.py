@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bridge.domain.jobs import RetryJob, RetryState
 from bridge.protocol.contracts import explain_refusal, explain_revert
 from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.indexed import EventRecord
 from bridge.queries.lanes import gmp_name
+from bridge.records.jobs import RetryJob, RetryState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

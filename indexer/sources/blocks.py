@@ -2,7 +2,7 @@
 
 An answer that holds anything but what was asked for is no answer.
 
-The relayer's rule of finality (`bridge.domain.finality`) is another one: it acts on blocks after the confirmations of the deployments
+The relayer's rule of finality (`bridge.evm.finality`) is another one: it acts on blocks after the confirmations of the deployments
 file. The lake can't take anything back, so here the chain's tag `finalized` decides, and a depth only where a node does not know
 that tag.
 """

@@ -17,13 +17,13 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.ports import Call, Dispatch
 from bridge.gmps.attestation import AttestationSettings, JsonDocuments
 from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.ccip.v2 import CcipMessageV2, decode_results
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.devnet import VALIDATORS, HyperlaneValidators
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Dispatch
 from tests.anvil.traffic import World, transact
 
 PAYER = account(ANVIL_KEYS[6])

@@ -9,8 +9,8 @@ from eth_utils.address import to_canonical_address, to_checksum_address
 
 from bridge.devnet.accounts import ANVIL_KEYS
 from bridge.devnet.artifacts import Artifact
-from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain
+from bridge.protocol.ports import Call
 from tests.anvil.test_deploying import FACTORY
 from tests.anvil.traffic import DAPP, transact
 

@@ -20,14 +20,14 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
-from bridge.domain.dead_letters import Decision as LetterDecision
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.ports import read_view
 from bridge.evm.actions import PARTICIPANT, ActionReader
 from bridge.evm.chain import EvmChain, open_chains
+from bridge.protocol.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE
+from bridge.protocol.ports import read_view
 from bridge.queries.dead_letters import opened_value
+from bridge.records.dead_letters import Decision as LetterDecision
+from bridge.records.dead_letters import LetterStatus
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.command import Waybill

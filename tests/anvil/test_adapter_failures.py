@@ -11,12 +11,12 @@ from eth_utils.address import to_checksum_address
 from bridge.client import RefusedError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
-from bridge.domain.ports import Call, CallRevertedError, Dispatch, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip.adapter import OFF_RAMP, CcipContracts, CcipMessage
 from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, CallRevertedError, Dispatch, TransientError
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA
 

@@ -12,7 +12,6 @@ from eth_utils.address import to_checksum_address
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
-from bridge.domain.ports import Attester, Call, CallRevertedError, Log, TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.axelar import devnet as axelar
 from bridge.gmps.axelar.adapter import AxelarContracts
@@ -31,6 +30,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import ExecutionDeferred, MessageExecuted, decode_event
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MAX_GAS_LIMIT
+from bridge.protocol.ports import Attester, Call, CallRevertedError, Log, TerminalError, TransientError
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
 from tests.builders import ALPHA, BETA

@@ -20,7 +20,6 @@ from bridge.cli.workspace import Workspace
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
-from bridge.domain.ports import Call, CallRevertedError, Receipt
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import ADAPTER, INBOX, ROUTER, explain_revert, message_tuple
@@ -28,6 +27,7 @@ from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.protocol.ports import Call, CallRevertedError, Receipt
 from bridge.protocol.status import Status
 from bridge.queries.advice import Act, Role
 from bridge.web import Sources

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from bridge.devnet import Devnet
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
 from bridge.store import Store
 from tests.anvil.command import new_home
 from tests.anvil.relayers import process, until

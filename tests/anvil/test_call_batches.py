@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Adapter, Call, Dispatch
-from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.evm.signing import LocalSigner
+from bridge.evm.supervision import run_forever
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Adapter, Call, Dispatch
+from bridge.records.outbox import OutboxState
 from bridge.service.relayer_service import SystemClock
 from bridge.store import Store
 from bridge.store.finality import Finality

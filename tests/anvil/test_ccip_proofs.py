@@ -10,7 +10,6 @@ from aiohttp import web
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.ports import AttestationPendingError, Attester, Call, Dispatch, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
 from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
@@ -20,6 +19,7 @@ from bridge.gmps.registry import create_attesters
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import AttestationPendingError, Attester, Call, Dispatch, TransientError
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.rpc import rpc
 from tests.anvil.test_ccip_v2 import CCIP_ROUTER, NO_TOKEN

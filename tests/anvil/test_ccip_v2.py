@@ -12,8 +12,6 @@ from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
 from bridge.devnet.deployer import Deployer
-from bridge.domain.figures import Counted
-from bridge.domain.ports import Call, CallRevertedError, Dispatch
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
 from bridge.gmps.ccip.adapter import FAILURE, SUCCESS, CcipContracts
@@ -21,6 +19,8 @@ from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, decode_results, enco
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, CallRevertedError, Dispatch
+from bridge.records.figures import Counted
 from bridge.store import Store
 from tests.anvil.relayers import until
 from tests.anvil.test_relayer import blocks, relaying

@@ -14,10 +14,10 @@ import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
 from bridge.store import Store
 from tests.anvil.command import Ended, Waybill, new_home
 from tests.anvil.devnets import silent

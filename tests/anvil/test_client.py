@@ -23,9 +23,9 @@ from bridge.client import (
 )
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.domain.ports import TransientError
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import TransientError
 from tests.anvil import recipes
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, World

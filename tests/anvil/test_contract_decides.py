@@ -16,10 +16,10 @@ from bridge.dead_letters.parameters import operator_parameter
 from bridge.dead_letters.signing import KeySealer
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.dead_letters import Draft, RecordKind
-from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call
+from bridge.records.dead_letters import Draft, RecordKind
 from bridge.store import open_dead_letters
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import process, until

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.domain.jobs import ExecutionJob, ExecutionState
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.records.jobs import ExecutionJob, ExecutionState
+from bridge.records.outbox import OutboxState
 from bridge.service.relayer_service import RelayerService
 from tests.anvil.relayers import until
 from tests.anvil.test_adapter_failures import end_pause, pause

@@ -10,9 +10,9 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER
+from bridge.protocol.ports import Call
 from tests.anvil.command import new_home
 from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command

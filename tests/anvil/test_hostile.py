@@ -17,11 +17,11 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, account
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import Contract
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call
 from bridge.relayer.retries import RetryFailedError
 from bridge.service.relayer_service import RelayerService
 from tests import seeds

@@ -13,10 +13,10 @@ import pytest
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.records.outbox import OutboxState
 from bridge.store import Store, open_dead_letters
 from tests import seeds
 from tests.anvil.command import Waybill, new_home

@@ -20,13 +20,13 @@ from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.jobs import SyncJob, SyncState
-from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.contracts import Contract
 from bridge.protocol.events import MessageRouted, decode_event
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.ports import Call
+from bridge.records.jobs import SyncJob, SyncState
 from bridge.service.relayer_service import RelayerService, open_relayer
 from scripts.setup_proofs import ROOT
 from tests.anvil.command import Waybill, new_home

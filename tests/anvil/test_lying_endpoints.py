@@ -11,9 +11,9 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
 from bridge.service.relayer_service import RelayerService, open_relayer
 from tests.anvil.fault_proxy import Fault, FaultProxy
 from tests.anvil.relayers import until

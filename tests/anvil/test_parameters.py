@@ -11,8 +11,8 @@ from eth_utils import keccak
 from bridge.dead_letters.parameters import ALERT_THRESHOLD, Thresholds, operator_parameter
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain
+from bridge.protocol.ports import Call
 from bridge.service.dead_letter_service import on_chain_parameters
 from tests.anvil.test_relayer import settings
 from tests.anvil.traffic import DAPP, transact

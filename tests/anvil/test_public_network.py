@@ -16,7 +16,6 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.domain.ports import AttestationPendingError, Attester, Call, CallRevertedError, Dispatch, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.attestation import AttestationError, AttestationSettings, JsonDocuments
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
@@ -24,6 +23,7 @@ from bridge.gmps.hyperlane.attester import public_url
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import AttestationPendingError, Attester, Call, CallRevertedError, Dispatch, TransientError
 from bridge.relayer.delivery import failure_of
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.relayers import process

@@ -15,12 +15,12 @@ from bridge.client import Client, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, RELAYER_KEY, account
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.errors import StoreMismatchError
-from bridge.domain.outbox import OutboxState
-from bridge.domain.transactions import SlotState
 from bridge.evm.chain import EvmChain
+from bridge.protocol.errors import StoreMismatchError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
 from bridge.service.relayer_service import RelayerService, open_relayer
 from bridge.settings import Settings
 from bridge.store import Store

@@ -20,11 +20,11 @@ from bridge.deploy.transactions import DeployError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.devnet.artifacts import Artifact as GmpArtifact
-from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, read_view
 from tests.anvil.command import new_home
 from tests.anvil.rpc import rpc
 from tests.anvil.safes import NOBODY, OWNERS, SAFE, create2, safe_on, send

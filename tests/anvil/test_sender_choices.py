@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import PROFILES, ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, read_view
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import process, until
 from tests.anvil.test_dead_letters import broken_axelar

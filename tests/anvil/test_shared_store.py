@@ -10,10 +10,10 @@ import pytest
 
 from bridge.client import Client, Sent
 from bridge.devnet import Devnet
-from bridge.domain.outbox import OutboxState
-from bridge.domain.transactions import SlotState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
 from bridge.store import Store
 from tests.anvil.command import Waybill
 from tests.anvil.relayers import process, until

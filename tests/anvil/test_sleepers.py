@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.domain.outbox import OutboxState
-from bridge.domain.transactions import SlotState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
 from bridge.store import Store
 from tests.anvil.command import new_home
 from tests.anvil.fault_proxy import FaultProxy

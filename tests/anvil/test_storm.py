@@ -17,9 +17,9 @@ from bridge.client import Client, NothingToRetryError, RefusedError
 from bridge.devnet import Devnet
 from bridge.devnet.demo.audit import Audit, audit
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
 from bridge.service.relayer_service import open_relayer
 from bridge.store import Store
 from tests.anvil.devnets import new_devnet

@@ -20,7 +20,6 @@ from bridge.deploy.plan import NetworkPlan
 from bridge.deploy.transactions import ChainContracts, OwnAdapter
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, DEPLOYER_KEY, account, signer
-from bridge.domain.ports import Call, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.base_adapter import GmpContracts
 from bridge.gmps.registry import adapter_class
@@ -28,6 +27,7 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, read_view
 from tests.anvil.command import environment_of, new_home
 from tests.anvil.relayers import until
 from tests.anvil.rpc import rpc

@@ -15,13 +15,13 @@ import pytest
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, account
-from bridge.domain.ports import Dispatch, read_view
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip.adapter import SUCCESS, CcipContracts, CcipMessage
 from bridge.gmps.ccip.proofs import CommitReader
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Dispatch, read_view
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.rpc import rpc
 from tests.anvil.test_ccip_proofs import fail, sent_over_v2, several

@@ -9,10 +9,10 @@ from typing import Any
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.domain.ports import Call, read_view
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.ports import Call, read_view
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.traffic import World, transact
 from tests.builders import ALPHA

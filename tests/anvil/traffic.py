@@ -12,13 +12,13 @@ from eth_utils.address import to_canonical_address
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY, account
 from bridge.devnet.gmps import devnet_attesters
-from bridge.domain.ports import Attester, Call, Dispatch, Log, Receipt
 from bridge.evm.chain import EvmChain
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.registry import adapter_class
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Attester, Call, Dispatch, Log, Receipt
 from tests.waiting import PATIENCE
 
 DAPP = account(DAPP_KEY)

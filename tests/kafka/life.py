@@ -16,8 +16,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bridge.domain.ports import TransientError
-from bridge.domain.streams import Stream
+from bridge.protocol.ports import TransientError
+from bridge.records.streams import Stream
 from bridge.store import Store, open_dead_letters
 from bridge.store.streams import Streams
 from bridge.streams import kafka

@@ -16,7 +16,7 @@ import structlog
 from bridge.dead_letters.dead_letter import entered_record
 from bridge.dead_letters.signing import KeySealer
 from bridge.devnet.accounts import RELAYER_KEY, account
-from bridge.domain.failures import Failure, FailureKind
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.store import Store, open_dead_letters
 from bridge.streams.settings import DeadLetterTopicSettings, Semantics

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.streams import Stream
 from bridge.protocol.indexed import DivergenceRecord
+from bridge.records.streams import Stream
 from bridge.store import Store, open_dead_letters
 from bridge.streams.copying import Copier
 from bridge.streams.settings import Semantics

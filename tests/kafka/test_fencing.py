@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.ports import TransientError
+from bridge.protocol.ports import TransientError
 from bridge.store import Store
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import Semantics

@@ -13,10 +13,10 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from bridge.domain.jobs import RetryJob
-from bridge.domain.outbox import Delivered, ObservedDelivery
-from bridge.domain.streams import Stream, StreamRecord, value_of
 from bridge.protocol.gmps import Gmp
+from bridge.records.jobs import RetryJob
+from bridge.records.outbox import Delivered, ObservedDelivery
+from bridge.records.streams import Stream, StreamRecord, value_of
 from bridge.store import Store
 from bridge.store.streams import stream_records
 from bridge.streams.settings import Semantics

@@ -11,10 +11,10 @@ import pytest
 
 from bridge.client import Client
 from bridge.devnet import Devnet
-from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.records.outbox import OutboxState
 from bridge.store import Store
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import process, until

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from bridge.domain.actions import (
+from bridge.protocol.actions import (
     ActionState,
     BranchState,
     Decision,
@@ -16,8 +16,8 @@ from bridge.domain.actions import (
     action_letter_id,
     action_of_letter,
 )
-from bridge.domain.dead_letters import OPEN
 from bridge.protocol.message import Message
+from bridge.records.dead_letters import OPEN
 from bridge.store.dead_letters import DeadLetterLog
 from tests.support.simulation import World
 from tests.support.simulation.actions import (

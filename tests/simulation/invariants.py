@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bridge.domain.dead_letters import LetterStatus, RecordKind
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason
-from bridge.domain.finality_records import FOLLOWED, change_id_of
-from bridge.domain.jobs import SyncJob, SyncState
-from bridge.domain.outbox import OutboxEntry, OutboxState, event_id_of
-from bridge.domain.transactions import SlotState
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason
 from bridge.protocol.message import Kind
+from bridge.records.dead_letters import LetterStatus, RecordKind
+from bridge.records.finality_records import FOLLOWED, change_id_of
+from bridge.records.jobs import SyncJob, SyncState
+from bridge.records.outbox import OutboxEntry, OutboxState, event_id_of
+from bridge.records.transactions import SlotState
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.simulation.actions import ActionWatch, ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.domain.actions import (
+from bridge.protocol.actions import (
     Action,
     ActionState,
     Branch,

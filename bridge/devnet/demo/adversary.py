@@ -12,11 +12,11 @@ from web3 import AsyncHTTPProvider, AsyncWeb3
 
 from bridge.client import transact
 from bridge.devnet.anvil import ChainStatus
-from bridge.domain.ports import Call, Chain, Log
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import MessageReceived, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Chain, Log
 
 
 async def close_inbox(

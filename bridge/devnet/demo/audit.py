@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bridge.domain.ports import Chain, Log
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import (
     SIGNATURES,
@@ -20,6 +19,7 @@ from bridge.protocol.events import (
     decode_event,
 )
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.ports import Chain, Log
 
 _LOG_RANGE = 2_000  # blocks
 

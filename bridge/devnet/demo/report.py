@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.audit import Audit
-from bridge.domain.actions import ActionState
+from bridge.protocol.actions import ActionState
 from bridge.queries.actions import by_state
 
 

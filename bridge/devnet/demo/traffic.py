@@ -9,9 +9,9 @@ from itertools import cycle
 from eth_account.signers.local import LocalAccount
 
 from bridge.client import Client, RouteRequest, Sent
-from bridge.domain.ports import Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Chain
 
 HYPERLANE, AXELAR, WORMHOLE = Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE
 

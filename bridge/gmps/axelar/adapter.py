@@ -7,12 +7,12 @@ from typing import Any, Final
 from eth_utils import keccak
 from eth_utils.address import is_address, to_checksum_address
 
-from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, NotOursError, read_event
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Dispatch, Log, Watch
 
 MESSAGE_TYPE: Final = "(string,string,string,address,bytes32)"
 

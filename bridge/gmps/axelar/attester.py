@@ -5,10 +5,10 @@ Axelarscan says how far a message is; it gives out nothing that a relayer could 
 
 from __future__ import annotations
 
-from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.gmps.attestation import AttestationSources
 from bridge.gmps.axelar.adapter import GATEWAY, AxelarContracts, axelar_message
 from bridge.gmps.base_adapter import DeploymentReader
+from bridge.protocol.ports import AttestationPendingError, Dispatch
 
 
 class AxelarApprovals(DeploymentReader):

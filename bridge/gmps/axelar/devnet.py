@@ -14,9 +14,9 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.domain.ports import Chain, Dispatch
 from bridge.gmps.axelar.adapter import GATEWAY, MESSAGE_TYPE, AxelarContracts, axelar_message
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Chain, Dispatch
 
 # The gateway wants signers and signatures in ascending order of address.
 SIGNERS: Final = tuple(

@@ -14,7 +14,6 @@ from eth_abi.abi import decode, encode
 from eth_utils import decode_hex
 from pydantic import Field
 
-from bridge.domain.ports import Call, Chain, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.ccip.ramps import find_ramps, wrong_selector
 from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, OFF_RAMP_V2, CcipMessageV2, decode_results, is_v2
@@ -24,6 +23,7 @@ from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Chain, Dispatch, Log, TransientError, Watch
 
 _HEADER: Final = "(bytes32,uint64,uint64,uint64,uint64)"
 _SENT: Final = f"({_HEADER},address,bytes,bytes,bytes,address,uint256,uint256,(address,bytes,bytes,uint256,bytes)[])"  # on the source

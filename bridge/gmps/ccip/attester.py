@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 from eth_utils import decode_hex
 from pydantic import Field, StringConstraints
 
-from bridge.domain.ports import AttestationPendingError, Chain, Dispatch
 from bridge.gmps.attestation import AttestationSources, JsonDocuments, PublicHosts
 from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts, CcipMessage, encode_proof
 from bridge.gmps.ccip.proofs import CommitReader
 from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, encode_results, is_v2
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import AttestationPendingError, Chain, Dispatch
 
 _EXECUTORS_TIME: Final = 3600  # seconds from a message of 2.0 on that CCIP's own executor has
 

@@ -19,12 +19,12 @@ from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.domain.ports import Call, Chain, Dispatch
 from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
 from bridge.gmps.ccip.proofs import leaf
 from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, encode_results, is_v2
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.ports import Call, Chain, Dispatch
 
 _FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
 ORACLES: Final = tuple(signer("ccip oracle", index) for index in range(4))

@@ -12,12 +12,12 @@ from typing import Final
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.domain.ports import Chain, Dispatch, TransientError
 from bridge.gmps.base_adapter import DeploymentReader, read_event
 from bridge.gmps.ccip.adapter import MESSAGE_SENT, CcipContracts, CcipMessage
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import topic
 from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.ports import Chain, Dispatch, TransientError
 
 _ROOT: Final = "(uint64,bytes,uint64,uint64,bytes32)"
 _COMMITTED: Final = (f"{_ROOT}[]", f"{_ROOT}[]", "((address,uint224)[],(uint64,uint224)[])")

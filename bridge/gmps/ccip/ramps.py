@@ -7,8 +7,8 @@ from typing import Final
 
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.ports import CallRevertedError, Chain, UnansweredError, read_view
 from bridge.protocol.contracts import contract
+from bridge.protocol.ports import CallRevertedError, Chain, UnansweredError, read_view
 
 _ROUTER: Final = contract(
     "getOnRamp(uint64) returns (address)",

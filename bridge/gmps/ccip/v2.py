@@ -10,10 +10,10 @@ from eth_abi.abi import decode, encode
 from eth_utils import decode_hex, keccak
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.ports import Dispatch, Log
 from bridge.gmps.base_adapter import NotOursError, read_event
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
+from bridge.protocol.ports import Dispatch, Log
 
 _RECEIPTS: Final = "(address,uint32,uint32,uint256,bytes)[]"
 _SENT: Final = ("address", "uint256", "bytes", _RECEIPTS, "bytes[]")

@@ -10,7 +10,6 @@ from eth_abi.abi import encode
 from eth_utils import keccak
 from eth_utils.abi import function_signature_to_4byte_selector
 
-from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.verification import ADAPTER as ADAPTER_ITSELF
 from bridge.gmps.verification import Connection, Step, Verification
@@ -18,6 +17,7 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, CallRevertedError, Dispatch, Log, Watch
 
 MAILBOX: Final = contract("process(bytes,bytes)", "delivered(bytes32) returns (bool)")
 

@@ -18,7 +18,15 @@ from eth_utils import ValidationError, decode_hex, keccak
 from eth_utils.address import to_canonical_address
 from pydantic import Field
 
-from bridge.domain.ports import (
+from bridge.evm.ttl_cache import AsyncCached
+from bridge.gmps.attestation import AttestationError, AttestationSources, JsonDocuments
+from bridge.gmps.base_adapter import DeploymentReader
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message, recipient_of
+from bridge.protocol.addresses import checksummed, to_bytes32
+from bridge.protocol.contracts import Contract, contract
+from bridge.protocol.deployment import Address, ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import (
     AttestationPendingError,
     CallRevertedError,
     Chain,
@@ -27,14 +35,6 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.domain.ttl_cache import AsyncCached
-from bridge.gmps.attestation import AttestationError, AttestationSources, JsonDocuments
-from bridge.gmps.base_adapter import DeploymentReader
-from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message, recipient_of
-from bridge.protocol.addresses import checksummed, to_bytes32
-from bridge.protocol.contracts import Contract, contract
-from bridge.protocol.deployment import Address, ChainDeployment, Deployment
-from bridge.protocol.gmps import Gmp
 
 _MAILBOX: Final = contract("recipientIsm(address) returns (address)")
 _ISM: Final = contract(

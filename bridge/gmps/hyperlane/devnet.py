@@ -14,11 +14,11 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.domain.ports import Call, Chain, Dispatch, TerminalError, read_view
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Call, Chain, Dispatch, TerminalError, read_view
 
 VALIDATORS: Final = tuple(signer("hyperlane validator", index) for index in range(3))
 THRESHOLD: Final = 2

@@ -8,13 +8,13 @@ from typing import Any, Final, Self
 from eth_utils import keccak
 from pydantic import Field
 
-from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.layerzero.verification import LayerZeroUln
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Dispatch, Log, TransientError, Watch
 
 PACKET_SENT: Final = topic("PacketSent(bytes,bytes,address)")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bridge.domain.ports import Dispatch
 from bridge.gmps.attestation import AttestationSources
+from bridge.protocol.ports import Dispatch
 
 
 class LayerZeroVerifications:

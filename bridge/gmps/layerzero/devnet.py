@@ -15,10 +15,10 @@ from bridge.devnet.attesting import sign_digest
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.domain.ports import Chain, Dispatch, TransientError
 from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, LayerZeroContracts, Packet
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Chain, Dispatch, TransientError
 
 # The DVN wants signatures in ascending order of address.
 _FIRST_EID: Final = 31_001

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, CallRevertedError, Dispatch, Log, Watch
 
 _RECEIVER: Final = contract("deliver(bytes)")
 

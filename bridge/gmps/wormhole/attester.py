@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.gmps.attestation import AttestationSources, JsonDocuments, PublicHosts
 from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import AttestationPendingError, Dispatch
 
 _HEADER = 6  # version, guardian set, number of signatures
 _SIGNATURE = 66  # guardian's index, r, s, recovery id

@@ -13,9 +13,9 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.domain.ports import Chain, Dispatch
 from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Chain, Dispatch
 
 _FIRST_ID: Final = 10_001
 GUARDIANS: Final = tuple(signer("wormhole guardian", index) for index in range(4))

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 import structlog
 from fastapi import Response
 
-from bridge.domain.ports import TransientError
-from bridge.domain.ttl_cache import Cached, Dated
+from bridge.evm.ttl_cache import Cached, Dated
 from bridge.protocol.numbers import count, duration
+from bridge.protocol.ports import TransientError
 from bridge.queries.action_course import BranchCourse, course_of, decision_reasons
 from bridge.queries.actions import FoundAction, action_value
 from bridge.web.cells import (

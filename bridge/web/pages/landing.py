@@ -8,11 +8,11 @@ from typing import Final
 
 from fastapi import Response
 
-from bridge.domain.outbox import QueueCount
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.numbers import count, duration, percent
 from bridge.protocol.status import Status
 from bridge.queries.lanes import behind, lane_name
+from bridge.records.outbox import QueueCount
 from bridge.web.cells import Cell, Section, Table, Tile, coded, cut, gmp, joined, quiet, state
 from bridge.web.explorer import NO_INDEX, Explorer, look
 from bridge.web.live import fingerprint

@@ -7,12 +7,12 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from bridge.domain.dead_letters import LetterStatus
-from bridge.domain.outbox import OutboxEntry
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.numbers import count
 from bridge.queries.dead_letters import happened, listed
 from bridge.queries.lanes import lane_name
+from bridge.records.dead_letters import LetterStatus
+from bridge.records.outbox import OutboxEntry
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.web.cells import (
     Cell,

@@ -20,17 +20,17 @@ from eth_utils import keccak
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.errors import CursorMovedError
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.evm.signing import LocalSigner
+from bridge.evm.supervision import run_forever
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.errors import CursorMovedError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Dispatch, Log, Watch
+from bridge.records.outbox import OutboxState
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count, product
 from pathlib import Path
 
-from bridge.domain.transactions import SlotState
+from bridge.records.transactions import SlotState
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import Store
 from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code

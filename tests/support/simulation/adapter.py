@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Log, TransientError, TransportUsedError, Watch
 from bridge.evm.routers import RouterReader
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import decode_envelope
+from bridge.protocol.ports import (
+    Call,
+    CallRevertedError,
+    Chain,
+    Dispatch,
+    Log,
+    TransientError,
+    TransportUsedError,
+    Watch,
+)
 from tests.support.simulation.contracts import (
     APPROVE,
     DELIVER,
@@ -24,7 +33,7 @@ DELIVERY_GAS: Final = 200_000
 
 
 class SimulatedAdapter:
-    """See `bridge.domain.ports.Adapter`."""
+    """See `bridge.protocol.ports.Adapter`."""
 
     def __init__(self, gmp: Gmp, chains: Mapping[int, Chain], down: Collection[Gmp] = ()) -> None:
         """Delivers to those chains; while it is among those that are `down`, the GMP gives no attestations."""

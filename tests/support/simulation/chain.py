@@ -15,7 +15,8 @@ from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
 
-from bridge.domain.ports import (
+from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.ports import (
     Block,
     Call,
     CallRevertedError,
@@ -27,7 +28,6 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.protocol.deployment import FinalityTag
 from tests.support.simulation.contracts import Emitted, State, transact, view
 from tests.support.simulation.reverts import RevertedError
 
@@ -78,7 +78,7 @@ class _Mined:
 
 @dataclass(slots=True)
 class SimulatedChain:
-    """One chain; see `bridge.domain.ports.Chain` for what the bridge sees. The rest is for whoever plays the world."""
+    """One chain; see `bridge.protocol.ports.Chain` for what the bridge sees. The rest is for whoever plays the world."""
 
     chain_id: int
     random: random.Random

@@ -16,7 +16,6 @@ from eth_utils import keccak
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import to_checksum_address
 
-from bridge.domain.ports import Call
 from bridge.evm.actions import COORDINATOR
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
@@ -33,6 +32,7 @@ from bridge.protocol.events import (
 )
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.protocol.ports import Call
 from tests.support.simulation.actions import COORDINATOR_ADDRESS, PARTICIPANT_ADDRESS, Atomics, Sends
 from tests.support.simulation.reverts import RevertedError, refusal
 

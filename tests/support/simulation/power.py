@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
-from bridge.domain.ports import Chain
+from bridge.protocol.ports import Chain
 from bridge.store import Store
 
 

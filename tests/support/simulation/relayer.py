@@ -12,16 +12,16 @@ from eth_account import Account
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
-from bridge.domain.ports import Call, Chain, TransientError
-from bridge.domain.spending import UNBOUNDED, SpendBounds
-from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
 from bridge.evm.actions import ActionReader, Coordinator
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
+from bridge.evm.supervision import run_forever
 from bridge.evm.transport import Endpoints, Exchange
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import Call, Chain, TransientError
+from bridge.records.spending import UNBOUNDED, SpendBounds
 from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.execution import Execution
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator

@@ -62,7 +62,7 @@ class _NeverWaiting(selectors.DefaultSelector):
 
 
 class VirtualClock:
-    """See `bridge.domain.ports.Clock`: the time of the loop that runs, as a machine has it whose clock is off."""
+    """See `bridge.protocol.ports.Clock`: the time of the loop that runs, as a machine has it whose clock is off."""
 
     def __init__(self, ahead: float = 0) -> None:
         """`ahead` is by how many seconds; negative: behind."""

@@ -54,7 +54,7 @@ class Sent:
 
 
 class Requests:
-    """See `bridge.domain.retries.RetryRequestSource`; an index in its simplest form."""
+    """See `bridge.records.retries.RetryRequestSource`; an index in its simplest form."""
 
     def __init__(self) -> None:
         self.requests: list[RetryRequest] = []

@@ -14,9 +14,9 @@ import pytest
 from bridge.cli.dlq import _named
 from bridge.cli.output import CliError
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import RecordKind
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import TryAgain, snapshot_of
+from bridge.protocol.failures import Failure, FailureKind
+from bridge.records.dead_letters import RecordKind
+from bridge.records.outbox import TryAgain, snapshot_of
 from bridge.rpc.policy import EndpointPolicy
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store

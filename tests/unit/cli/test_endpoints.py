@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bridge.cli.web_server import DeadLetterReviews
-from bridge.domain.ports import Call
-from bridge.domain.transactions import SlotRequest
+from bridge.protocol.ports import Call
+from bridge.records.transactions import SlotRequest
 from bridge.settings import Settings
 from bridge.store import back_up, open_dead_letters, open_store
 from bridge.web import Sources, create_app

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.cli.index_settings import chains_to_ask, index_settings, indexed_deployment
 from bridge.cli.workspace import Workspace
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.settings import Settings, SettingsError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.store import open_store
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network

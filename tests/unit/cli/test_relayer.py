@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bridge.cli.output import ExitCode
-from bridge.domain.delivery_policy import DeliveryPolicy
-from bridge.domain.errors import StoreBusyError
+from bridge.protocol.delivery_policy import DeliveryPolicy
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.settings import Ordering

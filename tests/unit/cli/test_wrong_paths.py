@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.errors import StoreError
+from bridge.protocol.errors import StoreError
 from bridge.store import back_up, open_store, restore
 from indexer.store.store import Store as IndexStore
 from tests.postgresql import Server

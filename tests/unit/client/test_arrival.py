@@ -8,9 +8,9 @@ import pytest
 
 from bridge.client import Client, RouteRequest, TtlTooShortError
 from bridge.client.client import USUAL_GMP_SECONDS, refuse_short_ttl
-from bridge.domain.guarantee import LEAST_TTL
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import LEAST_TTL
 from bridge.protocol.message import Kind
 from tests.support.simulation import World
 from tests.support.simulation.chain import SimulatedChain

@@ -11,12 +11,12 @@ from typing import cast
 import pytest
 
 from bridge.client import BlockingClient, Client, RouteRequest
-from bridge.domain.guarantee import LEAST_TTL, RECOMMENDED_TTL, AssetClass, default_ttl
-from bridge.domain.ports import Chain
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import LEAST_TTL, RECOMMENDED_TTL, AssetClass, default_ttl
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Chain
 from tests.builders import ALPHA, BETA
 from tests.cases import for_each_case
 from tests.unit.dead_letters.test_review import SENDER, RoutingChain, deployed

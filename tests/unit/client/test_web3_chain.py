@@ -21,8 +21,8 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from bridge.client import BlockingClient, Client, NotIncludedError, RefusedError, transact
 from bridge.client.web3_chain import Web3Chain
-from bridge.domain.ports import Call, CallRevertedError, InsufficientFundsError, TransientError, UnansweredError
 from bridge.protocol.deployment import DeploymentError
+from bridge.protocol.ports import Call, CallRevertedError, InsufficientFundsError, TransientError, UnansweredError
 from tests.unit.web.explorer import deployment
 
 CHAIN, *OTHERS = [chain.chain_id for chain in deployment().chains]

@@ -12,9 +12,9 @@ import sys
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Draft, LogRecord, Sealer
-from bridge.domain.failures import Failure, FailureKind
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.records.dead_letters import Draft, LogRecord, Sealer
 from bridge.store import open_store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA

@@ -30,12 +30,12 @@ from bridge.dead_letters.parameters import (
     operator_parameter,
 )
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import RecordKind
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import TryAgain
-from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, CallRevertedError, Chain, TransientError
+from bridge.records.dead_letters import RecordKind
+from bridge.records.outbox import TryAgain
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import channels, trusted_accounts, verify_letters

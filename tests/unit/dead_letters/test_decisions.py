@@ -14,11 +14,11 @@ from bridge.dead_letters.analysis import Analysis, Situation, analyse
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer, decision_signer, decision_typed_data
-from bridge.domain.dead_letters import Decision, LetterStatus
-from bridge.domain.failures import FailureKind
-from bridge.domain.outbox import OutboxState
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
+from bridge.records.dead_letters import Decision, LetterStatus
+from bridge.records.outbox import OutboxState
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import message
 from tests.unit.dead_letters.world import OPERATOR, PLACE, SEALER, STRANGER, DeadLetterService

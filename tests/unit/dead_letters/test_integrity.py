@@ -13,16 +13,16 @@ from sqlalchemy import create_engine, text
 from bridge.dead_letters.channels import Notice
 from bridge.dead_letters.integrity import denied_decisions
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, RecordKind
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.jobs import RetryJob
-from bridge.domain.outbox import Dead, OutboxState
-from bridge.domain.ports import Chain
-from bridge.domain.retries import spent_id
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Chain
+from bridge.records.dead_letters import Decision, RecordKind
+from bridge.records.jobs import RetryJob
+from bridge.records.outbox import Dead, OutboxState
+from bridge.records.retries import spent_id
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import verify_letters

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bridge.dead_letters.integrity import verify
-from bridge.domain.dead_letters import RecordKind
-from bridge.domain.outbox import OutboxState
+from bridge.records.dead_letters import RecordKind
+from bridge.records.outbox import OutboxState
 from bridge.store import open_dead_letters, open_store
 from tests.builders import message, observed_range
 from tests.unit.dead_letters.world import SEALER

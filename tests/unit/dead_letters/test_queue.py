@@ -13,15 +13,15 @@ import structlog
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.queue import DeadLetterQueue, DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.actions import BranchState
-from bridge.domain.dead_letters import Decision, LetterStatus, RecordKind
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState, TryAgain, snapshot_of
+from bridge.protocol.actions import BranchState
 from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind
+from bridge.records.dead_letters import Decision, LetterStatus, RecordKind
+from bridge.records.outbox import Delivered, ObservedDelivery, OutboxState, TryAgain, snapshot_of
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word

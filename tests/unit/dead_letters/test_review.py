@@ -16,19 +16,19 @@ from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, LetterStatus, LogRecord
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Block, Call, Chain, Fees, Log, Receipt
-from bridge.domain.retries import spent_id
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import Block, Call, Chain, Fees, Log, Receipt
 from bridge.queries.dead_letters import happened, letter_acts
+from bridge.records.dead_letters import Decision, LetterStatus, LogRecord
+from bridge.records.jobs import RetryJob, RetryState
+from bridge.records.outbox import OutboxState
+from bridge.records.retries import spent_id
 from tests.builders import ALPHA, BETA, message, retry_request, word
 from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
 

@@ -10,11 +10,11 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.dead_letters.queue import DeadLetterQueue, DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Draft, LogRecord, RecordKind, Sealer
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import OutboxEntry, Outcome
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.records.dead_letters import Draft, LogRecord, RecordKind, Sealer
+from bridge.records.outbox import OutboxEntry, Outcome
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA, block, message, observed_range

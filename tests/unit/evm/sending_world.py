@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from bridge.domain.observations import BlockRef, ObservedRange
-from bridge.domain.ports import Call, Chain
-from bridge.domain.transactions import Slot
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
 from bridge.evm.signing import Signer
+from bridge.protocol.ports import Call, Chain
+from bridge.records.observations import BlockRef, ObservedRange
+from bridge.records.transactions import Slot
 from bridge.store import Store
 from bridge.store.finality import Finality
 from tests.support.simulation import RELAYER, SimulatedChain, VirtualClock

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bridge.domain.ports import Call, CallRevertedError
 from bridge.evm.chain import EvmChain
+from bridge.protocol.ports import Call, CallRevertedError
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
 
 CHAIN = 31337

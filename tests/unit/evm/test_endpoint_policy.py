@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bridge.domain.ports import Call, TerminalError, TransientError, UnansweredError, read_view
 from bridge.evm.chain import EvmChain
 from bridge.evm.transport import Endpoints
 from bridge.protocol.contracts import ROUTER
+from bridge.protocol.ports import Call, TerminalError, TransientError, UnansweredError, read_view
 from bridge.rpc.policy import EndpointPolicy
 from tests.unit.evm.conftest import Serve
 from tests.unit.evm.rpc_server import Answer, Behaviour, error

@@ -8,9 +8,10 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from bridge.domain.classification import Disposition, classify
-from bridge.domain.failures import FailureKind
-from bridge.domain.ports import (
+from bridge.evm.chain import EvmChain
+from bridge.protocol.classification import Disposition, classify
+from bridge.protocol.failures import FailureKind
+from bridge.protocol.ports import (
     Call,
     CallRevertedError,
     FeesTooHighError,
@@ -19,7 +20,6 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.evm.chain import EvmChain
 from bridge.rpc.answers import WrongChainError
 from tests.unit.evm.conftest import Serve
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error

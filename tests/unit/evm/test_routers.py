@@ -8,14 +8,14 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import function_signature_to_4byte_selector
 
-from bridge.domain.guarantee import IdempotencyStrategy
-from bridge.domain.ports import Call, CallRevertedError, Chain, Log
 from bridge.evm.routers import RouterReader, TrialResult, created_messages
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded
+from bridge.protocol.guarantee import IdempotencyStrategy
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, CallRevertedError, Chain, Log
 from tests.builders import ALPHA, block, message, word
 from tests.support.simulation.contracts import event_log
 

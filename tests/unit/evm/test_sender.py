@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.outbox import StaleClaimError
-from bridge.domain.ports import (
+from bridge.evm.account import higher_than
+from bridge.evm.signing import SignedTransaction, UnsignedTransaction
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import (
     Call,
     CallRevertedError,
     Fees,
@@ -19,11 +21,9 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.domain.spending import SpendBlockedError
-from bridge.domain.transactions import SlotRequest, SlotState
-from bridge.evm.account import higher_than
-from bridge.evm.signing import SignedTransaction, UnsignedTransaction
-from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import StaleClaimError
+from bridge.records.spending import SpendBlockedError
+from bridge.records.transactions import SlotRequest, SlotState
 from tests.builders import BETA, message, observed_range
 from tests.support.simulation import RELAYER
 from tests.support.simulation.contracts import DELIVER, gmp_address

@@ -10,11 +10,11 @@ from eth_utils import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Call, Chain, Log, NotTakenError, Receipt, TerminalError, UnansweredError
-from bridge.domain.transactions import Slot, SlotRequest
 from bridge.evm.sender import CallBatching, Sender, receipt_of
 from bridge.protocol.contracts import MULTICALL
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Chain, Log, NotTakenError, Receipt, TerminalError, UnansweredError
+from bridge.records.transactions import Slot, SlotRequest
 from tests.builders import word
 from tests.cases import for_each_case
 from tests.support.simulation import RELAYER

@@ -7,10 +7,10 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from bridge.domain.ports import Receipt
-from bridge.domain.transactions import SlotState
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
+from bridge.protocol.ports import Receipt
+from bridge.records.transactions import SlotState
 from tests.cases import for_each_case
 from tests.support.simulation import RELAYER, Power, PowerCut, run_in_virtual_time
 from tests.support.simulation.contracts import MULTICALL_ADDRESS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bridge.domain.ports import Fees, Receipt
+from bridge.protocol.ports import Fees, Receipt
 from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, until
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from bridge.domain.observations import BlockRef
-from bridge.domain.ports import Block, Fees, TransientError
-from bridge.domain.transactions import SlotState
 from bridge.evm.signing import UnsignedTransaction
+from bridge.protocol.ports import Block, Fees, TransientError
+from bridge.records.observations import BlockRef
+from bridge.records.transactions import SlotState
 from tests.support.simulation import RELAYER
 from tests.unit.evm.sending_world import CHAIN, Account, call
 from tests.virtual_time import in_virtual_time, until

@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from eth_account import Account
 
-from bridge.domain.ports import Fees, TransientError
 from bridge.evm.signing import (
     InvalidKeyError,
     LocalSigner,
@@ -29,6 +28,7 @@ from bridge.evm.signing import (
     environment_signer,
     keystore_signer,
 )
+from bridge.protocol.ports import Fees, TransientError
 from bridge.service.keys import opened
 from bridge.settings import SignerSource
 from tests.unit.evm.rpc_server import Answer, RpcServer, error

@@ -9,8 +9,8 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Fees
 from bridge.evm.signing import InvalidKeyError, LocalSigner, UnsignedTransaction
+from bridge.protocol.ports import Fees
 from tests.cases import for_each_case
 
 UINT64, UINT128 = st.integers(0, 2**64 - 1), st.integers(0, 2**128 - 1)

@@ -14,7 +14,6 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Log
 from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.ccip.adapter import CcipContracts, CcipMessage
@@ -28,6 +27,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, CallRevertedError, Chain, Dispatch, Log
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.cases import for_each_case
 

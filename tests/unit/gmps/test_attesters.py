@@ -14,7 +14,6 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils import keccak
 
-from bridge.domain.ports import AttestationPendingError, TransientError
 from bridge.gmps.attestation import JsonDocuments, PublicHosts
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
@@ -22,6 +21,7 @@ from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.gmps.wormhole.attester import WormholeVaas
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import AttestationPendingError, TransientError
 from tests.builders import dispatch, message
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, SOURCE, address
 from tests.waiting import PATIENCE
@@ -164,7 +164,7 @@ async def test_a_host_whose_document_lacks_signatures_leaves_it_to_the_next_one(
 NESTED = """
 import asyncio, http.server, threading
 import bridge.service.relayer_service  # and all that it imports: some of it raises Python's limit of recursion
-from bridge.domain.ports import UnansweredError
+from bridge.protocol.ports import UnansweredError
 from bridge.gmps.attestation import JsonDocuments
 
 class Brackets(http.server.BaseHTTPRequestHandler):

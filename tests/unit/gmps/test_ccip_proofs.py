@@ -12,12 +12,12 @@ from eth_utils import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import AttestationPendingError, Block, Call, Dispatch, Log, TransientError
 from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.ccip.adapter import OFF_RAMP, SUCCESS, CcipContracts, CcipMessage, encode_proof
 from bridge.gmps.ccip.attester import CcipAttester
 from bridge.gmps.ccip.proofs import CommitReader, CommittedRoot, leaf, root_and_path
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import AttestationPendingError, Block, Call, Dispatch, Log, TransientError
 from tests.builders import ALPHA, BETA
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, DESTINATION, SOURCE, Sent, dispatches, own_message
 

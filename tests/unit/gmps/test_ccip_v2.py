@@ -10,11 +10,11 @@ import structlog
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.domain.ports import Log, TransientError
 from bridge.gmps.ccip.adapter import CcipContracts
 from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2, CcipMessageV2
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Log, TransientError
 from tests.builders import ALPHA
 from tests.cases import for_each_case
 from tests.unit.gmps.test_adapter_dispatches import (

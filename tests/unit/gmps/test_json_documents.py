@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from bridge.domain.ports import UnansweredError
 from bridge.gmps.attestation import JsonDocuments
+from bridge.protocol.ports import UnansweredError
 from tests.waiting import PATIENCE
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")

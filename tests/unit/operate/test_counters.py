@@ -14,15 +14,15 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.figures import Counted
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain
-from bridge.domain.ports import Call, Fees
-from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Fees
+from bridge.records.figures import Counted
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain
+from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.settings import Settings
 from bridge.store import Store, open_store
 from scripts.debian import find_program

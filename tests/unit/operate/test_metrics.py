@@ -14,24 +14,24 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, RecordKind
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.figures import Counted
-from bridge.domain.finality_records import FOLLOWED, Heartbeat
-from bridge.domain.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery, OutboxState, TryAgain
-from bridge.domain.ports import Call, Clock, Fees
-from bridge.domain.retries import RetryBudget
-from bridge.domain.spending import GWEI, Blocked, Bound, SpentFor
-from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor, Samples
 from bridge.metrics.monitor import COUNTED
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Clock, Fees
 from bridge.protocol.status import Status
+from bridge.records.dead_letters import Decision, RecordKind
+from bridge.records.figures import Counted
+from bridge.records.finality_records import FOLLOWED, Heartbeat
+from bridge.records.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
+from bridge.records.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery, OutboxState, TryAgain
+from bridge.records.retries import RetryBudget
+from bridge.records.spending import GWEI, Blocked, Bound, SpentFor
+from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import Store, open_dead_letters, open_store

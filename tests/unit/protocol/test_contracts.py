@@ -6,9 +6,9 @@ from eth_utils.crypto import keccak
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.domain.classification import code_of
-from bridge.domain.ports import CallRevertedError
+from bridge.protocol.classification import code_of
 from bridge.protocol.contracts import ROUTER, _known_errors, decode_revert, explain_revert
+from bridge.protocol.ports import CallRevertedError
 
 
 def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() -> None:

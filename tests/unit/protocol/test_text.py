@@ -15,8 +15,8 @@ from rich.console import Console
 
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import escaped, facts, progress, table
-from bridge.domain.ports import CallRevertedError, TransientError
 from bridge.protocol.contracts import explain_revert
+from bridge.protocol.ports import CallRevertedError, TransientError
 from bridge.protocol.text import quoted, shortened, visible
 from bridge.relayer.delivery import failure_of
 from tests.cases import for_each_case

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Phase, PhaseMessage, Window
+from bridge.protocol.actions import Action, ActionState, BranchState, Cause, Decision, Phase, PhaseMessage, Window
 from bridge.protocol.indexed import Index
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status

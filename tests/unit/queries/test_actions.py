@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.domain.actions import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
 from bridge.evm.actions import OnSubject, due_steps
+from bridge.protocol.actions import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.queries.actions import FoundAction, action_acts, action_value, by_state, change_text, findings, meaning
 from bridge.relayer.actions import failures_of

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, RecordKind
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.finality_records import FOLLOWED
-from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, SyncJob, SyncState
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import STUCK_AFTER, ObservedDelivery, OutboxEntry
-from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.contracts import INBOX
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, MessageRecord
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import Block, Dispatch
 from bridge.protocol.status import Status
 from bridge.queries.advice import Circumstances, Standing, next_action
 from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, lag_of, read_kept
 from bridge.queries.messages import explanation_value
+from bridge.records.dead_letters import Decision, RecordKind
+from bridge.records.finality_records import FOLLOWED
+from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, SyncJob, SyncState
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import STUCK_AFTER, ObservedDelivery, OutboxEntry
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA, message, message_record, observed_range, retry_request, word
 from tests.cases import for_each_case

@@ -16,9 +16,9 @@ from eth_abi.abi import encode
 from eth_utils import keccak
 from pydantic import SecretStr
 
-from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Message
 from bridge.queries.explain import Stage
 from bridge.store import open_dead_letters

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.times import iso
 from bridge.queries.messages import delivery_value
+from bridge.records.outbox import Dead, Delivered, ObservedDelivery, TryAgain
 from tests.builders import BETA, block, message, observed_range, word
 from tests.support.stores import memory_store
 from tests.unit.web.explorer import deployment

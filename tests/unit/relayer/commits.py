@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.outbox import Claim, OutboxEntry, OutboxState, Outcome
-from bridge.domain.ports import Call, Dispatch, TransientError
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.message import Kind, decode_envelope
+from bridge.protocol.ports import Call, Dispatch, TransientError
+from bridge.records.outbox import Claim, OutboxEntry, OutboxState, Outcome
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.store import Store

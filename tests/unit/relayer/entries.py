@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.domain.outbox import OutboxEntry
+from bridge.records.outbox import OutboxEntry
 from bridge.store import Store
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision
-from bridge.domain.ports import Call, UnansweredError
 from bridge.evm.actions import ActionReader, Coordinator
+from bridge.protocol.actions import Action, ActionState, Branch, BranchState, Decision
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, UnansweredError
 from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.retries import Retried
 from tests.support.actions import WINDOW, action, branch, participation

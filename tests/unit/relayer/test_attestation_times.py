@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import AttestationPendingError, Dispatch
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.time import VirtualClock

@@ -9,13 +9,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.figures import Tried
-from bridge.domain.outbox import OutboxState
-from bridge.domain.relay_policy import RelayPolicy
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.records.figures import Tried
+from bridge.records.outbox import OutboxState
+from bridge.records.relay_policy import RelayPolicy
 from bridge.relayer.breaker import Breaker, BreakerSettings, BreakerState, breakers
 from bridge.relayer.settings import RelaySettings
 from bridge.store import Store, open_store

@@ -6,9 +6,9 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from bridge.domain.ports import Call, Log, UnansweredError
 from bridge.protocol.events import MessageUnfunded
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Log, UnansweredError
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import Emitted, State, create_message, event_log
 from tests.support.simulation.world import DAPP

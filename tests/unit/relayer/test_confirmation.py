@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 from eth_abi.abi import encode
 
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Delivered as Ended
-from bridge.domain.outbox import ObservedDelivery, OutboxEntry, OutboxState
-from bridge.domain.ports import Call
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Delivered as Ended
+from bridge.records.outbox import ObservedDelivery, OutboxEntry, OutboxState
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.settings import RelaySettings
 from bridge.store.finality import Finality

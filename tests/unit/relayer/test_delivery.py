@@ -10,9 +10,13 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.domain.failures import FailureKind
-from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.ports import (
+from bridge.evm.routers import shows_delivery
+from bridge.evm.signing import LocalSigner
+from bridge.protocol.events import LateReceipt, MessageReceived, topic_of
+from bridge.protocol.failures import FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import (
     AttestationPendingError,
     Call,
     CallRevertedError,
@@ -21,11 +25,7 @@ from bridge.domain.ports import (
     Receipt,
     TerminalError,
 )
-from bridge.evm.routers import shows_delivery
-from bridge.evm.signing import LocalSigner
-from bridge.protocol.events import LateReceipt, MessageReceived, topic_of
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
+from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.relayer.delivery import MOST_CALLS
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message, word

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.ports import Call, Dispatch
-from bridge.domain.transactions import Slot
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Dispatch
+from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.transactions import Slot
 from bridge.store import Store
 from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.support.simulation import RELAYER, SimulatedRelayer, World

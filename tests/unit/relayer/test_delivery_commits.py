@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.figures import Counted
-from bridge.domain.outbox import OutboxState, Outcome
+from bridge.records.figures import Counted
+from bridge.records.outbox import OutboxState, Outcome
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings, SettingsError

@@ -9,16 +9,16 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.domain.figures import SlotSum
-from bridge.domain.lanes import Lane
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import TransientError
-from bridge.domain.spending import SpendBounds
-from bridge.domain.transactions import SlotState
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import TransientError
+from bridge.records.figures import SlotSum
+from bridge.records.outbox import OutboxState
+from bridge.records.spending import SpendBounds
+from bridge.records.transactions import SlotState
 from bridge.relayer.settings import RelaySettings
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.world import Sent

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bridge.domain.failures import FailureKind
-from bridge.domain.outbox import STUCK_AFTER, STUCK_PAUSE, OutboxState
-from bridge.domain.ports import Call, Dispatch, TransportUsedError, UnansweredError
 from bridge.protocol.contracts import ROUTER
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Dispatch, TransportUsedError, UnansweredError
+from bridge.records.outbox import STUCK_AFTER, STUCK_PAUSE, OutboxState
 from bridge.store import Store
 from tests.postgresql import running_postgresql
 from tests.support.simulation import SimulatedRelayer, World

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Call, Dispatch
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Dispatch
+from bridge.records.outbox import OutboxState
 from bridge.relayer.settings import RelaySettings
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter

@@ -14,17 +14,17 @@ from eth_utils import function_signature_to_4byte_selector
 from structlog.testing import capture_logs
 
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, RecordKind
-from bridge.domain.jobs import ExecutionJob, ExecutionState
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Call
-from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.spending import SpendBounds
-from bridge.domain.transactions import Slot
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Call
+from bridge.records.dead_letters import Decision, RecordKind
+from bridge.records.jobs import ExecutionJob, ExecutionState
+from bridge.records.outbox import OutboxState
+from bridge.records.relay_policy import RelayPolicy
+from bridge.records.spending import SpendBounds
+from bridge.records.transactions import Slot
 from bridge.relayer.execution import Execution
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate

@@ -13,16 +13,16 @@ from typing import ClassVar
 
 import pytest
 
-from bridge.domain.classification import Disposition, class_of
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.failures import FailureKind
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
 from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
+from bridge.protocol.classification import Disposition, class_of
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind, decode_envelope
+from bridge.protocol.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
+from bridge.records.outbox import OutboxState
 from bridge.store import open_store
 from tests.builders import ALPHA, BETA
 from tests.cases import for_each_case

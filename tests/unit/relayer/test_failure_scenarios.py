@@ -13,9 +13,9 @@ import itertools
 import pytest
 import structlog
 
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.failures import FailureKind
-from bridge.domain.outbox import OutboxState
+from bridge.protocol.errors import StoreBusyError
+from bridge.protocol.failures import FailureKind
+from bridge.records.outbox import OutboxState
 from bridge.relayer.delivery_commits import CommitsHaltedError, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.ports import AttestationPendingError, Dispatch
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import AttestationPendingError, Dispatch
+from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bridge.domain.jobs import RetryJob, RetryState
+from bridge.records.jobs import RetryJob, RetryState
 from bridge.relayer.jobs import JobContext, Worker
 from bridge.store import Store
 from tests.builders import message, retry_request

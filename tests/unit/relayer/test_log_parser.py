@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.ports import Log
 from bridge.protocol.events import MessageRetried
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.ports import Log
 from bridge.relayer.log_parser import Findings, interpret
 from tests.builders import ALPHA, message, word
 from tests.support.simulation.adapter import SimulatedAdapter

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bridge.domain.errors import StoreMismatchError
-from bridge.domain.finality import FinalityRule
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Log, Receipt
+from bridge.evm.finality import FinalityRule
 from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.errors import StoreMismatchError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Log, Receipt
+from bridge.records.outbox import OutboxState
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.observer import Observer
 from bridge.relayer.seen_capacity import SeenCapacity

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bridge.domain.finality import FinalityRule
-from bridge.domain.ports import Block, Call
 from bridge.evm.chain import EvmChain
+from bridge.evm.finality import FinalityRule
+from bridge.protocol.ports import Block, Call
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.observer import BlockTime, Observer

@@ -6,9 +6,9 @@ import asyncio
 from typing import cast
 
 from bridge.client import Client, RouteRequest
-from bridge.domain.ports import Call
 from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.ports import Call
 from bridge.relayer.own_messages import OwnMessages
 from tests.builders import ALPHA, BETA
 from tests.cases import for_each_case

@@ -16,16 +16,16 @@ from eth_account import Account
 from eth_typing import Hash32
 
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, RecordKind
-from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
-from bridge.domain.lanes import Lane
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Block, Call, Chain, Receipt, UnansweredError
 from bridge.evm.locks import LOCKED_RECIPIENT, MessageLock, retake_lock_call
 from bridge.evm.sender import Sending
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.ports import Block, Call, Chain, Receipt, UnansweredError
+from bridge.records.dead_letters import Decision, RecordKind
+from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
+from bridge.records.outbox import OutboxState
 from bridge.relayer.jobs import JobContext
 from bridge.relayer.propagation import (
     AbandonedError,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import update
 
-from bridge.domain.jobs import RetryJob, RetryState, totals
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
+from bridge.records.jobs import RetryJob, RetryState, totals
 from bridge.relayer.retries import RecoverySettings, RetryFailedError
 from bridge.relayer.settings import RelaySettings
 from bridge.store import Store

@@ -11,16 +11,16 @@ import structlog
 
 from bridge.dead_letters.decisions import Maker, decision_document, record_decision, signed
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, LetterStatus
-from bridge.domain.delivery_policy import DEFAULT_POLICIES
-from bridge.domain.jobs import RetryJob, RetryState, totals
-from bridge.domain.lanes import Lane, LaneState
-from bridge.domain.outbox import OutboxState
-from bridge.domain.retries import RetryBudget, spent_id
 from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane, LaneState
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
+from bridge.records.dead_letters import Decision, LetterStatus
+from bridge.records.jobs import RetryJob, RetryState, totals
+from bridge.records.outbox import OutboxState
+from bridge.records.retries import RetryBudget, spent_id
 from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RelaySettings
 from bridge.store.dead_letters import DeadLetterLog

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 from eth_abi import encode
 
-from bridge.domain.guarantee import IdempotencyStrategy, SenderChoice
-from bridge.domain.ports import Call, Chain
 from bridge.protocol.contracts import PROFILES, ROUTER
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.guarantee import IdempotencyStrategy, SenderChoice
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Chain
 from bridge.relayer.sender_choices import SenderChoices
 from bridge.settings import Settings
 from tests.builders import ALPHA, BETA, message

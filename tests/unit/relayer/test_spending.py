@@ -9,18 +9,18 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
-from bridge.domain.lanes import Lane
-from bridge.domain.outbox import OutboxState
-from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retries import RetryBudget
-from bridge.domain.spending import GWEI, Bound, SpendBounds, ether
 from bridge.evm.account import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.events import MessageRetried
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
 from bridge.queries.explain import Kept, Stage, explain, read_kept
+from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
+from bridge.records.outbox import OutboxState
+from bridge.records.relay_policy import RelayPolicy
+from bridge.records.retries import RetryBudget
+from bridge.records.spending import GWEI, Bound, SpendBounds, ether
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.store import Store

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.domain.jobs import SyncJob
-from bridge.domain.lanes import Lane
 from bridge.evm.chain import EvmChain
 from bridge.gmps.attestation import JsonDocuments
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
+from bridge.records.jobs import SyncJob
 from bridge.relayer.delivery import Deliveries
 from bridge.service.relayer_service import RelayerService
 from bridge.service.startup_checks import check_relayer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge.domain.streams import Stream
+from bridge.records.streams import Stream
 from bridge.settings import Settings, SettingsError
 from bridge.streams.settings import DeadLetterTopicSettings, Semantics
 from tests.builders import DOCUMENTED_DEAD_LETTER_TOPIC

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, GiveUpReason, becomes_dead_letter, next_try
-from bridge.domain.failures import FailureKind
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, GiveUpReason, becomes_dead_letter, next_try
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.settings import PROFILES, Settings, SettingsError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason, next_try
-from bridge.domain.failures import FailureKind
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, GiveUpReason, next_try
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.settings import Settings

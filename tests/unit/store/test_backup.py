@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bridge.domain.errors import StoreBusyError, StoreError
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Dead, Delivered, ObservedDelivery
-from bridge.domain.transactions import SlotRequest, SlotState
 from bridge.evm.account import reconcile_nonces
 from bridge.evm.sender import Sender
+from bridge.protocol.errors import StoreBusyError, StoreError
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import Dead, Delivered, ObservedDelivery
+from bridge.records.transactions import SlotRequest, SlotState
 from bridge.store import Store, back_up, restore, working_on
 from bridge.store.lock import replacing
 from bridge.store.tables import METADATA

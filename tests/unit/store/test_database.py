@@ -12,10 +12,10 @@ from psycopg import sql
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import IntegrityError
 
-from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import OutboxState, TryAgain
+from bridge.protocol.errors import StoreBusyError, StoreError, StoreVersionError
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState, TryAgain
 from bridge.store import Store, open_store
 from bridge.store.database import Database
 from tests.builders import BETA, message, observed_range

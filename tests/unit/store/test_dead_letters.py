@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, text
 
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer, sign_decision
-from bridge.domain.dead_letters import OPEN, Decision, Draft, ForbiddenDecisionError, LetterStatus, RecordKind
+from bridge.records.dead_letters import OPEN, Decision, Draft, ForbiddenDecisionError, LetterStatus, RecordKind
 from bridge.store import open_dead_letters
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.sql_store import Store

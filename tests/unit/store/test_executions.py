@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.jobs import FIRST_LOOK, ExecutionJob, ExecutionState
-from bridge.domain.lanes import Lane
-from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane
+from bridge.records.jobs import FIRST_LOOK, ExecutionJob, ExecutionState
+from bridge.records.outbox import Delivered, ObservedDelivery, OutboxEntry
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
-from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
-from bridge.domain.ports import Call, Fees
-from bridge.domain.transactions import (
+from bridge.protocol.failures import Failure, FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Fees
+from bridge.records.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
+from bridge.records.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
+from bridge.records.transactions import (
     BatchedCall,
     CallBatch,
     Inclusion,
@@ -20,7 +21,6 @@ from bridge.domain.transactions import (
     SlotState,
     one_by_one,
 )
-from bridge.protocol.gmps import Gmp
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.finality_records import FOLLOWED, Heartbeat, SyncProgress
-from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
-from bridge.domain.lanes import Lane
-from bridge.domain.observations import BlockRef
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
+from bridge.records.finality_records import FOLLOWED, Heartbeat, SyncProgress
+from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
+from bridge.records.observations import BlockRef
 from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

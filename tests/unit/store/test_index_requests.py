@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.domain.errors import StoreBusyError
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.store.index_requests import IndexRequests
 from tests.asking_index import asking_index

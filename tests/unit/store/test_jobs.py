@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.domain.jobs import RetryJob, RetryState, totals
-from bridge.domain.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment, retry_of, spent_id
 from bridge.protocol.gmps import Gmp
+from bridge.records.jobs import RetryJob, RetryState, totals
+from bridge.records.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment, retry_of, spent_id
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, message, retry_request, word
 

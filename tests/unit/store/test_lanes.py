@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.domain.outbox import OutboxState
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane, LaneChange, LaneState
+from bridge.records.outbox import OutboxState
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, message, observed_range
 

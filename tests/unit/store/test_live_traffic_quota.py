@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import LiveTrafficQuota, OutboxEntry, TryAgain
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.records.outbox import LiveTrafficQuota, OutboxEntry, TryAgain
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, event
 
-from bridge.domain.errors import CursorMovedError, StoreMismatchError
-from bridge.domain.observations import ANCESTORS_KEPT, ObservedRange
-from bridge.domain.outbox import Delivered, ObservedDelivery, OutboxState
-from bridge.domain.ports import Call, Fees
-from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
+from bridge.protocol.errors import CursorMovedError, StoreMismatchError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Fees
+from bridge.records.observations import ANCESTORS_KEPT, ObservedRange
+from bridge.records.outbox import Delivered, ObservedDelivery, OutboxState
+from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
 from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

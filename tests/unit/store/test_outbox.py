@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.domain.failures import Failure, FailureKind, SnapshotLine
-from bridge.domain.outbox import (
+from bridge.protocol.failures import Failure, FailureKind, SnapshotLine
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.records.outbox import (
     Claim,
     Dead,
     Delivered,
@@ -16,9 +18,7 @@ from bridge.domain.outbox import (
     TryAgain,
     delivery_of,
 )
-from bridge.domain.relay_policy import RelayPolicy
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
+from bridge.records.relay_policy import RelayPolicy
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import (
+from bridge.protocol.failures import Failure, FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import (
     TRANSITIONS,
     Claim,
     Dead,
@@ -21,7 +22,6 @@ from bridge.domain.outbox import (
     Outcome,
     TryAgain,
 )
-from bridge.protocol.gmps import Gmp
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.postgresql import Server

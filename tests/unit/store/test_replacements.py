@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.domain.outbox import Delivered, ObservedDelivery
 from bridge.protocol.addresses import created_adapter
 from bridge.protocol.gmps import Gmp
 from bridge.queries.replacements import replacement_values
+from bridge.records.outbox import Delivered, ObservedDelivery
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT

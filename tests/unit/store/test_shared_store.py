@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import pytest
 
-from bridge.domain.errors import CursorMovedError, StoreBusyError
-from bridge.domain.jobs import RetryJob
-from bridge.domain.outbox import Claim, Delivered, ObservedDelivery, OutboxEntry, OutboxState
-from bridge.domain.ports import Call
-from bridge.domain.transactions import SlotRequest
+from bridge.protocol.errors import CursorMovedError, StoreBusyError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call
+from bridge.records.jobs import RetryJob
+from bridge.records.outbox import Claim, Delivered, ObservedDelivery, OutboxEntry, OutboxState
+from bridge.records.transactions import SlotRequest
 from bridge.store import Store
 from bridge.store.outbox import _ENTRIES
 from bridge.store.spending import spending_on

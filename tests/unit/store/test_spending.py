@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.lanes import Lane
-from bridge.domain.ports import Call, Fees
-from bridge.domain.spending import (
+from bridge.protocol.lanes import Lane
+from bridge.protocol.message import Message
+from bridge.protocol.ports import Call, Fees
+from bridge.records.spending import (
     GWEI,
     NOTHING,
     Blocked,
@@ -21,8 +22,7 @@ from bridge.domain.spending import (
     Total,
     TotalKeys,
 )
-from bridge.domain.transactions import BatchedCall, CallBatch, Inclusion, SignedVersion, Slot, SlotRequest, SpendCheck
-from bridge.protocol.message import Message
+from bridge.records.transactions import BatchedCall, CallBatch, Inclusion, SignedVersion, Slot, SlotRequest, SpendCheck
 from bridge.store import Store, open_store
 from tests.builders import ALPHA, BETA, block, message, word
 

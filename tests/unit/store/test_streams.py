@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select
 
-from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Dead, Delivered, ObservedDelivery, TryAgain
-from bridge.domain.streams import REFUSED, Change, Stream, StreamRecord, original_of
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.records.dead_letters import Draft, LogRecord, RecordKind
+from bridge.records.jobs import RetryJob, RetryState
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Dead, Delivered, ObservedDelivery, TryAgain
+from bridge.records.streams import REFUSED, Change, Stream, StreamRecord, original_of
 from bridge.store import Store
 from bridge.store.backup import back_up, restore
 from bridge.store.streams import stream_records

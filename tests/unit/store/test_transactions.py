@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.outbox import Delivered, TryAgain
-from bridge.domain.ports import Call, Fees
-from bridge.domain.transactions import (
+from bridge.protocol.failures import Failure, FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call, Fees
+from bridge.records.outbox import Delivered, TryAgain
+from bridge.records.transactions import (
     BatchedCall,
     CallBatch,
     ForbiddenSlotTransitionError,
@@ -17,7 +18,6 @@ from bridge.domain.transactions import (
     SlotRequest,
     SlotState,
 )
-from bridge.protocol.gmps import Gmp
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

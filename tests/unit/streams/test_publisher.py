@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from bridge.domain.ports import TransientError
-from bridge.domain.streams import Stream
+from bridge.protocol.ports import TransientError
+from bridge.records.streams import Stream
 from bridge.store import Store
 from bridge.streams import kafka
 from bridge.streams.copying import Copier

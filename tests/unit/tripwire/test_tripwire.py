@@ -12,7 +12,6 @@ from typing import Any
 from eth_account import Account
 from eth_utils import keccak
 
-from bridge.domain.ports import Log
 from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
 from bridge.evm.signing import LocalSigner
@@ -21,6 +20,7 @@ from bridge.protocol.events import MessageReceived, MessageRouted, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, EventRecord, MessageRecord, ReceiptRecord
 from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.protocol.ports import Log
 from bridge.store.accusations import AccusationState
 from bridge.store.finality import Finality
 from bridge.tripwire.evidence import OVER_UNUSED_GMP, PAYLOAD_DIFFERS, WITHOUT_CREATION, Evidence

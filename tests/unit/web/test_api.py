@@ -11,12 +11,12 @@ import pytest
 from httpx import Response
 from pydantic import SecretStr
 
-from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.jobs import RetryJob, RetryState
-from bridge.domain.lanes import Lane, LaneState
-from bridge.domain.outbox import Dead, OutboxState, TryAgain
+from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane, LaneState
 from bridge.protocol.message import Message
+from bridge.records.jobs import RetryJob, RetryState
+from bridge.records.outbox import Dead, OutboxState, TryAgain
 from bridge.store import open_dead_letters
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA

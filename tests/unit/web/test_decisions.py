@@ -20,11 +20,11 @@ from bridge.cli.web_server import DeadLetterReviews
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
-from bridge.domain.dead_letters import Decision, LetterStatus
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.ports import TransientError
 from bridge.protocol.times import iso_milliseconds
+from bridge.records.dead_letters import Decision, LetterStatus
+from bridge.records.outbox import OutboxState
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import Sources, create_app

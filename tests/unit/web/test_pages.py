@@ -11,10 +11,10 @@ from html import unescape
 import pytest
 from pydantic import SecretStr
 
-from bridge.domain.errors import StoreError
-from bridge.domain.ports import TransientError
+from bridge.protocol.errors import StoreError
 from bridge.protocol.indexed import Payment
 from bridge.protocol.numbers import amount, count, duration, percent
+from bridge.protocol.ports import TransientError
 from bridge.store import open_dead_letters
 from bridge.web import create_app
 from bridge.web.costs import Payments

@@ -6,7 +6,7 @@ import pytest
 from eth_abi import encode
 from eth_utils import function_signature_to_4byte_selector
 
-from bridge.domain.classification import (
+from bridge.protocol.classification import (
     FAILURES,
     UNKNOWN,
     Disposition,
@@ -16,12 +16,12 @@ from bridge.domain.classification import (
     classify_revert,
     code_of,
 )
-from bridge.domain.delivery_errors import AttestationUnansweredError, DeliveryTimeoutError, NotAttestedError
-from bridge.domain.errors import StoreBusyError
-from bridge.domain.failures import FailureKind
-from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
+from bridge.protocol.delivery_errors import AttestationUnansweredError, DeliveryTimeoutError, NotAttestedError
+from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.events import load_abi
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import EnvelopeError
+from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
 from bridge.relayer.delivery import Phase
 from tests.cases import for_each_case
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from bridge.domain.delivery_policy import DeliveryPolicy
+from bridge.protocol.delivery_policy import DeliveryPolicy
 from bridge.protocol.message import Kind, Message
 
 _MILLISECONDS = 1000

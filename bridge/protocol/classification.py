@@ -12,23 +12,23 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from bridge.domain.delivery_errors import (
+from bridge.protocol.contracts import Revert, decode_revert
+from bridge.protocol.delivery_errors import (
     AttestationUnansweredError,
     DeliveryRevertedError,
     DeliveryTimeoutError,
     NotAttestedError,
 )
-from bridge.domain.errors import CursorMovedError, StoreBusyError
-from bridge.domain.failures import FailureKind
-from bridge.domain.ports import (
+from bridge.protocol.errors import CursorMovedError, StoreBusyError
+from bridge.protocol.failures import FailureKind
+from bridge.protocol.message import EnvelopeError
+from bridge.protocol.ports import (
     AttestationPendingError,
     CallRevertedError,
     TerminalError,
     TransientError,
     UnansweredError,
 )
-from bridge.protocol.contracts import Revert, decode_revert
-from bridge.protocol.message import EnvelopeError
 
 
 class ErrorCode(StrEnum):

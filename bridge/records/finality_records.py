@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from eth_utils import keccak
 
-from bridge.domain.dead_letters import canonical
-from bridge.domain.lanes import Lane
-from bridge.domain.observations import BlockRef, ObservedAttempt
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
+from bridge.records.dead_letters import canonical
+from bridge.records.observations import BlockRef, ObservedAttempt
 
 LOOKED_BACK: Final = 1_000
 """Messages that are looked at again, since a reorg may have taken them away and brought them back."""

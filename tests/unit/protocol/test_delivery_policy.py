@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.domain.delivery_policy import (
+from bridge.protocol.delivery_policy import (
     DEFAULT_POLICIES,
     JITTER,
     DeliveryPolicy,
@@ -18,7 +18,7 @@ from bridge.domain.delivery_policy import (
     next_try,
     validated,
 )
-from bridge.domain.failures import FailureKind
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
 from bridge.settings import Settings
 from tests.cases import for_each_case

@@ -13,8 +13,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from bridge.domain.failures import FailureKind
 from bridge.protocol.backoff import backoff
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
 
 JITTER: Final = 0.1

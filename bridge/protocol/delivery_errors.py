@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.domain.ports import Receipt, TransientError, UnansweredError
+from bridge.protocol.ports import Receipt, TransientError, UnansweredError
 
 
 class DeliveryTimeoutError(TransientError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.domain.ports import TransientError
+from bridge.protocol.ports import TransientError
 
 
 class StoreError(Exception):

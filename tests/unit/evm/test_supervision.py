@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.domain.ports import TerminalError, TransientError
-from bridge.domain.supervision import Wakeup, retry_until_success, run_forever
+from bridge.evm.supervision import Wakeup, retry_until_success, run_forever
+from bridge.protocol.ports import TerminalError, TransientError
 from tests.virtual_time import in_virtual_time
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.ports import Block, Dispatch
 
 ANCESTORS_KEPT = 256
 """How many earlier positions a cursor remembers; a reorg below all of them reads the chain again from the start."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.errors import StoreError
-from bridge.domain.ports import TerminalError, TransientError
 from bridge.protocol.backoff import backoff
+from bridge.protocol.errors import StoreError
+from bridge.protocol.ports import TerminalError, TransientError
 
 _log = structlog.get_logger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from bridge.domain.dead_letters import LogRecord, RecordKind
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import DivergenceRecord
+from bridge.records.dead_letters import LogRecord, RecordKind
 
 REFUSED: Final = "refused"
 """Counts records that a topic did not take and that went to the dead-letter topic, beside the streams' own counts."""

@@ -1,7 +1,6 @@
-"""What the core needs of the world: chains, GMPs, signers and time.
+"""The ports: what the relayer needs of chains, GMPs, signers and clocks.
 
-The core (`relay`, `sending`, `recovery`, `policies`) is written against these and nothing else; `service` is the only
-place that knows which implementation stands behind each.
+The relayer is written against these protocols; `bridge.service` alone knows which implementation stands behind each.
 """
 
 from __future__ import annotations

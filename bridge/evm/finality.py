@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.domain.ports import Block, Chain
 from bridge.protocol.deployment import ChainDeployment, FinalityTag
+from bridge.protocol.ports import Block, Chain
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-from bridge.domain.finality_records import PrimaryRecord
-from bridge.domain.lanes import Lane
-from bridge.domain.observations import BlockRef
-from bridge.domain.retries import RetryBudget
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane
 from bridge.protocol.retry_requests import RetryRequest
+from bridge.records.finality_records import PrimaryRecord
+from bridge.records.observations import BlockRef
+from bridge.records.retries import RetryBudget
 
 
 class Queue(StrEnum):

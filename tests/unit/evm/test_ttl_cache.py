@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bridge.domain.ttl_cache import AsyncCached, Cached, Dated
+from bridge.evm.ttl_cache import AsyncCached, Cached, Dated
 
 
 class Clock:

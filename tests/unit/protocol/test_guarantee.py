@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, PolicyError
-from bridge.domain.figures import Counted
-from bridge.domain.guarantee import (
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, PolicyError
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.guarantee import (
     HIGH_FREQUENCY_TRADING_TTL,
     RECOMMENDED_TTL,
     REGULATED_ASSET_TTL,
@@ -28,12 +29,11 @@ from bridge.domain.guarantee import (
     resolve_ttl,
     ttl_violation,
 )
-from bridge.domain.invariants import LOCKING, Reliability, longest_wait, reliable
-from bridge.domain.outbox import OutboxState
-from bridge.domain.ports import Call, Dispatch
-from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.invariants import LOCKING, Reliability, longest_wait, reliable
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Call, Dispatch
+from bridge.records.figures import Counted
+from bridge.records.outbox import OutboxState
 from bridge.relayer.settings import RelaySettings
 from bridge.settings import Settings, SettingsError
 from tests.builders import ALPHA, BETA, message

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bridge.domain.failures import FailureKind
-from bridge.domain.transactions import Slot, SlotState
+from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
+from bridge.records.transactions import Slot, SlotState
 
 LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0)
 """Upper bounds in seconds into which the times of deliveries are sorted."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from bridge.domain.jobs import EXECUTION_KEYS
-from bridge.domain.observations import BlockRef
-from bridge.domain.outbox import Claim
-from bridge.domain.ports import Call, Fees
-from bridge.domain.spending import (
+from bridge.protocol.ports import Call, Fees
+from bridge.records.jobs import EXECUTION_KEYS
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Claim
+from bridge.records.spending import (
     GWEI,
     NOTHING,
     UNBOUNDED,

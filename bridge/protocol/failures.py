@@ -22,7 +22,7 @@ class FailureKind(StrEnum):
     TRANSIENT = "TRANSIENT"
     TERMINAL = "TERMINAL"
     REFUSED = "REFUSED"  # a contract refused, and may take it later
-    UNKNOWN = "UNKNOWN"  # in no row of `bridge.domain.classification`
+    UNKNOWN = "UNKNOWN"  # in no row of `bridge.protocol.classification`
     INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
     UNANSWERED = "UNANSWERED"  # no endpoint, service or store gave an answer that can be used
     UNDONE = "UNDONE"  # a reorg of the destination took the delivery back

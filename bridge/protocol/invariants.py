@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from bridge.domain.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError
-from bridge.domain.guarantee import RECOMMENDED_TTL
 from bridge.protocol.backoff import backoff
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError
+from bridge.protocol.guarantee import RECOMMENDED_TTL
 from bridge.protocol.message import Kind
 
 LOCKING: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE})

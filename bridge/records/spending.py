@@ -13,9 +13,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
-from bridge.domain.lanes import Lane
-from bridge.domain.ports import TransientError
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Message
+from bridge.protocol.ports import TransientError
 
 GWEI: Final = 10**9
 _ETHER: Final = 10**18

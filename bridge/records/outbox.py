@@ -13,13 +13,13 @@ from typing import Final
 
 from eth_utils import decode_hex
 
-from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind, SnapshotLine
-from bridge.domain.lanes import Lane
-from bridge.domain.observations import BlockRef
-from bridge.domain.ports import Dispatch
 from bridge.protocol.backoff import backoff
+from bridge.protocol.failures import DeliverySnapshot, Failure, FailureKind, SnapshotLine
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
+from bridge.protocol.ports import Dispatch
+from bridge.records.observations import BlockRef
 
 
 class OutboxState(StrEnum):
