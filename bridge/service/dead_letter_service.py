@@ -86,10 +86,13 @@ class DeadLetterService:
         if self._untold is not None:
             await self._announce(self._untold)
         trusted, denied, seen_to = frozenset[str](), NOTHING_DENIED, self._verified.sequence
-        if self.dead_letters.records(after=seen_to, limit=1):  # otherwise no seal would be checked
+        until = (
+            self.dead_letters.last_sequence()
+        )  # before signers are read: a new signer's record is for the next check
+        if until > seen_to:  # otherwise no seal would be checked
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains, after=seen_to)
-        verified = verify_growth(self.dead_letters, self._verified, trusted=trusted, denied=denied)
+        verified = verify_growth(self.dead_letters, self._verified, trusted=trusted, denied=denied, until=until)
         if (seen := (verified.head, verified.violations)) != self._seen:
             self._seen = seen
             await self._announce(verified)
@@ -103,9 +106,10 @@ class DeadLetterService:
 
     async def _verify(self) -> None:
         try:
+            until = self.dead_letters.last_sequence()
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains)
-            verified = verify_letters(self.dead_letters, self._store, trusted, denied=denied)
+            verified = verify_letters(self.dead_letters, self._store, trusted, denied=denied, until=until)
         except TransientError:
             raise
         except Exception as error:
@@ -122,19 +126,24 @@ def verify_letters(
     head: bytes | None = None,
     *,
     denied: frozenset[int] = NOTHING_DENIED,
+    until: int | None = None,
 ) -> Verified:
-    """Verifies the log, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
+    """Verifies the log up to a record, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
 
     The store notes with each death whether it has a letter.
     """
-    heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
+    noted = store.letter_head.noted()
+    is_later = (
+        until is not None and noted.sequence > until and log.has(noted)
+    )  # noted meanwhile; else the log was cut off
+    heads = [*([] if is_later else [noted.hash]), *([] if head is None else [head])]
     marked_dead = [event_id for event_id, has_letter in store.outbox.dead_letters().items() if has_letter]
     marked_dead += [
         spent_id(job.message_id, job.request.attempt)
         for job in store.jobs.listed(RetryJob, {RetryState.DEAD}, _MOST_RETRIES)
         if job.letter
     ]
-    return verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead))
+    return verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead), until=until)
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
@@ -148,9 +157,10 @@ async def verify_network(
 ) -> Verified:
     """Verifies without a relayer, reading operators from the chains."""
     async with connected(deployment, settings) as chains:
+        until = log.last_sequence()
         trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
         denied = await denied_decisions(log, chains)
-    return verify_letters(log, store, trusted, head, denied=denied)
+    return verify_letters(log, store, trusted, head, denied=denied, until=until)
 
 
 def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:

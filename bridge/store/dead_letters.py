@@ -158,6 +158,15 @@ class DeadLetterLog:
         found = self._database.read(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
         return [_letter_from(row) for row in found]
 
+    def last_sequence(self) -> int:
+        """The sequence of the last record, 0 if there is none."""
+        return int(self._database.scalar(select(func.max(dead_letter_log.c.sequence))) or 0)
+
+    def has(self, head: LogHead) -> bool:
+        """Whether the record of that sequence has that hash."""
+        mine = (dead_letter_log.c.sequence == head.sequence) & (dead_letter_log.c.hash == head.hash)
+        return self._database.first(select(dead_letter_log.c.sequence).where(mine)) is not None
+
     def decision_signers(self) -> list[str]:
         """The accounts that signed records of decisions."""
         decided = dead_letter_log.c.kind == RecordKind.DECIDED.value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from eth_account import Account
 from sqlalchemy import create_engine, text
 
 from bridge.dead_letters.channels import Notice
@@ -196,3 +197,17 @@ async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_onc
             await service.verify_growth()
     (notice,) = told
     assert said in notice.summary
+
+
+async def test_decision_recorded_during_a_check_is_left_to_the_next() -> None:
+    """Its signer was no operator yet when the check read whom to trust."""
+    review = DeadLetterService()
+    event_id = await review.die()
+    last = review.dead_letters.last_sequence()
+    decided = happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.REQUEUE.value)
+    review.dead_letters.append(decided, KeySealer(Account.from_key("0x" + "77" * 32)))
+    await review.dead_letter_queue.step()  # notes the new head
+    trusted = frozenset({SEALER.address})
+    assert verify_letters(review.dead_letters, review.store, trusted, until=last).violations == ()
+    (untrusted, *_) = verify_letters(review.dead_letters, review.store, trusted).violations
+    assert "who is not trusted" in str(untrusted)
