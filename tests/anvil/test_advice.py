@@ -225,7 +225,7 @@ class Ground:
                 assert shown.status is found.status, about
                 assert shown.next_action == found.next_action, about
                 assert [act.kind for act in shown.acts] == [offer.act.value for offer in found.offers], about
-                verbs = set(re.findall(r"`waybill message (\w+)", found.next_action)) - {"explain"}
+                verbs = set(re.findall(r"`waybill message (\w+)", found.next_action)) - {"show"}
                 assert verbs <= {offer.act.value for offer in found.offers}, f"{about}: {found.next_action}"
                 for offer in found.offers:
                     await self._try(message, offer.act, offer.by, found.status, about)
