@@ -59,7 +59,7 @@ def up(
 ) -> None:
     """Start chains, or take your own anvils with --rpc, and put the GMPs' contracts, routers and examples on them.
 
-    What is there already stays. Addresses are in deployments/devnet.json afterwards.
+    Contracts that are already deployed stay. Writes the addresses to deployments/devnet.json.
 
     Example: waybill devnet up --rpc http://127.0.0.1:8545
     """

@@ -55,7 +55,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 
 def separated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The root's options with their values, and the other words. What follows `--` is not looked at."""
+    """The root's options with their values, and the remaining arguments. Arguments after `--` are left as they are."""
     first: list[str] = []
     rest: list[str] = []
     words = iter(arguments)

@@ -61,7 +61,7 @@ def verify(
 
     Args:
         log: what to verify.
-        until: the last record to check; None checks all. What is recorded while `trusted` and `denied` are asked for comes after.
+        until: sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
         trusted: accounts whose seals count.
         denied: see `denied_decisions`.
         heads: hashes of records that were noted earlier; each must still be there.

@@ -54,7 +54,7 @@ class DeadLetterQueue:
         self._sealer = sealer
         self._clock = clock
         self._settings = settings or DeadLetterSettings()
-        self._reviewed = 0  # first sequence of the last open letter that `step` looked at
+        self._reviewed = 0  # cursor of `step`: first sequence of the last letter it checked
 
     async def mark_dead(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
         """Writes the letter of a delivery, and says how its claim ends.

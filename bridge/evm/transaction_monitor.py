@@ -144,7 +144,7 @@ class TransactionMonitor:
                 await self._account.broadcast([stuck])
         for slot in slots:
             if slot.latest is None and now - slot.reserved_at >= settings.reservation:
-                # The worker that reserved it is gone; whoever asks for the key again finds what is under way.
+                # The worker that reserved the nonce is gone. The next send with its key joins this transaction.
                 await self._account.replace(slot, is_noop=slot.call is None)
 
     async def _raise_fees(self, slot: Slot) -> bool:

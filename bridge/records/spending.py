@@ -161,7 +161,7 @@ class SpendBounds:
     data_fees: Mapping[int, int] = field(default_factory=dict)
 
     def data_fee(self, chain_id: int, length: int) -> int:
-        """Wei that so many bytes of a transaction cost beside their gas."""
+        """Returns the rollup's data fee in wei for that many bytes, on top of gas."""
         return self.data_fees.get(chain_id, 0) * length
 
     def of_lane(self, lane: Lane) -> int | None:

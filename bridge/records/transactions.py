@@ -320,7 +320,7 @@ class SpendCheck:
         price: wei per gas that will be signed for.
         bounds: what has to have room.
         refusals: by transaction_key, what was refused; filled by `admitted`.
-        spent_for: by transaction_key, the message that what was admitted is paid for; filled by `admitted`.
+        spent_for: the message that each admitted call serves, by transaction_key; filled by `admitted`.
     """
 
     price: int = 0

@@ -44,7 +44,7 @@ _CHANGE = (
 
 
 def spending_on(chain_id: int) -> str:
-    """The name of the lock that keeps two workers from checking a chain's bounds at once: each chain counts by itself."""
+    """The advisory lock under which a chain's spending bounds are checked. Each chain has its own totals and its own lock."""
     return f"spending {chain_id}"
 
 
@@ -124,7 +124,7 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
 
 
 def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
-    """Notes what new slots may cost, and for whom."""
+    """Records the most that new slots may cost, by the message they serve."""
     rows, added = [], defaultdict[TotalKey, Total](Total)
     for slot, batch in given:
         for position, part in enumerate(batch.parts):
