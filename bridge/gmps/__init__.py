@@ -1,1 +1,1 @@
-"""The GMPs that Waybill speaks. Each has a folder: its adapter, its attester on public networks, its part of a devnet."""
+"""The GMPs that Waybill supports, each with its adapter, its attester for public networks and its devnet."""

@@ -1,4 +1,4 @@
-"""What attesters on public networks are made of: the network, what an operator said, and documents over HTTP."""
+"""Shared parts of the attesters for public networks: their settings, their sources and an HTTP client for JSON."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import AttestationPendingError, Chain, Dispatch, TransientError, UnansweredError
 
-_LONGEST: Final = 1 << 20  # bytes of an answer
-_REMEMBERED: Final = 10_000  # transport ids
+_MAX_RESPONSE_SIZE: Final = 1 << 20  # bytes
+_MAX_TRACKED_DISPATCHES: Final = 10_000
 
 
 class AttestationError(Exception):
-    """Nobody knows where a GMP's attestations are; the text says what to set."""
+    """No source of attestations is configured for a GMP; the message says which setting is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationSettings:
-    """Where the GMPs' attestations are on a public network."""
+    """The operator's settings for attestations on public networks."""
 
     gmps: Mapping[Gmp, Any] = field(
         default_factory=dict
-    )  # what an operator said, where the GMP's `SETTING` does not do
-    is_testnet: bool = False  # whether the chains are public testnets, where some GMPs have other services
+    )  # the operator's values; a GMP without one uses the default of its `SETTING`
+    is_testnet: bool = False  # whether the chains are public testnets, for which some GMPs run separate services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationSources:
-    """What a GMP's `create_attester` is given."""
+    """The arguments of a GMP's `create_attester`."""
 
     deployment: Deployment
-    chains: Mapping[int, Chain]  # by id, connected
-    setting: Any  # what an operator said in ``[attestations]``, of the type in `SETTING`; None without one
+    chains: Mapping[int, Chain]  # connected, by chain id
+    setting: (
+        Any  # the GMP's value in ``[attestations]``, of the type that `SETTING` declares; None if it has no setting
+    )
     web: JsonDocuments
 
 
 class JsonDocuments:
-    """Asks public services, over connections that are kept. Close it in the event loop that used it."""
+    """Fetches JSON documents from public services over pooled connections. Close it in the event loop that used it."""
 
     def __init__(self, *, timeout: float) -> None:
-        """Connects to nothing yet. `timeout` is in seconds."""
+        """Creates a client with `timeout` in seconds for each request. The session is opened by the first request."""
         self._timeout = ClientTimeout(total=timeout)
         self._session: ClientSession | None = None
 
@@ -60,85 +62,91 @@ class JsonDocuments:
             await self._session.close()
 
     async def json(self, url: str) -> Any | None:
-        """The document at a URL, or None if there is none yet.
+        """Returns the document at a URL, or None if the service does not have it yet.
 
         Raises:
-            UnansweredError: no sensible answer.
+            UnansweredError: the service did not respond in time, or responded with an error or invalid JSON.
         """
         if self._session is None:
-            # With `trust_env`, aiohttp asks threads for each request's proxy and password: a quarter of a delivery's processor time.
+            # `trust_env` makes aiohttp look up proxy and credentials in a thread for each request, a quarter of a
+            # delivery's CPU time.
             self._session = ClientSession(timeout=self._timeout, trust_env=bool(getproxies()))
         try:
-            async with self._session.get(url, headers={"accept": "application/json"}, allow_redirects=False) as answer:
-                # Public buckets that may not be listed say 403 of what is not there.
-                if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+            async with self._session.get(
+                url, headers={"accept": "application/json"}, allow_redirects=False
+            ) as response:
+                # Public buckets without list permission return 403 for missing objects.
+                if response.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
                     return None
-                return orjson.loads(await _content(answer))  # bounds how deep it goes, unlike the standard library's
+                return orjson.loads(await _content(response))  # limits nesting, unlike the standard library's parser
         except (ClientError, TimeoutError, ValueError) as error:
-            raise UnansweredError(
-                f"{url} does not answer as it should: {str(error) or type(error).__name__}"
-            ) from error
+            raise UnansweredError(f"request to {url} failed: {str(error) or type(error).__name__}") from error
 
 
-async def _content(answer: ClientResponse) -> bytes:
-    if answer.status != HTTPStatus.OK:
-        raise ValueError(f"status {answer.status}")
+async def _content(response: ClientResponse) -> bytes:
+    if response.status != HTTPStatus.OK:
+        raise ValueError(f"HTTP status {response.status}")
     content = bytearray()
-    async for chunk in answer.content.iter_any():
+    async for chunk in response.content.iter_any():
         content += chunk
-        if len(content) > _LONGEST:
-            raise ValueError(f"more than {_LONGEST} bytes")
+        if len(content) > _MAX_RESPONSE_SIZE:
+            raise ValueError(f"response exceeds {_MAX_RESPONSE_SIZE} bytes")
     return bytes(content)
 
 
 class PublicHosts:
-    """Services that each give the same attestation; asked in their order. One whose attestation did not do is asked last the next time.
+    """Services that publish the same attestations, tried in order.
 
-    An attestation may be false in a way that only the destination's contracts see.
+    An attestation may be invalid in a way that only the destination's contracts detect. When a dispatch is attested
+    again, the
+    search therefore starts behind the host that supplied its last attestation.
     """
 
     def __init__(self, hosts: Sequence[str], web: JsonDocuments) -> None:
-        """`hosts` are URLs."""
+        """Uses the services at the base URLs in `hosts`."""
         self._hosts = hosts
         self._web = web
-        self._believed: OrderedDict[str, int] = OrderedDict()  # transport id: the host whose attestation was given out
+        self._last_host: OrderedDict[str, int] = (
+            OrderedDict()
+        )  # transport id: index of the host that supplied its attestation
 
     async def find(self, dispatch: Dispatch, path: str, read: Callable[[Any], bytes | None]) -> bytes | None:
-        """The first attestation of a dispatch that a host gives, or None if no host has one yet.
+        """Returns the first attestation of a dispatch that a host supplies, or None if no host has one yet.
 
         Args:
-            dispatch: whose.
-            path: where the hosts have it.
-            read: the attestation in a document, or None of one that does not belong to the dispatch. It raises `AttestationPendingError` of
-                a document that lacks signatures.
+            dispatch: Dispatch to attest.
+            path: Path of the document on each host.
+            read: Extracts the attestation from a document. Returns None if the document belongs to another message, and
+                raises
+                `AttestationPendingError` if signatures are missing.
 
         Raises:
-            UnansweredError: no host gives a sensible answer.
-            TransientError: what hosts give does not belong to the dispatch.
-            AttestationPendingError: hosts have documents that lack signatures.
+            UnansweredError: a request failed, and no host supplied a document.
+            TransientError: the hosts' documents do not belong to the dispatch.
+            AttestationPendingError: the hosts' documents lack signatures.
         """
         problems, is_silent, pending = [], True, None
-        first = self._believed.get(dispatch.transport_id, -1) + 1
-        for number in (*range(first, len(self._hosts)), *range(min(first, len(self._hosts)))):
-            url = f"{self._hosts[number].rstrip('/')}{path}"
+        first = self._last_host.get(dispatch.transport_id, -1) + 1
+        for index in (*range(first, len(self._hosts)), *range(min(first, len(self._hosts)))):
+            url = f"{self._hosts[index].rstrip('/')}{path}"
             try:
-                found = await self._web.json(url)
+                document = await self._web.json(url)
             except UnansweredError as error:
                 problems.append(str(error))
                 continue
-            if found is None:
+            if document is None:
                 continue
             try:
-                attestation = read(found)
+                attestation = read(document)
             except AttestationPendingError as error:
                 pending = error
                 continue
             if attestation is not None:
-                self._believed[dispatch.transport_id] = number
-                if len(self._believed) > _REMEMBERED:
-                    self._believed.popitem(last=False)
+                self._last_host[dispatch.transport_id] = index
+                if len(self._last_host) > _MAX_TRACKED_DISPATCHES:
+                    self._last_host.popitem(last=False)
                 return attestation
-            problems.append(f"{url} is no attestation of this message")
+            problems.append(f"{url} does not attest this message")
             is_silent = False
         if problems:
             raise UnansweredError("; ".join(problems)) if is_silent else TransientError("; ".join(problems))

@@ -1,4 +1,4 @@
-"""What every adapter does alike: recognise Waybill's own messages, and look at the destination before delivering."""
+"""Base of the adapters: recognises the deployment's own messages and checks the destination before delivery."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ _log = structlog.get_logger(__name__)
 
 
 class GmpContracts(FileSection, ABC):
-    """A GMP's own contracts on one chain, and what `waybill deploy` needs for Waybill's adapter there."""
+    """A GMP's own contracts on one chain, with the parameters for deploying Waybill's adapter there."""
 
     GMP: ClassVar[Gmp]
 
     ADAPTER: ClassVar[str]
-    """The contract in `contracts/adapters`."""
+    """Name of Waybill's adapter contract in `contracts/adapters`."""
 
     NUMBER_OF: ClassVar[tuple[str, str]]
-    """Its function that gives the GMP's own number or name of a chain, and that number's ABI type."""
+    """The adapter's getter for the GMP's identifier of a chain, and the identifier's ABI type."""
 
     ASKED_FOR_NUMBER: ClassVar[tuple[str, str] | None] = None
-    """Which contract of the section knows the chain's number, by the section's key, and its function; None: none does."""
+    """Key of the GMP contract that knows its own chain's identifier, and the getter to call; None if there is none."""
 
     VERIFICATION: ClassVar[type[Verification] | None] = None
-    """What an application may choose of the GMP's verification; None: nothing."""
+    """Verification options that the GMP offers to an application; None if it offers none."""
 
     VERIFIED_BY: ClassVar[str]
-    """Who verifies by default."""
+    """Description of the GMP's default verifiers, for plans and reports."""
 
     ONE_MAY_VERIFY: ClassVar[bool] = False
-    """Whether the default may believe a single verifier."""
+    """Whether the GMP's default may rely on a single verifier."""
 
     adapter_number: int = Field(default=1, ge=1, le=ADAPTER_NUMBERS[-1])
-    """Under which number the router creates Waybill's adapter; another one puts a second adapter beside the first."""
+    """Number under which the router creates Waybill's adapter; a different number creates a second adapter."""
 
     @classmethod
     def of(cls, chain: ChainDeployment) -> Self:
-        """The GMP on a chain that has it."""
+        """Returns the GMP's contracts on a chain that has the GMP."""
         return cls.read(chain.gmps[cls.GMP.label])
 
     @classmethod
     def read(cls, section: GmpSection) -> Self:
-        """What a file says of the GMP.
+        """Parses a GMP's section of a network or deployments file.
 
         Raises:
-            pydantic.ValidationError: values are missing, unknown or wrong.
+            pydantic.ValidationError: the section lacks a key, or has an unknown key or an invalid value.
         """
         contracts: Self = _read(cls, tuple(section.items()))
         return contracts
@@ -69,29 +69,30 @@ class GmpContracts(FileSection, ABC):
     @property
     @abstractmethod
     def number(self) -> int | str:
-        """What the GMP calls the chain; the adapter's `connect` takes it last."""
+        """The GMP's identifier of the chain, the last argument of the adapter's `connect`."""
 
     @property
     @abstractmethod
     def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """What the adapter's constructor takes after the router: ABI types of fixed size, and values."""
+        """The adapter's constructor arguments after the router: pairs of a fixed-size ABI type and a value."""
 
     async def look_up(
         self,
-        chain: Chain,  # noqa: ARG002  # most have nothing to ask
+        chain: Chain,  # noqa: ARG002  # most GMPs have nothing to look up
         others: Mapping[str, Any],  # noqa: ARG002  # as above
     ) -> tuple[dict[str, str], list[str]]:
-        """What the GMP's own contracts say of this section.
+        """Completes this section from the GMP's contracts on the chain, and checks it against them.
 
         Args:
-            chain: whose section it is.
-            others: the other chains' `number` by their names.
+            chain: Chain that the section describes.
+            others: The GMP's identifiers of the other chains, by chain name.
 
         Returns:
-            Values for keys of the file, those that it leaves out among them; and what is wrong with it, one line each.
+            The section's values including those that the file leaves out, by key; and a list of problems, one line
+            each.
 
         Raises:
-            UnansweredError: no endpoint answers.
+            UnansweredError: no endpoint answered.
         """
         return {}, []
 
@@ -102,30 +103,30 @@ def _read(kind: type[GmpContracts], section: tuple[tuple[str, int | str], ...]) 
 
 
 class NotOursError(Exception):
-    """What a GMP's event tells of can't be a message of this deployment."""
+    """A GMP's event cannot belong to a message of this deployment."""
 
 
 class DeploymentReader:
-    """The deployments file, and a connection to each of its chains."""
+    """Base of readers that have the deployment and a connection to each of its chains."""
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain]) -> None:
-        """Reads `chains`, by id."""
+        """Reads contracts of `deployment` through `chains`, by chain id."""
         self._deployment = deployment
         self._chains = chains
 
     async def _read(
         self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
     ) -> Any:
-        """What a view function returns at the newest block.
+        """Returns the result of a view function at the newest block.
 
         Raises:
-            UnansweredError: the chain does not answer, or no contract with that function is there.
+            UnansweredError: the chain did not answer, or the address has no contract with that function.
         """
         return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
 
 class BaseAdapter(DeploymentReader, ABC):
-    """One GMP on all chains of a network; see `bridge.protocol.ports.Adapter`."""
+    """One GMP on every chain of a network; see `bridge.protocol.ports.Adapter`."""
 
     CONTRACTS: ClassVar[type[GmpContracts]]
 
@@ -138,9 +139,9 @@ class BaseAdapter(DeploymentReader, ABC):
         """Serves the chains of a deployment that have this GMP.
 
         Args:
-            deployment: where the GMP's contracts and Waybill's are.
-            chains: the deployment's chains by id.
-            attester: where attestations come from.
+            deployment: The deployment.
+            chains: Its chains, connected, by id.
+            attester: Source of the GMP's attestations.
         """
         super().__init__(deployment, chains)
         self._attester = attester
@@ -165,12 +166,13 @@ class BaseAdapter(DeploymentReader, ABC):
         needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope)
         limit = decode_envelope(envelope).message.gas_limit
         # Each of the five calls down to the recipient keeps a 64th of its gas: (64/63)^5 < 1.09.
-        # A delivery that needs more records its receipt, the router defers the execution, and anyone may execute with more.
+        # If that is not enough, the receipt still counts and the router defers the execution, which anyone may retry
+        # with more gas.
         return min(needed + limit * 109 // 100, MOST_GAS)
 
     @staticmethod
-    def addressee(dispatch: Dispatch) -> str | None:  # noqa: ARG004  # Wormhole's messages name none
-        """The adapter that a dispatch is for; None: the GMP's message names none."""
+    def addressee(dispatch: Dispatch) -> str | None:  # noqa: ARG004  # a VAA names no destination
+        """Returns the destination adapter that a dispatch names, or None if the GMP's messages name none."""
         return None
 
     async def attest(self, dispatch: Dispatch) -> bytes:
@@ -180,12 +182,13 @@ class BaseAdapter(DeploymentReader, ABC):
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """See `Adapter.next_call`.
 
-        The call is tried on the newest block before it is given out, so that one that would be refused costs no gas. That
-        goes on while the router is asked; whatever comes of it, what the router has already received is not sent.
+        Simulates the call on the newest block, so that a call that would revert costs no gas. The router is asked for
+        the receipt
+        at the same time, and a message that it has received is never sent again, whatever the simulation returned.
 
         Raises:
-            CallRevertedError: the destination would refuse the call now.
-            TransportUsedError: the GMP has nothing left to do, and the router has no receipt.
+            CallRevertedError: the call would revert on the destination.
+            TransportUsedError: the GMP counts the message as delivered, but the router has no receipt of it.
         """
         received: bool | BaseException
         call: Call | BaseException | None
@@ -202,21 +205,21 @@ class BaseAdapter(DeploymentReader, ABC):
             raise call
         if call is not None:
             return call
-        if await self._is_received(dispatch):  # delivered since the router was asked
+        if await self._is_received(dispatch):  # delivered after the first check
             return None
         raise TransportUsedError(
-            f"{self.gmp.label} counts {dispatch.transport_id} as delivered, and the router has no receipt of it: a reorg gave"
-            " its place to another message, or the receipt was revoked; retry the message over another GMP"
+            f"{self.gmp.label} counts {dispatch.transport_id} as delivered, but the router has no receipt of it: a reorg gave"
+            " its slot to another message, or the receipt was revoked; retry the message over another GMP"
         )
 
     async def _is_received(self, dispatch: Dispatch) -> bool:
-        """Whether the router has the receipt: nothing else makes a delivery done."""
+        """Returns whether the router has a receipt, the only proof of a delivery."""
         destination = self._deployment.chain(dispatch.destination_chain)
         arguments = (dispatch.message_id, int(self.gmp))
         return bool(await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments))
 
     async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        """The next transaction after a trial of it, or None if the GMP has nothing left to do."""
+        """Returns the next transaction after simulating it, or None if the GMP has nothing left to do."""
         call = await self._next_transaction(dispatch, attestation)
         if call is not None:
             await self._simulate(self._deployment.chain(dispatch.destination_chain), call)
@@ -230,9 +233,10 @@ class BaseAdapter(DeploymentReader, ABC):
             try:
                 dispatch = self._read_dispatch(source, log)
             except (NotOursError, EnvelopeError, DeploymentError, AddressError) as error:
-                # Waybill's own adapter takes envelopes from its router only: what does not fit should not exist.
+                # Waybill's adapter accepts envelopes from its router alone, so this indicates a wrong deployments file
+                # or a bug.
                 _log.error(
-                    "dispatch left out",
+                    "dispatch ignored",
                     chain=source.name,
                     gmp=self.gmp.label,
                     transaction=f"0x{log.transaction_hash.hex()}",
@@ -244,18 +248,18 @@ class BaseAdapter(DeploymentReader, ABC):
 
     @abstractmethod
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        """The dispatch that a log tells of, or None if it tells of something else.
+        """Decodes a log into a dispatch, or returns None if the log is not a dispatch of this deployment.
 
         Raises:
-            NotOursError, EnvelopeError, DeploymentError, AddressError: of one that does not fit the deployment.
+            NotOursError, EnvelopeError, DeploymentError, AddressError: the dispatch does not match the deployment.
         """
 
     @abstractmethod
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        """The next transaction for a message whose receipt is missing, or None if the GMP has nothing left to do."""
+        """Returns the next transaction for a message without a receipt, or None if the GMP has nothing left to do."""
 
     async def _simulate(self, destination: ChainDeployment, call: Call) -> None:
-        """Makes the call without a transaction, as anybody; a GMP that admits certain accounts only does it as one of them."""
+        """Simulates the call from an arbitrary sender. Adapters of GMPs that restrict the sender override this."""
         await self._chains[destination.chain_id].call(call)
 
     def _dispatch(
@@ -267,30 +271,33 @@ class BaseAdapter(DeploymentReader, ABC):
         number: int | str | None = None,
         **evidence: str | int,
     ) -> Dispatch:
-        """The dispatch of a message that this deployment's router on that chain created.
+        """Builds the dispatch of a message that this deployment's router created on `source`.
 
         Args:
-            source: the chain.
-            log: the GMP's event.
-            envelope: what the GMP carries.
-            transport_id: the GMP's own name for it.
-            number: what the GMP calls the chain that it carries it to; None if it does not say.
-            evidence: what attesting needs beyond the envelope.
+            source: Source chain.
+            log: The GMP's event.
+            envelope: Payload that the GMP carries.
+            transport_id: The GMP's own id of the message.
+            number: The GMP's identifier of the destination chain, or None if the event does not state it.
+            evidence: Values besides the envelope that attesting needs.
 
         Raises:
-            NotOursError, EnvelopeError, DeploymentError: that router did not create it, or it leads nowhere.
+            NotOursError, EnvelopeError, DeploymentError: another router created the message, or its destination is not
+                deployed.
         """
         stated = decode_envelope(envelope)
         message = stated.message
         destination = self._deployment.chain(message.destination_chain)
         if not stated.is_genuine:
-            raise NotOursError(f"the content does not hash to the id stated, 0x{stated.stated_id.hex()}")
+            raise NotOursError(f"the envelope does not hash to its message id 0x{stated.stated_id.hex()}")
         if (message.source_chain, message.source_router) != (source.chain_id, to_bytes32(source.router)):
-            raise NotOursError(f"it names chain {message.source_chain}, router 0x{message.source_router.hex()}")
+            raise NotOursError(
+                f"the envelope comes from chain {message.source_chain}, router 0x{message.source_router.hex()}"
+            )
         if self.gmp not in destination.gmp_numbers:
             raise NotOursError(f"chain {destination.name!r} has no adapter for {self.gmp.label}")
         if number not in (None, self.CONTRACTS.of(destination).number):
-            raise NotOursError(f"{number!r} is not what {self.gmp.label} calls chain {destination.name!r}")
+            raise NotOursError(f"{number!r} is not {self.gmp.label}'s identifier of chain {destination.name!r}")
         return Dispatch(
             gmp=self.gmp,
             message_id=message.id,
@@ -306,22 +313,22 @@ class BaseAdapter(DeploymentReader, ABC):
         )
 
     def _with_gas(self, call: Call, envelope: bytes) -> Call:
-        """The call with enough gas for the recipient's limit, said explicitly.
+        """Returns the call with an explicit gas limit that covers the recipient's limit.
 
-        An estimate would be too low: the router takes a delivery with little gas too, and defers the execution.
+        An estimate would be too low: with less gas the router still accepts the delivery, and defers the execution.
         """
         return replace(call, gas=self.delivery_gas(envelope))
 
 
 def read_event(log: Log, emitter: str, topic: bytes, types: Sequence[str], *, indexed: int) -> tuple[Any, ...] | None:
-    """The unindexed values of a log; None if it is not that contract's event, or does not hold such values.
+    """Returns the unindexed values of a log, or None if it is another event or contract, or cannot be decoded.
 
     Args:
-        log: to read.
-        emitter: the contract's address.
-        topic: the event's topic 0.
+        log: Log to decode.
+        emitter: Address of the contract that emits the event.
+        topic: Topic 0 of the event.
         types: ABI types of the unindexed values.
-        indexed: how many values are indexed.
+        indexed: Number of indexed values.
     """
     if log.address.lower() != emitter.lower() or len(log.topics) != indexed + 1 or log.topics[0] != topic:
         return None

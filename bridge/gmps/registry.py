@@ -1,9 +1,9 @@
-"""The GMPs that Waybill speaks. Each number in `bridge.protocol.gmps.Gmp` has a folder here, with a module for each part.
+"""Finds the parts of each GMP. Every number in `bridge.protocol.gmps.Gmp` has a package here with three modules.
 
-adapter.py   `ADAPTER`, a `BaseAdapter`, and the GMP's contracts that it reads
-attester.py  `create_attester`: where attestations come from on a public network, `SETTING` if an operator says where, and
-             `ON_TESTNETS` if its default is another one there
-devnet.py    `DEVNET`: the GMP on a network on this machine; see `bridge.devnet.gmps`
+adapter.py   `ADAPTER`, a `BaseAdapter`, and the section of the GMP's contracts that it reads
+attester.py  `create_attester`, the source of attestations on a public network; `SETTING` if operators can configure it;
+             and `ON_TESTNETS`, if testnets have a different default
+devnet.py    `DEVNET`, the GMP on a local network; see `bridge.devnet.gmps`
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from bridge.protocol.ports import Adapter, Attester, Chain
 
 
 def adapter_class(gmp: Gmp) -> type[BaseAdapter]:
-    """The adapter in a GMP's folder."""
-    found: type[BaseAdapter] = import_module(f"bridge.gmps.{gmp.label}.adapter").ADAPTER
-    return found
+    """Returns a GMP's adapter class."""
+    adapter: type[BaseAdapter] = import_module(f"bridge.gmps.{gmp.label}.adapter").ADAPTER
+    return adapter
 
 
 def create_adapters(
     deployment: Deployment, chains: Mapping[int, Chain], attesters: Mapping[Gmp, Attester]
 ) -> dict[Gmp, Adapter]:
-    """An adapter for every GMP that has an attester.
+    """Creates an adapter for every GMP that has an attester.
 
     Args:
-        deployment: the network.
-        chains: the network's chains by id, connected.
-        attesters: where each GMP's attestations come from.
+        deployment: The network's deployment.
+        chains: The network's chains, connected, by id.
+        attesters: Sources of attestations by GMP.
     """
     return {gmp: adapter_class(gmp)(deployment, chains, attester) for gmp, attester in attesters.items()}
 
@@ -50,35 +50,35 @@ def create_attesters(
     gmps: AbstractSet[Gmp],
     web: JsonDocuments,
 ) -> dict[Gmp, Attester]:
-    """Where the attestations of those GMPs come from on a public network.
+    """Creates the attesters for the given GMPs on a public network; GMPs that are not deployed are skipped.
 
     Args:
-        deployment: the network.
-        chains: its chains by id, connected.
-        settings: whom to ask.
-        gmps: those that are delivered over.
-        web: asks services; its owner closes it.
+        deployment: The network's deployment.
+        chains: The network's chains, connected, by id.
+        settings: The operator's settings for attestations.
+        gmps: GMPs that the relayer delivers over.
+        web: HTTP client; its owner closes it.
 
     Raises:
-        AttestationError: the settings do not say enough.
+        AttestationError: a GMP lacks a source of attestations.
     """
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     attesters: dict[Gmp, Attester] = {}
     for gmp in sorted(deployed & gmps):
-        given = attestation_choice(gmp, settings)
-        sources = AttestationSources(deployment=deployment, chains=chains, setting=given, web=web)
+        setting = attestation_choice(gmp, settings)
+        sources = AttestationSources(deployment=deployment, chains=chains, setting=setting, web=web)
         attesters[gmp] = _attester_module(gmp).create_attester(sources)
     return attesters
 
 
 def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
-    """The type and the pydantic field of what an operator may say of a GMP in ``[attestations]``; None: nothing."""
-    found: tuple[Any, Any] | None = getattr(_attester_module(gmp), "SETTING", None)
-    return found
+    """Returns the type and the pydantic field of a GMP's value in ``[attestations]``, or None if it has no setting."""
+    setting: tuple[Any, Any] | None = getattr(_attester_module(gmp), "SETTING", None)
+    return setting
 
 
 def attestation_choice(gmp: Gmp, settings: AttestationSettings) -> Any:
-    """What holds for a GMP: what an operator said, else the GMP's own default; None: nothing can be said of it."""
+    """Returns the operator's setting of a GMP, else the GMP's default; None if the GMP has no setting."""
     setting = attestation_setting(gmp)
     if setting is None or gmp in settings.gmps:
         return settings.gmps.get(gmp)
@@ -91,7 +91,7 @@ def _attester_module(gmp: Gmp) -> Any:
 
 
 def section_problems(sections: Mapping[str, GmpSection]) -> Iterator[str]:
-    """What is wrong with the sections of the GMPs on one chain, one line each."""
+    """Yields the problems in one chain's GMP sections, one line each."""
     for name, section in sections.items():
         try:
             adapter_class(Gmp.parse(name)).CONTRACTS.read(section)
@@ -100,13 +100,18 @@ def section_problems(sections: Mapping[str, GmpSection]) -> Iterator[str]:
 
 
 def verification_problems(chosen: Mapping[str, VerificationSection], gmps: Mapping[str, GmpSection]) -> Iterator[str]:
-    """What is wrong with what is chosen of the GMPs' verification on one chain, one line each."""
+    """Yields the problems in one chain's verification settings, one line each.
+
+    Args:
+        chosen: Verification settings by GMP.
+        gmps: The chain's GMP sections by GMP.
+    """
     for name, section in chosen.items():
         kind = adapter_class(Gmp.parse(name)).CONTRACTS.VERIFICATION
         if name not in gmps:
             yield f"verification.{name}: the chain has no gmps.{name}"
         elif section != DEFAULT and kind is None:
-            yield f'verification.{name}: an application can choose nothing of it; write "{DEFAULT}"'
+            yield f'verification.{name}: this GMP has no verification options; write "{DEFAULT}"'
         elif section != DEFAULT and kind is not None:
             try:
                 kind.read(section)
@@ -115,14 +120,14 @@ def verification_problems(chosen: Mapping[str, VerificationSection], gmps: Mappi
 
 
 def check_sections(deployment: Deployment, source: str) -> None:
-    """Checks what a deployments file says of the GMPs; `source` names it in the error.
+    """Checks the GMP sections of a deployments file; `source` names the file in the error.
 
     Raises:
-        DeploymentError: a GMP's folder can't use what is said of it.
+        DeploymentError: a section is invalid; the message lists every problem.
     """
     problems = [f"  {chain.name}: {problem}" for chain in deployment.chains for problem in section_problems(chain.gmps)]
     if problems:
         raise DeploymentError(
-            "\n".join([f"{source} is not a deployments file this version can use:", *problems])
+            "\n".join([f"{source} is not a deployments file that this version can read:", *problems])
             + "\nwrite it again with `waybill deploy`"
         )

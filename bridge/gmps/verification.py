@@ -1,4 +1,4 @@
-"""Who vouches for a GMP's messages, where the GMP lets an application choose: what a network file says, and how it is set."""
+"""A GMP's configurable verification: the choice in a network file, and the adapter settings that implement it."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from typing import Any, Final, Literal, Self
 from bridge.protocol.deployment import FileSection, GmpSection
 
 DEFAULT: Final = "default"
-"""What a network file says of a GMP whose verification is left to the GMP."""
+"""Value in a network file that leaves a GMP's verification to the GMP."""
 
 ALONE: Final = "one verifier alone"
-"""What the deployments file says, in the end, of a GMP whose messages one party can forge."""
+"""Note in the deployments file about a GMP whose messages a single party can forge."""
 
 VerificationSection = Literal["default"] | dict[str, Any]
-"""What a network file says of one GMP's verification on one chain; the GMP's own folder knows what belongs there."""
+"""Verification of one GMP on one chain in a network file; the GMP's package defines its keys."""
 
 ADAPTER: Final = "0x" + "00" * 20
-"""In place of a contract's address: Waybill's own adapter, whose address follows from the plan."""
+"""Placeholder for the address of Waybill's adapter, which the plan determines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A setting of the adapter: how it is read, what it should be, and the call that sets it.
+    """A setting of the adapter: the call that reads it, the expected result and the call that sets it.
 
-    Of a contract other than the adapter, functions take the adapter as their first argument. It is zero here, and the script,
-    which knows the adapter's address, puts it in.
+    Functions of other contracts take the adapter as their first argument. Here that argument is zero; the deployment
+    script
+    replaces it with the adapter's address.
     """
 
     name: str
-    asked: str  # the contract that knows the setting, or `ADAPTER`
+    asked: str  # contract that stores the setting, or `ADAPTER`
     question: bytes
     answer: bytes
-    called: str  # the contract that takes it, or `ADAPTER`
+    called: str  # contract that sets it, or `ADAPTER`
     call: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a verification needs to know of the adapter: its owner, the GMP here, and the GMP on another chain."""
+    """The lane that a verification applies to: the adapter's owner and the GMP's sections on both chains."""
 
     owner: str
     here: GmpSection
@@ -53,26 +54,26 @@ class Verification(FileSection, ABC):
 
     @classmethod
     def read(cls, section: Mapping[str, Any]) -> Self:
-        """What a network file says.
+        """Parses a GMP's verification in a network file.
 
         Raises:
-            pydantic.ValidationError: values are missing, unknown or wrong.
+            pydantic.ValidationError: the section lacks a key, or has an unknown key or an invalid value.
         """
         return cls.model_validate(section)
 
     @property
     @abstractmethod
     def verifiers(self) -> int | None:
-        """How many must agree at least; None: the contract that is named decides."""
+        """The least number of verifiers that must agree, or None if the named contract decides."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """Says it in words."""
+        """Returns a description for plans and reports."""
 
     @abstractmethod
     def steps(self, connection: Connection) -> Sequence[Step]:
-        """The settings that it takes at the adapter, for one other chain."""
+        """Returns the adapter settings that implement the verification for one remote chain."""
 
-    def refusals(self, connection: Connection) -> Iterator[str]:  # noqa: ARG002  # most have none
-        """What does not fit the other chain's."""
+    def refusals(self, connection: Connection) -> Iterator[str]:  # noqa: ARG002  # most verifications have none
+        """Yields the conflicts with the remote chain's verification, one line each."""
         yield from ()

@@ -272,7 +272,7 @@ def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_t
     refused = waybill("deploy", "--network", "testnet", "--json")
     assert refused.code == 1
     lines = refused.error["message"].splitlines()
-    wrong = "chain {}: gmps.ccip.{}: {} is {!r}, and an {} belongs there: write {} ({})"
+    wrong = "chain {}: gmps.ccip.{}: {} is {!r}, not an {}: write {} ({})"
     assert lines == [
         wrong.format("'sepolia'", "onRamp", sepolia["onRampV2"], "OnRamp 2.0.0", "OnRamp 1.6", sepolia["onRamp"],
                      "to base-sepolia"),
@@ -385,7 +385,7 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     drift = findings["plan of sepolia"]["found"].splitlines()
     assert drift == [
         "Hyperlane's ISM: not there, or set otherwise",
-        "DVNs of what comes from 31002: not there, or set otherwise",
+        "DVNs of packets from 31002: not there, or set otherwise",
         f"guardian: the plan names {GUARDIAN}, the router {stranger.lower()}",
         "floor to base-sepolia: the plan asks for 2, the router for 3",
     ]

@@ -1,1 +1,1 @@
-"""Axelar: Amplifier gateways whose network approves messages on the destination."""
+"""Axelar: its network approves messages at the destination's Amplifier gateway."""

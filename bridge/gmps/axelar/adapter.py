@@ -1,4 +1,4 @@
-"""Axelar: `ContractCall` on the source; on the destination first the gateway approves, then the adapter executes."""
+"""Axelar's adapter: `ContractCall` on the source; the gateway's approval and `execute` on the destination."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _EXECUTABLE: Final = contract("execute(bytes32,string,string,bytes)")
 _CONTRACT_CALL: Final = topic("ContractCall(address,string,string,bytes32,bytes)")
 
 AxelarMessage = tuple[str, str, str, str, bytes]
-"""Source chain, message id, source address, destination contract, hash of the payload: what signers approve."""
+"""Source chain, message id, source address, destination contract and payload hash, which the signers approve."""
 
 
 class AxelarContracts(GmpContracts):
-    """Axelar on one chain."""
+    """Axelar's contracts on one chain."""
 
     GMP = Gmp.AXELAR
     ADAPTER = "AxelarAdapter"
     NUMBER_OF = ("nameOf", "string")
-    VERIFIED_BY = "Axelar's own validators, which no application chooses"
+    VERIFIED_BY = "Axelar's own validators, which applications cannot choose"
 
     chain_name: str
     gateway: Address
     gas_service: Address
-    domain_separator: str = ""  # of the gateway that a devnet's signers sign for
+    domain_separator: str = ""  # of the gateway, for a devnet's signers
 
     @property
     def number(self) -> str:
@@ -54,7 +54,7 @@ class AxelarContracts(GmpContracts):
 
 
 def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:
-    """The message as the gateway on the destination has it."""
+    """Returns the message as the destination's gateway identifies it."""
     return (
         AxelarContracts.of(deployment.chain(dispatch.source_chain)).chain_name,
         dispatch.transport_id,
@@ -65,7 +65,10 @@ def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:
 
 
 class AxelarAdapter(BaseAdapter):
-    """The attestation is the whole call that makes the gateway approve; a refused execution leaves the approval standing."""
+    """Approves a message at the gateway, then executes it through the adapter.
+
+    The attestation is the complete call that makes the gateway approve. If the execution reverts, the approval stands.
+    """
 
     CONTRACTS = AxelarContracts
     DELIVERY_GAS = 350_000

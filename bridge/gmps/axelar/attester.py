@@ -1,6 +1,6 @@
-"""Axelar: its network approves at the destination's gateway, which is asked.
+"""Axelar's attester: waits for the approval at the destination's gateway, which Axelar's network sends itself.
 
-Axelarscan says how far a message is; it gives out nothing that a relayer could hand in.
+Axelarscan shows a message's progress, but publishes nothing that a relayer could submit.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from bridge.protocol.ports import AttestationPendingError, Dispatch
 
 
 class AxelarApprovals(DeploymentReader):
-    """Waits until the gateway has the approval; then anyone may execute."""
+    """Waits until the gateway has approved a message; then anyone may execute it."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`. There is nothing to hand in."""
+        """See `Attester.attest`. Returns no bytes, because the approval is already on chain."""
         destination = self._deployment.chain(dispatch.destination_chain)
         gateway = AxelarContracts.of(destination).gateway
         message = axelar_message(self._deployment, dispatch)
@@ -26,5 +26,5 @@ class AxelarApprovals(DeploymentReader):
 
 
 def create_attester(sources: AttestationSources) -> AxelarApprovals:
-    """Asks gateways."""
+    """Returns an attester that reads the gateways."""
     return AxelarApprovals(sources.deployment, sources.chains)

@@ -1,4 +1,4 @@
-"""Axelar on a devnet: gateway and gas service, and the weighted signers that approve messages."""
+"""Axelar on a devnet: gateway, gas service and the weighted signers that approve messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bridge.gmps.axelar.adapter import GATEWAY, MESSAGE_TYPE, AxelarContracts, a
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Chain, Dispatch
 
-# The gateway wants signers and signatures in ascending order of address.
+# The gateway requires signers and signatures in ascending order of address.
 SIGNERS: Final = tuple(
     sorted((signer("axelar signer", index) for index in range(3)), key=lambda account: int(account.address, 16))
 )
@@ -29,7 +29,7 @@ _SignerSet = tuple[list[tuple[str, int]], int, bytes]
 _SIGNER_SET: Final[_SignerSet] = ([(account.address, 1) for account in SIGNERS], THRESHOLD, bytes(32))
 _APPROVE_MESSAGES: Final = 0  # command type
 
-# A base fee, and a price per gas: a message with 200,000 gas costs about 0.0006 ether.
+# Base fee and price per gas in wei: a message with 200,000 gas costs about 0.0006 ether.
 _GAS_INFO: Final = (0, 0, 10**14, 10**9, 0, 0)
 
 _PREVIOUS_SIGNERS_RETENTION: Final = 15  # rotations
@@ -41,7 +41,7 @@ def _load(name: str) -> Artifact:
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> AxelarContracts:
-    """Puts an Amplifier gateway and a gas service on a chain.
+    """Deploys an Amplifier gateway and a gas service on a chain.
 
     Raises:
         DevnetError: a transaction failed.
@@ -68,7 +68,7 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
 
 
 class AxelarSigners:
-    """Sign approvals for the gateway of the destination."""
+    """Signs approvals for the destination's gateway."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class AxelarSigners:
         chains: Mapping[int, Chain],
         signers: Sequence[LocalAccount] = SIGNERS[:THRESHOLD],
     ) -> None:
-        """Signs for the chains of a deployment, with those signers, in ascending order of address."""
+        """Signs with the given accounts, in ascending order of address."""
         self._deployment = deployment
         self._chains = chains
         self._signers = signers
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The call of `approveMessages` with exactly as many signatures as the threshold asks for."""
+        """Returns the call of `approveMessages` with exactly as many signatures as the threshold requires."""
         await confirm(self._chains[dispatch.source_chain], dispatch)
         destination = AxelarContracts.of(self._deployment.chain(dispatch.destination_chain))
         messages = [axelar_message(self._deployment, dispatch)]

@@ -1,1 +1,1 @@
-"""Chainlink CCIP: oracles commit messages and execute them on the destination."""
+"""Chainlink CCIP: its nodes commit messages to the destination and execute them."""

@@ -1,7 +1,7 @@
-"""CCIP 1.6 and 2.0 on one chain: `CCIPMessageSent` on the source, `OffRamp.execute` on the destination.
+"""CCIP's adapter for versions 1.6 and 2.0: `CCIPMessageSent` on the source, `OffRamp.execute` on the destination.
 
-A lane runs one version. The event's topic says which, since the versions' events differ. After a failure 1.6 wants
-`manuallyExecute`, and 2.0 `execute` again.
+A lane runs one version, and the versions' events have different topics. After a failed execution, 1.6 needs
+`manuallyExecute` and 2.0 another `execute`.
 """
 
 from __future__ import annotations
@@ -45,38 +45,40 @@ OFF_RAMP: Final = contract(
     "getMerkleRoot(uint64,bytes32) returns (uint256)",
 )
 
-EXECUTION_PLUGIN: Final = 1  # number of the oracles' configuration for executing; 0 is that for committing
+EXECUTION_PLUGIN: Final = 1  # plugin type of the execution configuration; 0 is the commit configuration
 
 SUCCESS: Final = 2
 FAILURE: Final = 3
 
-_EXTRA_ARGS_TAG: Final = bytes.fromhex("181dcf10")  # version 2: gas limit, and whether messages may overtake each other
+_EXTRA_ARGS_TAG: Final = bytes.fromhex(
+    "181dcf10"
+)  # version 2: gas limit and whether messages may be executed out of order
 
-# What a transaction may use at most by EIP-7825.
-_MOST_GAS: Final = 2**24
-# A failed execution is tried again with so many times its gas: a failure for want of gas would repeat itself otherwise.
-_GAS_RAISE: Final = 2
-# What each verifier's result of 2.0 costs at most: signatures of a committee, and the bytes that carry them.
+# Gas limit of a transaction under EIP-7825.
+_MAX_GAS: Final = 2**24
+# A failed execution is retried with a multiple of its gas limit, in case it ran out of gas.
+_GAS_FACTOR: Final = 2
+# Upper bound of the gas per verifier result of 2.0: the committee's signatures and their calldata.
 _RESULT_GAS: Final = 150_000
-# The bits that tell a proof of one leaf from those of several: each hash comes from the proof.
+# Proof flags of a single leaf: every sibling hash comes from the proof.
 _ONE_LEAF: Final = 0
 
 
 class CcipContracts(GmpContracts):
-    """CCIP on one chain; `selector` is CCIP's own number for it."""
+    """CCIP's contracts on one chain; `selector` is CCIP's identifier of the chain."""
 
     GMP = Gmp.CCIP
     ADAPTER = "CcipAdapter"
     NUMBER_OF = ("selectorOf", "uint64")
     VERIFICATION = CcipVerifiers
-    VERIFIED_BY = "the lane's committee of Chainlink's nodes, which Chainlink may change"
+    VERIFIED_BY = "the lane's committee of Chainlink nodes, which Chainlink may change"
 
     selector: int = Field(gt=0, lt=2**64)
     router: Address
-    # What a network file leaves out of these, `waybill deploy` asks CCIP's router for.
-    on_ramp: Address | None = None  # of lanes of 1.6
-    off_ramp: Address | None = None  # of lanes of 1.6; a message of 2.0 names its own
-    on_ramp_v2: Address | None = None  # of lanes of 2.0
+    # Optional in a network file: `waybill deploy` reads missing ramps from CCIP's router.
+    on_ramp: Address | None = None  # for 1.6
+    off_ramp: Address | None = None  # for 1.6; a 2.0 message names its own
+    on_ramp_v2: Address | None = None  # for 2.0
 
     @property
     def number(self) -> int:
@@ -90,64 +92,64 @@ class CcipContracts(GmpContracts):
 
     @property
     def on_ramps(self) -> tuple[str, ...]:
-        """All that send from here."""
+        """The on-ramps of both versions that are configured."""
         return tuple(ramp for ramp in (self.on_ramp, self.on_ramp_v2) if ramp)
 
     @property
     def on_ramp_v1(self) -> str:
-        """That of 1.6.
+        """The on-ramp of 1.6.
 
         Raises:
-            TransientError: the file names none.
+            TransientError: the deployments file has none.
         """
-        return _named(self.on_ramp, "onRamp")
+        return _required_ramp(self.on_ramp, "onRamp")
 
     @property
     def off_ramp_v1(self) -> str:
-        """That of 1.6.
+        """The off-ramp of 1.6.
 
         Raises:
-            TransientError: the file names none.
+            TransientError: the deployments file has none.
         """
-        return _named(self.off_ramp, "offRamp")
+        return _required_ramp(self.off_ramp, "offRamp")
 
     async def look_up(self, chain: Chain, others: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
         """See `GmpContracts.look_up`."""
         ramps = {"onRamp": self.on_ramp, "onRampV2": self.on_ramp_v2, "offRamp": self.off_ramp}
-        given = {key: ramp for key, ramp in ramps.items() if ramp}
-        found, problems = await find_ramps(chain, self.router, given, others)
-        return found, problems + await wrong_selector(chain, self.selector, found)
+        configured = {key: ramp for key, ramp in ramps.items() if ramp}
+        resolved, problems = await find_ramps(chain, self.router, configured, others)
+        return resolved, problems + await wrong_selector(chain, self.selector, resolved)
 
 
-def _named(ramp: str | None, key: str) -> str:
+def _required_ramp(ramp: str | None, key: str) -> str:
     if ramp is None:
         raise TransientError(
-            f"the deployments file has no gmps.ccip.{key}, which a message of CCIP 1.6 needs; `waybill deploy` writes it once"
-            " CCIP's router names one; then restart the relayer"
+            f"the deployments file has no gmps.ccip.{key}, which CCIP 1.6 messages need; run `waybill deploy` to write it once"
+            " CCIP's router has one, then restart the relayer"
         )
     return ramp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CcipMessage:
-    """A message as the off-ramp of 1.6 has it."""
+    """A 1.6 message in the off-ramp's form."""
 
     id: bytes
     source_selector: int
     destination_selector: int
-    sequence: int  # counts from 1 per pair of chains, for all senders together
-    nonce: int  # 0: may be delivered in any order
+    sequence: int  # from 1, per pair of chains and shared by all senders
+    nonce: int  # 0: unordered
     sender: str
     receiver: str
     data: bytes
-    gas_limit: int  # gas that the receiver gets, neither less nor more
+    gas_limit: int  # exact gas for the receiver
     tokens: tuple[
         tuple[bytes, str, int, bytes, int], ...
     ] = ()  # source pool, token, gas, data, amount; Waybill sends none
 
     @classmethod
     def of_log(cls, log: Log, on_ramp: str) -> Self | None:
-        """The message that an on-ramp says it sent, or None if the log says something else, or of a chain of another kind."""
+        """Returns the message in an on-ramp's log, or None for another event or a destination that is not an EVM chain."""
         values = read_event(log, on_ramp, MESSAGE_SENT, [_SENT], indexed=2)
         if values is None:
             return None
@@ -158,7 +160,7 @@ class CcipMessage:
         if gas_limit is None:
             return None
         try:
-            address, carried = from_bytes32(receiver), tuple(_token(*token) for token in tokens)
+            address, converted_tokens = from_bytes32(receiver), tuple(_token(*token) for token in tokens)
         except (AddressError, *UNDECODABLE):
             return None
         return cls(
@@ -171,12 +173,12 @@ class CcipMessage:
             receiver=address,
             data=data,
             gas_limit=gas_limit,
-            tokens=carried,
+            tokens=converted_tokens,
         )
 
     @classmethod
     def of_dispatch(cls, dispatch: Dispatch) -> Self:
-        """The message that carries a dispatched envelope, without tokens."""
+        """Returns the message that carried a dispatched envelope, without tokens."""
         evidence = dispatch.evidence
         return cls(
             id=decode_hex(dispatch.transport_id),
@@ -192,7 +194,10 @@ class CcipMessage:
 
     @property
     def evidence(self) -> dict[str, str | int]:
-        """All of it but id and data. Selectors need all 64 bits, which not every reader of numbers has."""
+        """All fields but id and data.
+
+        Selectors are strings, because not every JSON reader keeps 64-bit numbers exact.
+        """
         return {
             "source_selector": str(self.source_selector),
             "destination_selector": str(self.destination_selector),
@@ -204,17 +209,22 @@ class CcipMessage:
         }
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """As the off-ramp's struct."""
+        """Returns the message as the off-ramp's struct."""
         header = (self.id, self.source_selector, self.destination_selector, self.sequence, self.nonce)
         return header, to_bytes32(self.sender), self.data, self.receiver, self.gas_limit, list(self.tokens)
 
 
 class CcipAdapter(BaseAdapter):
-    """A refused delivery succeeds as a transaction, and leaves the message to anyone who executes it manually.
+    """Executes messages at the off-ramp.
 
-    That may be done with more gas, and is refused as a whole if the message is refused again.
-    Of 1.6 the oracles commit roots of messages to the destination; the attestation is a message's place beneath its root.
-    Only their transmitters may make the first execution. Of 2.0 the attestation is what verifiers signed, and anyone executes.
+    A delivery that the receiver rejects does not revert: the off-ramp records a failure, and anyone may then execute
+    the message
+    manually, with more gas. A manual execution that fails again reverts.
+
+    With 1.6, oracles commit Merkle roots of messages to the destination, the attestation is a message's Merkle proof,
+    and only
+    their transmitters may make the first execution. With 2.0, the attestation is the verifiers' results, and anyone may
+    execute.
     """
 
     CONTRACTS = CcipContracts
@@ -235,11 +245,11 @@ class CcipAdapter(BaseAdapter):
         return self._dispatch(source, log, message.data, identity, number, **message.evidence)
 
     def _read_v2(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        # Others' messages may be of any kind. Who sent one is told by the log itself.
+        # Other senders' messages may have unknown encodings, so the sender is checked by its topic before decoding.
         if len(log.topics) != 4 or log.topics[2] not in source.senders(self.gmp):
             return None
-        found = (CcipMessageV2.of_log(log, on_ramp) for on_ramp in CcipContracts.of(source).on_ramps)
-        message = next((one for one in found if one is not None), None)
+        decoded = (CcipMessageV2.of_log(log, on_ramp) for on_ramp in CcipContracts.of(source).on_ramps)
+        message = next((candidate for candidate in decoded if candidate is not None), None)
         if message is None or to_bytes32(message.sender) != log.topics[2]:
             return None
         header = f"0x{message.header.hex()}"
@@ -265,7 +275,7 @@ class CcipAdapter(BaseAdapter):
         path, manually = decode(_PROOF, attestation)
         report: tuple[Any, ...] = (message.source_selector, [message.to_tuple()], [[]], path, _ONE_LEAF)
         if state == FAILURE or manually:
-            gas_limit = _raised(message.gas_limit) if state == FAILURE else message.gas_limit
+            gas_limit = _raised_gas_limit(message.gas_limit) if state == FAILURE else message.gas_limit
             data = OFF_RAMP.encode("manuallyExecute", [report], [[(gas_limit, [])]])
         else:
             gas_limit = message.gas_limit
@@ -275,13 +285,17 @@ class CcipAdapter(BaseAdapter):
         return Call(to=off_ramp, data=data, gas=self._gas(gas_limit, dispatch.envelope))
 
     async def _next_execution_v2(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        """2.0 keeps a failure that verifiers or receiver cause, instead of a revert: so what it calls itself is tried first."""
+        """Returns the next execution of a 2.0 message.
+
+        The off-ramp records a failure of verifiers or receiver instead of reverting, so its inner call is simulated
+        first.
+        """
         destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessageV2.of_dispatch(dispatch)
         state = await self._read(destination, message.off_ramp, OFF_RAMP_V2, "getExecutionState", message.id)
         if state == SUCCESS:
             return None
         resolvers, results = decode_results(attestation)
-        gas_limit = _raised(message.gas_limit) if state == FAILURE else message.gas_limit
+        gas_limit = _raised_gas_limit(message.gas_limit) if state == FAILURE else message.gas_limit
         override = gas_limit if state == FAILURE else 0
         gas = self._gas(gas_limit + _RESULT_GAS * len(results), dispatch.envelope)
         inner = ("executeSingleMessage", message.to_tuple(), message.id, resolvers, results, override)
@@ -299,7 +313,7 @@ class CcipAdapter(BaseAdapter):
         await self._chains[destination.chain_id].call(call, sender=sender)
 
     async def _execution_config(self, destination: ChainDeployment) -> tuple[bytes, Sequence[str]]:
-        """The digest that executions name, and the accounts that may execute first."""
+        """Returns the digest of the execution configuration and the accounts that may make the first execution."""
         off_ramp = CcipContracts.of(destination).off_ramp_v1
         (info, _, transmitters) = await self._read(
             destination, off_ramp, OFF_RAMP, "latestConfigDetails", EXECUTION_PLUGIN
@@ -307,22 +321,22 @@ class CcipAdapter(BaseAdapter):
         return info[0], transmitters
 
     def _gas(self, gas_limit: int, envelope: bytes) -> int:
-        """Enough for the off-ramp to give the receiver exactly `gas_limit`: up to three calls on the way keep a 64th each."""
+        """Returns the gas with which the receiver gets `gas_limit`: up to three nested calls retain a 64th each."""
         needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope) + gas_limit * 105 // 100
-        return min(needed, _MOST_GAS)
+        return min(needed, _MAX_GAS)
 
 
-def _raised(gas_limit: int) -> int:
-    return max(gas_limit, min(gas_limit * _GAS_RAISE, _MOST_GAS // 2))
+def _raised_gas_limit(gas_limit: int) -> int:
+    return max(gas_limit, min(gas_limit * _GAS_FACTOR, _MAX_GAS // 2))
 
 
 def encode_proof(path: Sequence[bytes], *, manually: bool) -> bytes:
-    """An attestation: the hashes beside a message's way up to its root, and whether anyone executes it in the oracles' place."""
+    """Encodes a 1.6 attestation: a Merkle path, and whether to execute manually instead of as an oracle."""
     return encode(_PROOF, (path, manually))
 
 
 def _token(pool: str, token: bytes, data: bytes, amount: int, execution: bytes) -> tuple[bytes, str, int, bytes, int]:
-    """A token of the source's event, as the destination's struct has it."""
+    """Converts a token of the source's event to the destination's struct."""
     (gas,) = decode(("uint32",), execution)
     return to_bytes32(pool), from_bytes32(token), gas, data, amount
 
@@ -332,7 +346,7 @@ def _encode_reports(reports: Sequence[Any]) -> bytes:
 
 
 def _gas_limit(arguments: bytes) -> int | None:
-    """The gas limit in a message's extra arguments, or None if they are of another kind."""
+    """Returns the gas limit in a message's extra arguments, or None if their version is unknown."""
     if not arguments.startswith(_EXTRA_ARGS_TAG):
         return None
     try:

@@ -1,6 +1,6 @@
-"""CCIP on a devnet: routers, ramps of 1.6 and 2.0, fee quoters, the oracles of 1.6 and the committee of 2.0.
+"""CCIP on a devnet: routers, ramps and fee quoters of 1.6 and 2.0, the oracles of 1.6 and the committee of 2.0.
 
-A lane to a chain with a higher number runs 1.6, and the way back runs 2.0: so two chains have both.
+A lane to a chain with a higher number runs 1.6 and the lane back runs 2.0, so that two chains cover both versions.
 """
 
 from __future__ import annotations
@@ -26,35 +26,37 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.ports import Call, Chain, Dispatch
 
-_FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
+_FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as many digits as real selectors
 ORACLES: Final = tuple(signer("ccip oracle", index) for index in range(4))
 SIGNATURES: Final = 2  # one oracle may be faulty
 _FAULTY: Final = 1
 
-_TRANSMITTER: Final = signer("ccip transmitter", 0)  # sends what the oracles signed
+_TRANSMITTER: Final = signer("ccip transmitter", 0)  # submits the oracles' reports
 _TRANSMITTER_FUNDS: Final = 1_000 * 10**18  # wei
 
 _COMMIT_PLUGIN: Final = 0
 _COMMIT_CONFIG: Final = keccak(text="waybill devnet ccip commit")
 _EXECUTION_CONFIG: Final = keccak(text="waybill devnet ccip execution")
-_ROOTS_PER_REPORT: Final = 8  # as many as a transaction of the deployer has gas for
+_ROOTS_PER_REPORT: Final = 8  # as many as fit in one transaction
 
-_VERIFIER_VERSION: Final = keccak(text="waybill devnet ccip committee")[:4]  # begins what the committee of 2.0 signs
+_VERIFIER_VERSION: Final = keccak(text="waybill devnet ccip committee")[
+    :4
+]  # prefix of the payload that the 2.0 committee signs
 _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141  # of secp256k1
 
 _NO_ADDRESS: Final = "0x" + "00" * 20
 _USD: Final = 10**18  # units of prices
 _GAS_FOR_CALL_EXACT_CHECK: Final = 5_000
-_GAS_FOR_STATE: Final = 12_000  # that an off-ramp of 2.0 keeps for noting a failure
-_HIGHEST_FEE: Final = 100_000  # US cents for a message of 2.0
-_MANUAL_EXECUTION_SECONDS: Final = 3600  # after which anyone may execute what the oracles did not
+_GAS_FOR_STATE: Final = 12_000  # reserved by a 2.0 off-ramp for recording a failure
+_HIGHEST_FEE: Final = 100_000  # US cents for a 2.0 message
+_MANUAL_EXECUTION_SECONDS: Final = 3600  # after which anyone may execute manually
 _LONGEST_DATA: Final = 30_000  # bytes
 
 _PRICE_UPDATES: Final = "((address,uint224)[],(uint64,uint224)[])"
 _ROOT: Final = "(uint64,bytes,uint64,uint64,bytes32)"
 _COMMIT_REPORT: Final = f"({_PRICE_UPDATES},{_ROOT}[],{_ROOT}[],(bytes32,bytes32)[])"
 
-# What messages to a chain may be and cost; fields as the fee quoter names them.
+# Limits and fees of messages to a chain, in the order of the fee quoter's struct.
 _DESTINATION: Final[Mapping[str, Any]] = {
     "isEnabled": True,
     "maxNumberOfTokensPerMsg": 1,
@@ -73,7 +75,7 @@ _DESTINATION: Final[Mapping[str, Any]] = {
     "defaultTokenDestGasOverhead": 90_000,
     "defaultTxGasLimit": 200_000,
     "gasMultiplierWeiPerEth": 11 * 10**17,
-    "gasPriceStalenessThreshold": 0,  # prices never grow old
+    "gasPriceStalenessThreshold": 0,  # prices never expire
     "networkFeeUSDCents": 10,
 }
 
@@ -95,10 +97,10 @@ _DESTINATION_V2: Final[Mapping[str, Any]] = {
 
 
 class DevnetCcip(CcipContracts):
-    """What connecting needs besides, and the deployments file does not."""
+    """CCIP's contracts on a devnet, with those that only `connect` needs and the deployments file leaves out."""
 
     off_ramp_v2: str = Field(exclude=True)
-    resolver: str = Field(exclude=True)  # names the committee of 2.0 to ramps and receivers
+    resolver: str = Field(exclude=True)  # represents the 2.0 committee to ramps and receivers
     executor: str = Field(exclude=True)
 
 
@@ -107,18 +109,18 @@ def _load(name: str) -> Artifact:
 
 
 def _runs_v2(source: int, destination: int) -> bool:
-    """Whether the lane between two selectors runs 2.0."""
+    """Returns whether the lane between two selectors runs 2.0."""
     return source > destination
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> DevnetCcip:
-    """Puts CCIP on a chain, able to send to the other chains. `connect` lets it receive from them.
+    """Deploys CCIP on a chain, able to send to the other chains; `connect` enables receiving.
 
     Raises:
         DevnetError: a transaction failed.
     """
     selector, remote_selectors = _FIRST_SELECTOR + here.position, [_FIRST_SELECTOR + other.position for other in others]
-    # CCIP's fees are paid in tokens, or in the chain's coin, which its router wraps.
+    # CCIP's fees are paid in tokens or in the native coin, which its router wraps.
     token = Artifact.load("wormhole", "MockWETH9")
     wrapped, link = deployer.create(token), deployer.create(token)
     rmn = deployer.create(_load("RMNRemote"), selector, _NO_ADDRESS)
@@ -167,12 +169,12 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
 
 
 async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetCcip]) -> None:
-    """Lets a chain receive from the others, whose on-ramps must be known for that.
+    """Enables receiving from the other chains, whose on-ramps must exist.
 
     Raises:
         DevnetError: a transaction failed.
     """
-    # Of each source: enabled, and without the blessing of the risk management network, which a devnet has none of.
+    # Each source is enabled, with RMN verification disabled, because a devnet has no risk management network.
     sources = [(here.router, other.selector, True, True, to_bytes32(other.on_ramp_v1)) for other in others]
     deployer.call(_load("OffRamp"), here.off_ramp_v1, "applySourceChainConfigUpdates", sources)
     destinations, sources_v2 = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
@@ -195,9 +197,9 @@ async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetC
 
 
 def create_committee(deployer: Deployer, rmn: str, router: str, remote_selectors: Sequence[int]) -> str:
-    """A verifier of 2.0 with the oracles as its committee; returns the resolver that stands for it."""
+    """Creates a 2.0 verifier with the oracles as its committee, and returns its resolver."""
     artifact, resolving = _load("CommitteeVerifier"), _load("VersionedVerifierResolver")
-    settings = (deployer.address, deployer.address)  # who gets fees, who edits allow-lists
+    settings = (deployer.address, deployer.address)  # fee recipient, allow-list admin
     verifier = deployer.create(
         artifact, settings, ["none: the devnet's committee signs on request"], rmn, _VERIFIER_VERSION
     )
@@ -232,7 +234,7 @@ def _create_fee_quoter(deployer: Deployer, wrapped: str, link: str, remote_selec
     destination = tuple(_DESTINATION.values())
     fee_quoter = deployer.create(
         artifact,
-        (200 * _USD, link, 86_400),  # highest fee of a message, the token that fees are counted in, seconds
+        (200 * _USD, link, 86_400),  # highest fee of a message, LINK, staleness threshold in seconds
         [deployer.address],
         [wrapped, link],
         [],
@@ -249,16 +251,17 @@ def _oracle_configs() -> list[tuple[Any, ...]]:
     relayer = account(RELAYER_KEY).address
     return [
         (_COMMIT_CONFIG, _COMMIT_PLUGIN, _FAULTY, True, signers, [_TRANSMITTER.address]),
-        # Executing needs no signature but the root's; the relayer does it as one of the oracles' transmitters.
+        # Executing needs no signatures beyond the root's; the relayer executes as a transmitter.
         (_EXECUTION_CONFIG, EXECUTION_PLUGIN, _FAULTY, False, [], [relayer]),
     ]
 
 
 class CcipOracles(Committee):
-    """Vouch for what an on-ramp sent, as the lane's version wants it.
+    """The oracles of 1.6 and the committee of 2.0.
 
-    Of 1.6 they commit to the destination one root for each message, so that none needs a proof beneath it. Of 2.0 they are
-    the committee, and hand out what they signed.
+    With 1.6 they commit one root per message to the destination, so that no message needs a proof. With 2.0 they return
+    the
+    committee's signatures.
     """
 
     ATTESTATION = encode_proof([], manually=False)
@@ -269,7 +272,7 @@ class CcipOracles(Committee):
         chains: Mapping[int, Chain],
         oracles: Sequence[LocalAccount] = ORACLES[:SIGNATURES],
     ) -> None:
-        """Signs for the chains of a deployment, with the oracles given."""
+        """Signs with the given oracles."""
         super().__init__(deployment, chains, _TRANSMITTER)
         self._oracles = oracles
 
@@ -286,11 +289,11 @@ class CcipOracles(Committee):
         return encode_results(resolvers, [self._result(dispatch)] * len(resolvers))
 
     def _result(self, dispatch: Dispatch) -> bytes:
-        """The committee's signatures of the message that the source chain named, ascending by signer, all with v 27."""
+        """Returns the committee's signatures of a message, in ascending order of signer, all with v = 27."""
         digest = keccak(_VERIFIER_VERSION + decode_hex(dispatch.transport_id))
         signatures = b"".join(
             _with_v_27(sign_digest(oracle, digest))
-            for oracle in sorted(self._oracles, key=lambda one: int(one.address, 16))
+            for oracle in sorted(self._oracles, key=lambda account_: int(account_.address, 16))
         )
         return _VERIFIER_VERSION + len(signatures).to_bytes(2, "big") + signatures
 
@@ -298,7 +301,7 @@ class CcipOracles(Committee):
         return await self._next_sequence(dispatch) > CcipMessage.of_dispatch(dispatch).sequence
 
     async def _next_sequence(self, dispatch: Dispatch) -> int:
-        """The sequence number that the off-ramp wants to see committed next."""
+        """Returns the next sequence number that the off-ramp expects to be committed."""
         destination = self._deployment.chain(dispatch.destination_chain)
         selector = CcipMessage.of_dispatch(dispatch).source_selector
         off_ramp = CcipContracts.of(destination).off_ramp_v1
@@ -312,51 +315,51 @@ class CcipOracles(Committee):
         waiting = await self._uncommitted(dispatch, newest)
         for start in range(0, len(waiting), _ROOTS_PER_REPORT):
             arguments = self._commit(source, waiting[start : start + _ROOTS_PER_REPORT])
-            if start == 0:  # the later ones need the first to be there
+            if start == 0:  # later reports depend on the first, so only it can be simulated
                 call = Call(to=off_ramp, data=artifact.contract.encode("commit", *arguments))
                 await deployer.chain.call(call, sender=deployer.address)
             deployer.call(artifact, off_ramp, "commit", *arguments)
 
     async def _uncommitted(self, dispatch: Dispatch, newest: int) -> list[CcipMessage]:
-        """The lane's messages, from the first that is not committed to those in the block given, in order."""
-        asked = CcipMessage.of_dispatch(dispatch)
-        following = await self._next_sequence(dispatch)
+        """Returns the lane's messages from the first uncommitted one up to block `newest`, in order."""
+        requested = CcipMessage.of_dispatch(dispatch)
+        next_sequence = await self._next_sequence(dispatch)
         source = self._deployment.chain(dispatch.source_chain)
-        first = dispatch.block_number if asked.sequence == following else source.start_block
+        first = dispatch.block_number if requested.sequence == next_sequence else source.start_block
         on_ramp = CcipContracts.of(source).on_ramp_v1
         logs = await self._logs(source, on_ramp, MESSAGE_SENT, first, newest)
-        found = (CcipMessage.of_log(log, on_ramp) for log in logs)
+        messages = (CcipMessage.of_log(log, on_ramp) for log in logs)
         return [
             message
-            for message in found
+            for message in messages
             if message is not None
-            and message.destination_selector == asked.destination_selector
-            and message.sequence >= following
+            and message.destination_selector == requested.destination_selector
+            and message.sequence >= next_sequence
         ]
 
     def _commit(self, source: ChainDeployment, messages: Sequence[CcipMessage]) -> tuple[Any, ...]:
-        """The arguments of `commit`: context, report and signatures."""
+        """Returns the arguments of `commit`: context, report and signatures."""
         report = encode(
             [_COMMIT_REPORT], [(([], []), [], self._roots(CcipContracts.of(source).on_ramp_v1, messages), [])]
         )
         context = (_COMMIT_CONFIG, messages[0].sequence.to_bytes(32, "big"))
         digest = keccak(keccak(report) + b"".join(context))
         signatures = [sign_digest(oracle, digest) for oracle in self._oracles]
-        # The recovery ids count from 0 here, and share a word.
+        # Recovery ids start at 0 here and are packed into one word.
         recovery_ids = bytes(signature[64] - 27 for signature in signatures).ljust(32, b"\0")
         r_values, s_values = ([signature[at : at + 32] for signature in signatures] for at in (0, 32))
         return context, report, r_values, s_values, recovery_ids
 
     def _roots(self, on_ramp: str, messages: Sequence[CcipMessage]) -> list[tuple[Any, ...]]:
-        """As the off-ramp's struct: source, on-ramp, first and last sequence number, root."""
+        """Returns the off-ramp's structs: source, on-ramp, first and last sequence number, root."""
         return [
-            (one.source_selector, to_bytes32(on_ramp), one.sequence, one.sequence, leaf(one, on_ramp))
-            for one in messages
+            (message.source_selector, to_bytes32(on_ramp), message.sequence, message.sequence, leaf(message, on_ramp))
+            for message in messages
         ]
 
 
 def _with_v_27(signature: bytes) -> bytes:
-    """The 64 bytes of r and s that belong to v 27: s may be replaced by its negative, which turns v over."""
+    """Returns r and s, 64 bytes, of the equivalent signature with v = 27: negating s flips v."""
     r, s, v = signature[:32], int.from_bytes(signature[32:64], "big"), signature[64]
     return r + (s if v == 27 else _CURVE_ORDER - s).to_bytes(32, "big")
 

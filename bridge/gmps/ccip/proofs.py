@@ -1,6 +1,6 @@
-"""Where a message of CCIP 1.6 stands beneath the root that oracles committed: leaf, tree, and the proof from both chains' logs.
+"""Merkle proofs of CCIP 1.6 messages, built from both chains' logs.
 
-An off-ramp takes a proof from anyone once a first execution has failed, or has not come in time.
+After a failed or overdue first execution, an off-ramp accepts a proof from anyone.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _COMMITTED: Final = (f"{_ROOT}[]", f"{_ROOT}[]", "((address,uint224)[],(uint64,u
 _ACCEPTED: Final = topic(f"CommitReportAccepted({','.join(_COMMITTED)})")
 
 _TOKENS: Final = "(bytes,address,uint32,bytes,uint256)[]"
-_NO_LEAF: Final = b"\xff" * 32  # beside the last node of an odd layer
-_WINDOW: Final = 2_000  # blocks of one question
-_MOST_WINDOWS: Final = 500
-_SKEW: Final = 300  # seconds by which two chains' clocks may differ
+_NO_LEAF: Final = b"\xff" * 32  # pads an odd layer
+_WINDOW: Final = 2_000  # blocks per request
+_MAX_WINDOWS: Final = 500
+_SKEW: Final = 300  # seconds, tolerated between two chains' clocks
 
 
 def leaf(message: CcipMessage, on_ramp: str) -> bytes:
-    """The hash by which a message stands in a tree; it is the root of the tree that holds no other."""
+    """Returns a message's leaf hash, which is also the root of a tree with this message alone."""
     (message_id, source, destination, sequence, nonce), sender, data, receiver, gas_limit, tokens = message.to_tuple()
     metadata = encode(
         ["bytes32", "uint64", "uint64", "bytes32"],
@@ -44,25 +44,25 @@ def leaf(message: CcipMessage, on_ramp: str) -> bytes:
     return keccak(bytes(32) + b"".join(keccak(part) for part in parts))
 
 
-def root_and_path(leaves: Sequence[bytes], place: int) -> tuple[bytes, list[bytes]]:
-    """The root of a tree, and the hashes beside the way from one of its leaves up to it."""
+def root_and_path(leaves: Sequence[bytes], index: int) -> tuple[bytes, list[bytes]]:
+    """Returns the root of a tree, and the sibling hashes from the leaf at index `place` up to the root."""
     layer, path = list(leaves), []
     while len(layer) > 1:
         if len(layer) % 2:
             layer.append(_NO_LEAF)
-        path.append(layer[place ^ 1])
+        path.append(layer[index ^ 1])
         layer = [_parent(*layer[at : at + 2]) for at in range(0, len(layer), 2)]
-        place //= 2
+        index //= 2
     return layer[0], path
 
 
-def _parent(one: bytes, other: bytes) -> bytes:
-    return keccak((1).to_bytes(32, "big") + min(one, other) + max(one, other))
+def _parent(left: bytes, right: bytes) -> bytes:
+    return keccak((1).to_bytes(32, "big") + min(left, right) + max(left, right))
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedRoot:
-    """A root on the destination, and the sequence numbers of the messages beneath it."""
+    """A root on the destination, with the range of sequence numbers that it covers."""
 
     root: bytes
     first: int
@@ -70,12 +70,12 @@ class CommittedRoot:
 
 
 class CommitReader(DeploymentReader):
-    """Finds a message's root in the destination's logs, and what else is beneath it in the source's."""
+    """Finds a message's root in the destination's logs, and the messages that it covers in the source's."""
 
     async def find(self, dispatch: Dispatch) -> CommittedRoot | None:
-        """The root over a message, or None if its oracles have committed none yet.
+        """Returns the root that covers a message, or None if the oracles have not committed it yet.
 
-        Blocks of the destination are read from the time on at which the source's block was made.
+        Reads the destination's blocks from the time of the source's block on.
         """
         message, destination = CcipMessage.of_dispatch(dispatch), self._deployment.chain(dispatch.destination_chain)
         off_ramp, chain = CcipContracts.of(destination).off_ramp_v1, self._chains[dispatch.destination_chain]
@@ -91,48 +91,48 @@ class CommitReader(DeploymentReader):
         return None
 
     async def prove(self, dispatch: Dispatch, committed: CommittedRoot) -> list[bytes]:
-        """The hashes beside a message's way up to its root.
+        """Returns the sibling hashes from a message up to its root.
 
         Raises:
-            TransientError: the source's logs lack messages beneath the root, or make another root.
+            TransientError: the source's logs lack messages that the root covers, or hash to another root.
         """
         message, source = CcipMessage.of_dispatch(dispatch), self._deployment.chain(dispatch.source_chain)
         on_ramp = CcipContracts.of(source).on_ramp_v1
-        found = await self._beneath(dispatch, source, committed)
-        missing = [number for number in range(committed.first, committed.last + 1) if number not in found]
+        messages = await self._covered(dispatch, source, committed)
+        missing = [number for number in range(committed.first, committed.last + 1) if number not in messages]
         if missing:
             raise TransientError(
                 f"{source.name} has no log of CCIP messages {', '.join(map(str, missing))} to chain"
-                f" {message.destination_selector}, beneath one root with {dispatch.transport_id}"
+                f" {message.destination_selector}, which share a root with {dispatch.transport_id}"
             )
-        leaves = [leaf(found[number], on_ramp) for number in range(committed.first, committed.last + 1)]
+        leaves = [leaf(messages[number], on_ramp) for number in range(committed.first, committed.last + 1)]
         root, path = root_and_path(leaves, message.sequence - committed.first)
         if root != committed.root:
             raise TransientError(
-                f"the CCIP messages {committed.first} to {committed.last} of {source.name} hash to 0x{root.hex()}, and"
-                f" 0x{committed.root.hex()} is committed: is the node on the same chain as the oracles?"
+                f"the CCIP messages {committed.first} to {committed.last} of {source.name} hash to 0x{root.hex()}, but the"
+                f" committed root is 0x{committed.root.hex()}; check that the endpoints follow the same chain as the oracles"
             )
         return path
 
-    async def _beneath(
+    async def _covered(
         self, dispatch: Dispatch, source: ChainDeployment, committed: CommittedRoot
     ) -> dict[int, CcipMessage]:
-        """The lane's messages with the root's numbers, by number: blocks are read from the dispatch's to both sides."""
+        """Returns the messages that the root covers by sequence number, reading blocks outward from the dispatch."""
         chain, own = self._chains[source.chain_id], CcipMessage.of_dispatch(dispatch)
         on_ramp, head = CcipContracts.of(source).on_ramp_v1, (await chain.head()).number
-        found = {own.sequence: own}
-        low = high = dispatch.block_number  # blocks from `low` to `high` are read
+        messages = {own.sequence: own}
+        low = high = dispatch.block_number  # range of blocks already read
 
         async def read(first: int, last: int) -> None:
             for log in await chain.logs(first, last, [on_ramp], [MESSAGE_SENT]):
                 message = CcipMessage.of_log(log, on_ramp)
                 if message and message.destination_selector == own.destination_selector:
-                    found[message.sequence] = message
+                    messages[message.sequence] = message
 
         await read(low, high)
-        for _ in range(_MOST_WINDOWS):
-            earlier = min(found) > committed.first and low > 0
-            later = max(found) < committed.last and high < head
+        for _ in range(_MAX_WINDOWS):
+            earlier = min(messages) > committed.first and low > 0
+            later = max(messages) < committed.last and high < head
             if not earlier and not later:
                 break
             if earlier:
@@ -143,11 +143,11 @@ class CommitReader(DeploymentReader):
                 last = min(high + _WINDOW, head)
                 await read(high + 1, last)
                 high = last
-        return found
+        return messages
 
 
 async def _block_at(chain: Chain, deployed: ChainDeployment, timestamp: int, head: int) -> int:
-    """The first block that is not older, from the deployment's first block on."""
+    """Returns the first block with at least `timestamp`, searching from the deployment's first block."""
     low, high = min(deployed.start_block, head), head
     while low < high:
         middle = (low + high) // 2

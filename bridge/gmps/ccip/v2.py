@@ -1,4 +1,4 @@
-"""A CCIP 2.0 message: `CCIPMessageSent` on the source, packed bytes that verifiers sign, `OffRamp.execute` by anyone."""
+"""CCIP 2.0 messages: `CCIPMessageSent` on the source, packed bytes that verifiers sign, `OffRamp.execute` by anyone."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OFF_RAMP_V2: Final = contract(
     "getCCVsForMessage(bytes) returns (address[],address[],uint8)",
 )
 
-_ENCODING: Final = 1  # version of the packed bytes
-_EXECUTION_GAS: Final = slice(25, 29)  # where the packed bytes have each value of fixed size
+_ENCODING: Final = 1  # version of the packed encoding
+_EXECUTION_GAS: Final = slice(25, 29)  # positions of fixed-size values in the packed bytes
 _RECEIVER_GAS: Final = slice(29, 33)
 _FINALITY: Final = slice(33, 37)
 _VERIFIERS_HASH: Final = slice(37, 69)
@@ -39,83 +39,89 @@ _VERIFIERS_HASH: Final = slice(37, 69)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CcipMessageV2:
-    """A message without tokens: Waybill sends none. Its id is the hash of its packed bytes, which end with the data."""
+    """A message without tokens, which Waybill never sends.
+
+    Its id is the hash of its packed bytes, which end with the data.
+    """
 
     header: bytes  # the packed bytes up to the length of the data
     data: bytes
 
     @classmethod
     def of_log(cls, log: Log, on_ramp: str) -> Self | None:
-        """The message that a 2.0 on-ramp says it sent, or None if the log says something else.
+        """Returns the message in a 2.0 on-ramp's log, or None if the log is another event.
 
         Raises:
-            NotOursError: the message is packed in another way than Waybill's are, or carries tokens.
+            NotOursError: the packed encoding is not the one that Waybill's messages have, or the message carries
+                tokens.
         """
         values = read_event(log, on_ramp, MESSAGE_SENT_V2, _SENT, indexed=3)
         if values is None:
             return None
         packed = values[2]
         if keccak(packed) != log.topics[3]:
-            raise NotOursError(f"0x{keccak(packed).hex()} is not the id stated, 0x{log.topics[3].hex()}")
+            raise NotOursError(
+                f"the packed bytes hash to 0x{keccak(packed).hex()}, not to the message id 0x{log.topics[3].hex()}"
+            )
         *parts, tokens, data = _split(packed)
         if tokens:
             raise NotOursError("the message carries tokens")
         message = cls(header=packed[: len(packed) - len(data) - 2], data=data)
         if len(parts[1]) != 20 or len(parts[3]) != 20:
-            raise NotOursError("the message is for a chain whose addresses are not of 20 bytes")
+            raise NotOursError("the destination chain does not use 20-byte addresses")
         return message
 
     @classmethod
     def of_dispatch(cls, dispatch: Dispatch) -> Self:
-        """The message that carries a dispatched envelope."""
+        """Returns the message that carried a dispatched envelope."""
         return cls(header=decode_hex(str(dispatch.evidence["header"])), data=dispatch.envelope)
 
     @property
     def packed(self) -> bytes:
-        """What verifiers sign and the off-ramp takes."""
+        """The encoding that verifiers sign and the off-ramp takes."""
         return self.header + len(self.data).to_bytes(2, "big") + self.data
 
     @property
     def id(self) -> bytes:
-        """CCIP's name of the message."""
+        """CCIP's id of the message."""
         return keccak(self.packed)
 
     @property
     def source_selector(self) -> int:
-        """CCIP's number of the chain that it comes from."""
+        """CCIP's selector of the source chain."""
         return int.from_bytes(self.header[1:9], "big")
 
     @property
     def destination_selector(self) -> int:
-        """CCIP's number of the chain that it goes to."""
+        """CCIP's selector of the destination chain."""
         return int.from_bytes(self.header[9:17], "big")
 
     @property
     def gas_limit(self) -> int:
-        """Gas that the receiver gets; an execution may name more, not less."""
+        """Gas for the receiver; an execution may raise it, but not lower it."""
         return int.from_bytes(self.header[_RECEIVER_GAS], "big")
 
     @property
     def sender(self) -> str:
-        """Who sent it, on the source.
+        """Address of the sender on the source chain.
 
         Raises:
-            AddressError: it is no address of the EVM.
+            AddressError: the sender is not an EVM address.
         """
         return from_bytes32(_split(self.packed)[2])
 
     @property
     def receiver(self) -> str:
-        """Who gets it, on the destination."""
+        """Address of the receiver on the destination chain."""
         return to_checksum_address(_split(self.packed)[3])
 
     @property
     def off_ramp(self) -> str:
-        """The one contract that executes it, as its on-ramp named it."""
+        """Address of the only off-ramp that executes the message; the on-ramp names it."""
         return to_checksum_address(_split(self.packed)[1])
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """As the off-ramp's struct."""
+        """Returns the message as the off-ramp's struct."""
         numbers = tuple(int.from_bytes(self.header[at : at + 8], "big") for at in (1, 9, 17))
         gas = int.from_bytes(self.header[_EXECUTION_GAS], "big")
         *addresses, blob, _, data = _split(self.packed)
@@ -124,34 +130,34 @@ class CcipMessageV2:
 
 
 def is_v2(dispatch: Dispatch) -> bool:
-    """Whether a dispatch went through a lane of CCIP 2.0."""
+    """Returns whether a dispatch went through a CCIP 2.0 lane."""
     return "header" in dispatch.evidence
 
 
 def encode_results(resolvers: Sequence[str], results: Sequence[bytes]) -> bytes:
-    """An attestation: for each verifier, the resolver by which the receiver names it, and what it signed."""
+    """Encodes an attestation: for each verifier the resolver that the receiver names, and the verifier's result."""
     return encode(_RESULTS, (resolvers, results))
 
 
 def decode_results(attestation: bytes) -> tuple[Sequence[str], Sequence[bytes]]:
-    """See `encode_results`."""
+    """Decodes an attestation; see `encode_results`."""
     resolvers, results = decode(_RESULTS, attestation)
     return resolvers, results
 
 
 def _split(packed: bytes) -> list[bytes]:
-    """The values of variable size: on-ramp, off-ramp, sender, receiver, blob, tokens, data.
+    """Returns the variable-size values: on-ramp, off-ramp, sender, receiver, blob, tokens, data.
 
     Raises:
-        NotOursError: these are no packed bytes of a message.
+        NotOursError: the bytes are not a packed message of the known version.
     """
     if packed[:1] != bytes([_ENCODING]):
-        raise NotOursError(f"messages packed in version {packed[:1].hex() or 'none'} are not known")
+        raise NotOursError(f"unknown version {packed[:1].hex() or 'none'} of the packed message")
     values, at = [], _VERIFIERS_HASH.stop
     for size_of_length in (1, 1, 1, 1, 2, 2, 2):
         start = at + size_of_length
         at = start + int.from_bytes(packed[at:start], "big")
         values.append(packed[start:at])
     if at != len(packed):
-        raise NotOursError(f"the packed message has {len(packed)} bytes, and its lengths say {at}")
+        raise NotOursError(f"the packed message has {len(packed)} bytes, but its length fields add up to {at}")
     return values

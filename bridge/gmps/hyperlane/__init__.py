@@ -1,1 +1,1 @@
-"""Hyperlane: validators sign checkpoints of each chain's merkle tree."""
+"""Hyperlane: validators sign checkpoints of each chain's Merkle tree."""

@@ -1,4 +1,4 @@
-"""Hyperlane: `Dispatch` and `InsertedIntoTree` on the source, `Mailbox.process` on the destination."""
+"""Hyperlane's adapter: `Dispatch` and `InsertedIntoTree` on the source, `Mailbox.process` on the destination."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RECIPIENT: Final = slice(45, 77)
 
 
 class HyperlaneIsm(Verification):
-    """The interchain security module that the Mailbox asks about what comes to the adapter."""
+    """The interchain security module (ISM) that verifies messages to the adapter."""
 
     ism: Address
 
@@ -51,7 +51,7 @@ class HyperlaneIsm(Verification):
 
 
 class HyperlaneContracts(GmpContracts):
-    """Hyperlane on one chain."""
+    """Hyperlane's contracts on one chain."""
 
     GMP = Gmp.HYPERLANE
     ADAPTER = "HyperlaneAdapter"
@@ -64,7 +64,7 @@ class HyperlaneContracts(GmpContracts):
     mailbox: Address
     merkle_tree_hook: Address
     validator_announce: Address | None = None
-    """Where validators say where their signatures are."""
+    """Registry of the places where validators publish their signatures."""
 
     @property
     def number(self) -> int:
@@ -78,17 +78,20 @@ class HyperlaneContracts(GmpContracts):
 
 
 def hyperlane_message(dispatch: Dispatch) -> bytes:
-    """The message as the Mailbox has it: its header, and the envelope as its body."""
+    """Returns the message as the Mailbox encodes it: a header with the envelope as the body."""
     return bytes.fromhex(str(dispatch.evidence["header"])) + dispatch.envelope
 
 
 def recipient_of(dispatch: Dispatch) -> str:
-    """The adapter that the Mailbox hands the message to."""
+    """Returns the address of the adapter that the Mailbox delivers the message to."""
     return from_bytes32(bytes.fromhex(str(dispatch.evidence["header"]))[_RECIPIENT])
 
 
 class HyperlaneAdapter(BaseAdapter):
-    """A refused delivery reverts as a whole; the same call may be made again."""
+    """Delivers messages with `Mailbox.process`.
+
+    A failed delivery reverts completely, and the same call may be repeated.
+    """
 
     CONTRACTS = HyperlaneContracts
     DELIVERY_GAS = 400_000
@@ -99,9 +102,9 @@ class HyperlaneAdapter(BaseAdapter):
 
     def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterator[Dispatch]:
         leaves = _leaves(HyperlaneContracts.of(source), logs)
-        for found in super()._dispatches(source, logs):
-            leaf = leaves.get(found.transport_id)
-            yield found if leaf is None else replace(found, evidence={**found.evidence, "leaf": leaf})
+        for dispatch in super()._dispatches(source, logs):
+            leaf = leaves.get(dispatch.transport_id)
+            yield dispatch if leaf is None else replace(dispatch, evidence={**dispatch.evidence, "leaf": leaf})
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         values = read_event(log, HyperlaneContracts.of(source).mailbox, _DISPATCH, ["bytes"], indexed=3)
@@ -115,7 +118,7 @@ class HyperlaneAdapter(BaseAdapter):
     async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         try:
             return await super()._simulated(dispatch, attestation)
-        except CallRevertedError:  # the Mailbox refuses what it has delivered: only then is it worth asking for
+        except CallRevertedError:  # the Mailbox reverts on a delivered message, so `delivered` is read only now
             destination = self._deployment.chain(dispatch.destination_chain)
             mailbox, message_id = HyperlaneContracts.of(destination).mailbox, keccak(hyperlane_message(dispatch))
             if await self._read(destination, mailbox, MAILBOX, "delivered", message_id):
@@ -134,10 +137,10 @@ class HyperlaneAdapter(BaseAdapter):
 
 
 def _leaves(contracts: HyperlaneContracts, logs: Sequence[Log]) -> dict[str, int]:
-    """Hyperlane's message ids and their places in the tree that validators sign."""
+    """Returns the leaf indexes in the tree that validators sign, by Hyperlane's message id."""
     hook, types = contracts.merkle_tree_hook, ["bytes32", "uint32"]
     inserted = (read_event(log, hook, _INSERTED, types, indexed=0) for log in logs)
-    return {f"0x{found[0].hex()}": found[1] for found in inserted if found is not None}
+    return {f"0x{values[0].hex()}": values[1] for values in inserted if values is not None}
 
 
 ADAPTER: Final = HyperlaneAdapter

@@ -1,7 +1,7 @@
-"""Hyperlane: the validators' checkpoints, from where the validators announced on chain that they put them.
+"""Hyperlane's attester: collects signed checkpoints from the locations that validators announced on chain.
 
-The destination's ISM says whose signatures it wants. Supported are multisig by message id, and routing and aggregation of what
-is supported: together they are what Hyperlane deploys by default.
+The destination's ISM defines whose signatures are needed. Supported are multisig ISMs by message id, and routing and
+aggregation ISMs over supported ones, which covers what Hyperlane deploys by default.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _ISM: Final = contract(
     "route(bytes) returns (address)",
 )
 _ANNOUNCE: Final = contract("getAnnouncedStorageLocations(address[]) returns (string[][])")
-_DEEPEST: Final = 4  # ISMs within ISMs
+_MAX_DEPTH: Final = 4  # nested ISMs
 _PREFIX: Final = b"\x19Ethereum Signed Message:\n32"
-_FIRST_V: Final = 27  # of the two that Ethereum's signatures end with, for 0 and 1
-_LASTS: Final = 5.0  # seconds; only a transaction of a contract's owner changes what is remembered for so long
-_MOST_KNOWN: Final = 1_000  # answers that are remembered
+_FIRST_V: Final = 27  # lower of Ethereum's two values of v, which stand for recovery ids 0 and 1
+_CACHE_TIME: Final = 5.0  # seconds; only the contracts' owners can change the cached values
+_MAX_CACHED: Final = 1_000  # results of view functions
 
 SETTING: Final[tuple[Any, Any]] = (
     dict[str, Address],
-    Field(default={}, description="ValidatorAnnounce contracts, by name of the chain"),
+    Field(default={}, description="ValidatorAnnounce contracts by chain name"),
 )
 
 
 class _Ism(IntEnum):
-    """The kinds of ISM that an attestation is put together for, by Hyperlane's numbers."""
+    """The supported kinds of ISM, with Hyperlane's numbers."""
 
     ROUTING = 1
     AGGREGATION = 2
@@ -66,26 +66,28 @@ class _Ism(IntEnum):
 
 
 class HyperlaneCheckpoints(DeploymentReader):
-    """Puts metadata together from what validators published."""
+    """Builds ISM metadata from the checkpoints that validators published."""
 
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], announcements: Mapping[int, str], web: JsonDocuments
     ) -> None:
-        """Knows where validators announce themselves: addresses of ValidatorAnnounce, by chain id."""
+        """Reads the validators' locations from `announcements`, the ValidatorAnnounce contracts by chain id."""
         super().__init__(deployment, chains)
         self._announcements = announcements
         self._web = web
-        self._known: dict[tuple[Any, ...], AsyncCached[Any]] = {}
+        self._cached: dict[tuple[Any, ...], AsyncCached[Any]] = {}
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`.
 
         Raises:
-            TerminalError: the message is in no tree.
-            TransientError: a validator has not signed, or the destination wants another kind of attestation.
+            TerminalError: the message was not inserted into a Merkle tree.
+            TransientError: signatures are missing, or the destination's ISM is not supported.
         """
         if "leaf" not in dispatch.evidence:
-            raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
+            raise TerminalError(
+                f"Hyperlane message {dispatch.transport_id} was not inserted into a Merkle tree, so no validator signs it"
+            )
         destination = self._deployment.chain(dispatch.destination_chain)
         mailbox, recipient = HyperlaneContracts.of(destination).mailbox, recipient_of(dispatch)
         ism = await self._look_up(destination, mailbox, _MAILBOX, "recipientIsm", recipient)
@@ -94,73 +96,74 @@ class HyperlaneCheckpoints(DeploymentReader):
     async def _look_up(
         self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
     ) -> Any:
-        """What a view function returned at most `_LASTS` ago; for answers that are the same for every message.
+        """Returns the result of a view function, cached for `_CACHE_TIME`.
 
-        If the answer is outdated, the destination refuses the delivery, and it is tried again later.
+        Meant for results that are the same for every message. If a cached result is outdated, the destination rejects
+        the delivery and the relayer retries it later.
 
         Raises:
             UnansweredError: see `DeploymentReader._read`.
         """
-        asked = (chain.chain_id, address, function, *arguments)
-        if asked not in self._known:
-            if len(self._known) >= _MOST_KNOWN:  # a node that lies names a new contract each time
-                self._known.clear()
-            ask = partial(self._read, chain, address, contract, function, *arguments)
-            self._known[asked] = AsyncCached(ask, lasts=_LASTS)
-        return (await self._known[asked].look()).value
+        key = (chain.chain_id, address, function, *arguments)
+        if key not in self._cached:
+            if len(self._cached) >= _MAX_CACHED:  # a malicious node could name a new contract each time
+                self._cached.clear()
+            read = partial(self._read, chain, address, contract, function, *arguments)
+            self._cached[key] = AsyncCached(read, lasts=_CACHE_TIME)
+        return (await self._cached[key].look()).value
 
     async def _metadata(self, dispatch: Dispatch, destination: ChainDeployment, ism: str, depth: int) -> bytes:
-        """What one ISM asks for."""
+        """Returns the metadata that one ISM requires."""
         kind = await self._look_up(destination, ism, _ISM, "moduleType")
         message = hyperlane_message(dispatch)
-        if depth > _DEEPEST or kind not in set(_Ism):
-            raise TransientError(  # one node's word, and the adapter's owner may change it
-                f"ISM {ism} on {destination.name} is of kind {kind}, {depth} deep: no attestation for it can be put together;"
-                " let the adapter's owner choose another one"
+        if depth > _MAX_DEPTH or kind not in set(_Ism):
+            raise TransientError(  # not terminal: the node may be wrong, and the adapter's owner may change the ISM
+                f"ISM {ism} on {destination.name} has kind {kind} at depth {depth}, which Waybill does not support;"
+                " the adapter's owner must choose another ISM"
             )
         if kind == _Ism.NULL:
             return b""
         if kind == _Ism.ROUTING:
-            chosen = await self._read(destination, ism, _ISM, "route", message)
-            return await self._metadata(dispatch, destination, chosen, depth + 1)
+            module = await self._read(destination, ism, _ISM, "route", message)
+            return await self._metadata(dispatch, destination, module, depth + 1)
         if kind == _Ism.AGGREGATION:
             modules, threshold = await self._read(destination, ism, _ISM, "modulesAndThreshold", message)
             return await self._aggregated(dispatch, destination, modules, threshold, depth)
         validators, threshold = await self._read(destination, ism, _ISM, "validatorsAndThreshold", message)
-        return await self._signed(dispatch, [checksummed(one) for one in validators], threshold)
+        return await self._signed(dispatch, [checksummed(validator) for validator in validators], threshold)
 
     async def _aggregated(
         self, dispatch: Dispatch, destination: ChainDeployment, modules: Sequence[str], threshold: int, depth: int
     ) -> bytes:
-        """As many modules' metadata as are asked for, behind a table of where each begins and ends."""
-        table, body, begins = [bytes(8)] * len(modules), b"", 8 * len(modules)
-        found, problems = 0, list[Exception]()
-        for place, module in enumerate(modules):
-            if found == threshold:
+        """Returns the metadata of `threshold` modules behind a table of the offsets at which each begins and ends."""
+        table, body, start = [bytes(8)] * len(modules), b"", 8 * len(modules)
+        completed, problems = 0, list[Exception]()
+        for index, module in enumerate(modules):
+            if completed == threshold:
                 break
             try:
                 part = await self._metadata(dispatch, destination, module, depth + 1)
             except (TransientError, TerminalError, CallRevertedError) as error:
                 problems.append(error)
                 continue
-            table[place] = (begins + len(body)).to_bytes(4, "big") + (begins + len(body) + len(part)).to_bytes(4, "big")
-            body, found = body + part, found + 1
-        if found < threshold:
-            raise next((one for one in problems if isinstance(one, TransientError)), problems[0])
+            table[index] = (start + len(body)).to_bytes(4, "big") + (start + len(body) + len(part)).to_bytes(4, "big")
+            body, completed = body + part, completed + 1
+        if completed < threshold:
+            raise next((problem for problem in problems if isinstance(problem, TransientError)), problems[0])
         return b"".join(table) + body
 
     async def _signed(self, dispatch: Dispatch, validators: Sequence[str], threshold: int) -> bytes:
-        """Hook, root, leaf, and signatures in the validators' order."""
+        """Returns the metadata of a multisig ISM: hook, root, leaf and signatures in the validators' order."""
         source = self._deployment.chain(dispatch.source_chain)
         announce = self._announcements[source.chain_id]
         locations = await self._look_up(source, announce, _ANNOUNCE, "getAnnouncedStorageLocations", tuple(validators))
-        asked = (
-            self._signature(dispatch, source, validator, places)
-            for validator, places in zip(validators, locations, strict=True)
+        requests = (
+            self._signature(dispatch, source, validator, storage)
+            for validator, storage in zip(validators, locations, strict=True)
         )
         by_root: dict[bytes, list[bytes]] = {}
         problems, silent = [], 0
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
+        for answer in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(answer, TransientError):
                 problems.append(str(answer))
                 silent += isinstance(answer, UnansweredError)
@@ -178,17 +181,17 @@ class HyperlaneCheckpoints(DeploymentReader):
         raise UnansweredError(text) if signed + silent >= threshold else AttestationPendingError(text)
 
     async def _signature(
-        self, dispatch: Dispatch, source: ChainDeployment, validator: str, places: Sequence[str]
+        self, dispatch: Dispatch, source: ChainDeployment, validator: str, locations: Sequence[str]
     ) -> tuple[bytes, bytes]:
-        """A validator's root and signature, from the place it announced last.
+        """Returns a validator's root and signature from the location that it announced last.
 
         Raises:
-            UnansweredError: the place does not answer as it should.
-            TransientError: there is none that is its own and of this message.
+            UnansweredError: the location did not respond properly.
+            TransientError: the validator has no location, or has not signed this message.
         """
-        if not places:
-            raise TransientError(f"{validator} has not announced where its signatures are")
-        url = f"{public_url(places[-1])}/checkpoint_{dispatch.evidence['leaf']}_with_id.json"
+        if not locations:
+            raise TransientError(f"{validator} has not announced a storage location")
+        url = f"{public_url(locations[-1])}/checkpoint_{dispatch.evidence['leaf']}_with_id.json"
         document = await self._web.json(url)
         if document is None:
             raise TransientError(f"{validator} has not signed yet")
@@ -197,17 +200,17 @@ class HyperlaneCheckpoints(DeploymentReader):
             signature = decode_hex(document["serialized_signature"])
             signer = _signer(_checkpoint_hash(dispatch, source, root), signature)
         except (LookupError, TypeError, AttributeError, ValueError, BadSignature, ValidationError) as error:
-            raise TransientError(f"{url} is no signed checkpoint: {error!r}") from error
+            raise TransientError(f"{url} is not a signed checkpoint: {error!r}") from error
         if signer != to_canonical_address(validator):
             raise TransientError(f"{url} is not signed by {validator} for this message")
         return root, signature
 
 
 def public_url(location: str) -> str:
-    """Where a validator's storage can be read without an account: buckets of Amazon and Google, or plain HTTP.
+    """Returns the public URL of a validator's storage location: an Amazon or Google bucket, or plain HTTP.
 
     Raises:
-        TransientError: it can't be read from here; the validator may announce another one.
+        TransientError: the location is of another kind; the validator may announce a new one.
     """
     scheme, _, rest = location.rstrip("/").partition("://")
     if scheme in ("http", "https"):
@@ -218,11 +221,11 @@ def public_url(location: str) -> str:
         return "/".join([f"https://{bucket}.s3.{region}.amazonaws.com", *folders])
     if scheme == "gs":
         return "/".join([f"https://storage.googleapis.com/{bucket}", *parts])
-    raise TransientError(f"signatures at {location!r} can't be read from here")
+    raise TransientError(f"storage location {location!r} is not supported; supported are https, s3 and gs")
 
 
 def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -> bytes:
-    """What validators sign of a message in the tree, but for Ethereum's prefix."""
+    """Returns the hash of a message's checkpoint, which validators sign behind Ethereum's prefix."""
     contracts = HyperlaneContracts.of(source)
     leaf = int(dispatch.evidence["leaf"]).to_bytes(4, "big")
     tree = _tree(contracts.domain, contracts.merkle_tree_hook)
@@ -230,10 +233,10 @@ def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -
 
 
 def _signer(checkpoint: bytes, signature: bytes) -> bytes:
-    """The account that signed, 20 bytes. eth_account finds it, too, and takes three times as long.
+    """Returns the 20-byte address that signed a checkpoint. eth_account would take three times as long.
 
     Raises:
-        BadSignature, ValidationError: nobody did.
+        BadSignature, ValidationError: the signature is invalid.
     """
     v = signature[-1]
     rsv = Signature(signature_bytes=signature[:-1] + bytes([v - _FIRST_V if v >= _FIRST_V else v]))
@@ -242,27 +245,27 @@ def _signer(checkpoint: bytes, signature: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _tree(domain: int, hook: str) -> bytes:
-    """How validators name a chain's tree of messages."""
+    """Returns the hash by which validators identify a chain's Merkle tree."""
     return keccak(domain.to_bytes(4, "big") + to_bytes32(hook) + b"HYPERLANE")
 
 
 def create_attester(sources: AttestationSources) -> HyperlaneCheckpoints:
-    """Validators of every chain that has Hyperlane.
+    """Returns an attester for the validators of every chain that has Hyperlane.
 
     Raises:
-        AttestationError: nothing says where those of a chain announce themselves.
+        AttestationError: no ValidatorAnnounce contract is known for a chain.
     """
     with_hyperlane = [chain for chain in sources.deployment.chains if Gmp.HYPERLANE in chain.gmp_numbers]
-    announced = {
+    announce_contracts = {
         chain.name: address
         for chain in with_hyperlane
         if (address := sources.setting.get(chain.name) or HyperlaneContracts.of(chain).validator_announce)
     }
-    missing = [chain.name for chain in with_hyperlane if chain.name not in announced]
+    missing = [chain.name for chain in with_hyperlane if chain.name not in announce_contracts]
     if missing:
         raise AttestationError(
-            f"Hyperlane's validators of {', '.join(missing)} can't be found: name the ValidatorAnnounce contracts in"
+            f"no ValidatorAnnounce contract is known for {', '.join(missing)}: name it in"
             " [attestations.hyperlane] or the deployments file, or leave hyperlane out of `gmps`"
         )
-    announcements = {chain.chain_id: announced[chain.name] for chain in with_hyperlane}
+    announcements = {chain.chain_id: announce_contracts[chain.name] for chain in with_hyperlane}
     return HyperlaneCheckpoints(sources.deployment, sources.chains, announcements, sources.web)

@@ -1,4 +1,4 @@
-"""Hyperlane on a devnet: its contracts, and the validators that sign what the merkle tree hook inserted."""
+"""Hyperlane on a devnet: its contracts and the validators that sign checkpoints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _load(name: str) -> Artifact:
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> HyperlaneContracts:
-    """Puts a Mailbox on a chain, with a multisig ISM, the tree that validators sign, and a gas paymaster for fees.
+    """Deploys a Mailbox on a chain, with a multisig ISM, a Merkle tree hook and a gas paymaster for fees.
 
     Raises:
         DevnetError: a transaction failed.
@@ -62,14 +62,14 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     get_address = factory_artifact.contract.encode("getAddress(address[],uint8)", *ism_arguments)
     answer = await deployer.chain.call(Call(to=factory, data=get_address))
     ism = factory_artifact.contract.decode("getAddress(address[],uint8)", answer)
-    # The required hook is the tree, the default one the paymaster: each message pays both.
+    # The required hook is the tree, the default hook the paymaster: each message pays both.
     deployer.call(mailbox_artifact, mailbox, "initialize", deployer.address, ism, paymaster, hook)
     await deployer.send()
     return HyperlaneContracts(domain=domain, mailbox=mailbox, merkle_tree_hook=hook)
 
 
 class HyperlaneValidators:
-    """Sign checkpoints: the tree's root with a message's place in it."""
+    """Signs checkpoints: the tree's root with a message's leaf index."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class HyperlaneValidators:
         chains: Mapping[int, Chain],
         validators: Sequence[LocalAccount] = VALIDATORS[:THRESHOLD],
     ) -> None:
-        """Signs for the chains of a deployment, with the validators given, in the order of the set."""
+        """Signs with the given validators, in the order of the set."""
         self._deployment = deployment
         self._chains = chains
         self._validators = validators
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The metadata that a message-id multisig ISM asks for: hook, root, leaf, signatures in the validators' order."""
+        """Returns a multisig ISM's metadata: hook, root, leaf and signatures in the validators' order."""
         source = self._deployment.chain(dispatch.source_chain)
         contracts = HyperlaneContracts.of(source)
         leaf = dispatch.evidence.get("leaf")

@@ -1,4 +1,4 @@
-"""LayerZero V2: `PacketSent` on the source; once the packet is verified on the destination, the endpoint's `lzReceive`."""
+"""LayerZero V2's adapter: `PacketSent` on the source; once the packet is verified, the endpoint's `lzReceive`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VERSION: Final = 1
 
 
 class LayerZeroContracts(GmpContracts):
-    """LayerZero V2 on one chain; `eid` is LayerZero's own number for it."""
+    """LayerZero V2's contracts on one chain; `eid` is LayerZero's identifier of the chain."""
 
     GMP = Gmp.LAYERZERO
     ADAPTER = "LayerZeroAdapter"
@@ -57,13 +57,13 @@ class LayerZeroContracts(GmpContracts):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What travels: version 1 byte, nonce 8, source eid 4, sender 32, destination eid 4, receiver 32, guid 32, message."""
+    """A packet: version 1 byte, nonce 8, source eid 4, sender 32, destination eid 4, receiver 32, guid 32, message."""
 
     encoded: bytes
 
     @classmethod
     def of_log(cls, log: Log, endpoint: str) -> Self | None:
-        """The packet that an endpoint says it sent, or None if the log says something else."""
+        """Returns the packet in an endpoint's log, or None if the log is another event."""
         values = read_event(log, endpoint, PACKET_SENT, ["bytes", "bytes", "address"], indexed=0)
         if values is None or len(values[0]) < _PREFIX_LENGTH or values[0][0] != _VERSION:
             return None
@@ -71,7 +71,7 @@ class Packet:
 
     @classmethod
     def of_dispatch(cls, dispatch: Dispatch) -> Self:
-        """The packet that carries a dispatched envelope."""
+        """Returns the packet that carried a dispatched envelope."""
         return cls(bytes.fromhex(str(dispatch.evidence["prefix"])) + dispatch.envelope)
 
     @property
@@ -81,7 +81,7 @@ class Packet:
 
     @property
     def header(self) -> bytes:
-        """What verifiers know a packet by, with the hash of its payload."""
+        """The bytes that identify a packet to verifiers, together with the payload hash."""
         return self.encoded[:_HEADER_LENGTH]
 
     @property
@@ -91,30 +91,30 @@ class Packet:
 
     @property
     def nonce(self) -> int:
-        """Counts from 1 per path."""
+        """Position of the packet on its path, from 1."""
         return int.from_bytes(self.encoded[1:9], "big")
 
     @property
     def source_eid(self) -> int:
-        """LayerZero's number of the source chain."""
+        """LayerZero's identifier of the source chain."""
         return int.from_bytes(self.encoded[9:13], "big")
 
     @property
     def sender(self) -> bytes:
-        """32 bytes."""
+        """The sending contract, as 32 bytes."""
         return self.encoded[13:45]
 
     @property
     def destination_eid(self) -> int:
-        """LayerZero's number of the destination chain."""
+        """LayerZero's identifier of the destination chain."""
         return int.from_bytes(self.encoded[45:49], "big")
 
     @property
     def receiver(self) -> str:
-        """The contract that gets the message.
+        """The receiving contract.
 
         Raises:
-            AddressError: it is none of an EVM chain's.
+            AddressError: the bytes are not an EVM address.
         """
         return from_bytes32(self.encoded[49:81])
 
@@ -125,20 +125,22 @@ class Packet:
 
     @property
     def message(self) -> bytes:
-        """What the sender gave to the endpoint."""
+        """The payload that the sender passed to the endpoint."""
         return self.encoded[_PREFIX_LENGTH:]
 
     @property
     def path(self) -> tuple[str, int, bytes]:
-        """Receiver, source eid and sender: nonces count along it."""
+        """Receiver, source eid and sender, which share one sequence of nonces."""
         return self.receiver, self.source_eid, self.sender
 
 
 class LayerZeroAdapter(BaseAdapter):
-    """A refused delivery by LayerZero's executor leaves an alert and the packet; anyone may call `lzReceive` from then on.
+    """Delivers packets with `lzReceive`, which anyone may call.
 
-    The adapter delivers by that call in the first place: it needs no role, and it reverts as a whole when it is refused.
-    The attestation is no part of it: verifiers write to the destination, and `attest` waits until they have.
+    A failed delivery reverts completely and may be repeated.
+    If LayerZero's executor fails to deliver first, it leaves an alert event, and the packet stays deliverable. There is
+    no
+    attestation to submit: verifiers write to the destination, and a delivery is retried until they have.
     """
 
     CONTRACTS = LayerZeroContracts
@@ -151,7 +153,7 @@ class LayerZeroAdapter(BaseAdapter):
         packet = Packet.of_log(log, LayerZeroContracts.of(source).endpoint)
         if packet is None or packet.sender not in source.senders(self.gmp):
             return None
-        _ = packet.receiver  # refuses what is none of an EVM chain's
+        _ = packet.receiver  # raises unless it is an EVM address
         identity, prefix = f"0x{packet.guid.hex()}", packet.prefix.hex()
         return self._dispatch(source, log, packet.message, identity, packet.destination_eid, prefix=prefix)
 
@@ -160,13 +162,14 @@ class LayerZeroAdapter(BaseAdapter):
         """See `BaseAdapter.addressee`."""
         return Packet.of_dispatch(dispatch).receiver
 
-    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # it is on chain
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # the verification is on chain
         destination = self._deployment.chain(dispatch.destination_chain)
         endpoint = LayerZeroContracts.of(destination).endpoint
         packet = Packet.of_dispatch(dispatch)
         verified = await self._read(destination, endpoint, ENDPOINT, "inboundPayloadHash", *packet.path, packet.nonce)
         if verified == bytes(32):
-            # The hash goes when the packet is received. A packet that never had one is above the highest nonce received.
+            # Receiving a packet clears its hash. A packet that was never verified has a nonce above the highest one
+            # received.
             if packet.nonce <= await self._read(destination, endpoint, ENDPOINT, "lazyInboundNonce", *packet.path):
                 return None
             raise TransientError(f"LayerZero's verifiers have not committed packet {dispatch.transport_id} yet")

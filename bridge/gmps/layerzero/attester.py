@@ -1,4 +1,7 @@
-"""LayerZero V2: DVNs and committer verify at the destination's endpoint, which the adapter asks."""
+"""LayerZero V2's attester.
+
+It returns nothing, because DVNs write their verification to the destination's endpoint, which the adapter reads.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from bridge.protocol.ports import Dispatch
 
 
 class LayerZeroVerifications:
-    """Leaves the waiting to the adapter, which asks the endpoint whether a packet is verified before it delivers it."""
+    """Returns empty attestations; the adapter itself checks that the endpoint has verified a packet."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002  # the attestation is the destination's state
         """See `Attester.attest`."""
         return b""
 
 
-def create_attester(sources: AttestationSources) -> LayerZeroVerifications:  # noqa: ARG001  # it asks nobody
-    """Needs nothing."""
+def create_attester(sources: AttestationSources) -> LayerZeroVerifications:  # noqa: ARG001  # needs no source
+    """Returns an attester that needs no source."""
     return LayerZeroVerifications()

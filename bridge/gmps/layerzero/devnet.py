@@ -1,4 +1,4 @@
-"""LayerZero V2 on a devnet: endpoint, libraries, executor, and the DVN whose signers verify packets."""
+"""LayerZero V2 on a devnet: endpoint, libraries, executor, and a DVN whose signers verify packets."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Chain, Dispatch, TransientError
 
-# The DVN wants signatures in ascending order of address.
+# The DVN requires signatures in ascending order of address.
 _FIRST_EID: Final = 31_001
 SIGNERS: Final = tuple(
     sorted((signer("layerzero signer", index) for index in range(3)), key=lambda account: int(account.address, 16))
 )
 QUORUM: Final = 2
 
-_NODE: Final = signer("layerzero node", 0)  # sends what the signers signed
+_NODE: Final = signer("layerzero node", 0)  # submits the signers' verifications
 _NODE_FUNDS: Final = 1_000 * 10**18  # wei
 
 _CONFIRMATIONS: Final = 1
 _LONGEST_MESSAGE: Final = 10_000  # bytes, LayerZero's usual limit
 _SIGNATURE_SECONDS: Final = 3600
 
-# Price feeds, and DVNs' instances, know a chain by its eid modulo 30,000.
+# Price feeds and DVNs identify a chain by its eid modulo 30,000.
 _SHORT_EID: Final = 30_000
 
 _NO_ADDRESS: Final = "0x" + "00" * 20
@@ -60,7 +60,7 @@ def _load(name: str) -> Artifact:
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> LayerZeroContracts:
-    """Puts an endpoint on a chain, with its libraries, one DVN and an executor, and opens its lanes to the other chains.
+    """Deploys an endpoint on a chain, with libraries, a DVN and an executor, and opens its lanes to the other chains.
 
     Raises:
         DevnetError: a transaction failed.
@@ -68,7 +68,7 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     eid, remote_eids = _FIRST_EID + here.position, [_FIRST_EID + other.position for other in others]
     endpoint = deployer.create(_load("EndpointV2"), eid, deployer.address)
     contracts = LayerZeroContracts(eid=eid, endpoint=endpoint)
-    # The two numbers bound what a library pays to its treasury; this one asks for nothing.
+    # The two numbers limit the treasury fee, which is zero here.
     send_library = deployer.create(_load("SendUln302"), endpoint, 200_000, _COIN)
     receive_library = deployer.create(_load("ReceiveUln302"), endpoint)
     deployer.call(_load("SendUln302"), send_library, "setTreasury", deployer.create(_load("Treasury")))
@@ -78,7 +78,7 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     dvn = _create_dvn(deployer, eid, send_library, price_feed, remote_eids)
     executor = _create_executor(deployer, contracts, send_library, price_feed, remote_eids)
 
-    # A library must know a chain before the endpoint takes it as its default for it.
+    # A library must be configured for a chain before the endpoint accepts it as the default for that chain.
     uln_configs: list[tuple[Any, ...]] = [(remote, (_CONFIRMATIONS, 1, 0, 0, [dvn], [])) for remote in remote_eids]
     deployer.call(_load("SendUln302"), send_library, "setDefaultUlnConfigs", uln_configs)
     deployer.call(_load("ReceiveUln302"), receive_library, "setDefaultUlnConfigs", uln_configs)
@@ -125,12 +125,12 @@ def _create_executor(
 
 
 class LayerZeroVerifiers(Committee):
-    """The DVN: its signers vouch for packets, and its node brings that to the destination and commits it."""
+    """The DVN: its signers verify packets, and its node submits and commits the verifications."""
 
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], signers: Sequence[LocalAccount] = SIGNERS[:QUORUM]
     ) -> None:
-        """Signs for the chains of a deployment, with the signers given, in ascending order of address."""
+        """Signs with the given signers, in ascending order of address."""
         super().__init__(deployment, chains, _NODE)
         self._signers = signers
 
@@ -138,7 +138,7 @@ class LayerZeroVerifiers(Committee):
         return await self._committed_to(dispatch) >= Packet.of_dispatch(dispatch).nonce
 
     async def _committed_to(self, dispatch: Dispatch) -> int:
-        """The highest nonce of the path up to which every packet is committed."""
+        """Returns the highest nonce of the path below which every packet is committed."""
         destination = self._deployment.chain(dispatch.destination_chain)
         endpoint, packet = LayerZeroContracts.of(destination).endpoint, Packet.of_dispatch(dispatch)
         nonce: int = await self._read(destination, endpoint, ENDPOINT, "inboundNonce", *packet.path)
@@ -151,7 +151,7 @@ class LayerZeroVerifiers(Committee):
         answer = await self._read(destination, endpoint, _RECEIVE_LIBRARIES, "getReceiveLibrary", receiver, source_eid)
         library = to_checksum_address(answer[0])
         config = await self._read(destination, library, _RECEIVE_LIBRARY, "getUlnConfig", receiver, source_eid)
-        dvn = to_checksum_address(config[4][0])  # the first of those that are required
+        dvn = to_checksum_address(config[4][0])  # the first required DVN
         vid = await self._read(destination, dvn, _DVN, "vid")
         expiration = (await deployer.chain.head()).timestamp + _SIGNATURE_SECONDS
         for packet in await self._uncommitted(dispatch, newest):
@@ -160,30 +160,30 @@ class LayerZeroVerifiers(Committee):
             digest = keccak(b"\x19Ethereum Signed Message:\n32" + instruction)
             signatures = b"".join(sign_digest(account, digest) for account in self._signers)
             accepted, _ = await self._read(destination, dvn, _DVN, "verifySignatures", instruction, signatures)
-            if not accepted:  # the transaction would succeed all the same, and verify nothing
-                raise TransientError(f"the DVN {dvn} on chain {destination.name!r} does not accept its signatures")
+            if not accepted:  # the transaction would succeed without verifying anything
+                raise TransientError(f"the DVN {dvn} on chain {destination.name!r} rejects its signers' signatures")
             parameters: tuple[Any, ...] = (vid, library, call_data, expiration, signatures)
             deployer.call(_load("DVN"), dvn, "execute", [parameters])
             deployer.call(_load("ReceiveUln302"), library, "commitVerification", packet.header, packet.payload_hash)
 
     async def _uncommitted(self, dispatch: Dispatch, newest: int) -> list[Packet]:
-        """The path's packets, from the first that is not committed to those in the block given, in order."""
-        asked = Packet.of_dispatch(dispatch)
+        """Returns the path's packets from the first uncommitted one up to block `newest`, in order."""
+        requested = Packet.of_dispatch(dispatch)
         committed = await self._committed_to(dispatch)
         source = self._deployment.chain(dispatch.source_chain)
-        first = dispatch.block_number if asked.nonce == committed + 1 else source.start_block
+        first = dispatch.block_number if requested.nonce == committed + 1 else source.start_block
         endpoint = LayerZeroContracts.of(source).endpoint
         logs = await self._logs(source, endpoint, PACKET_SENT, first, newest)
-        found = (Packet.of_log(log, endpoint) for log in logs)
+        packets = (Packet.of_log(log, endpoint) for log in logs)
         return [
             packet
-            for packet in found
-            if packet is not None and _is_on_path_of(packet, asked) and packet.nonce > committed
+            for packet in packets
+            if packet is not None and _is_on_path_of(packet, requested) and packet.nonce > committed
         ]
 
 
 def _is_on_path_of(packet: Packet, other: Packet) -> bool:
-    # The header is version and nonce, which are the packet's own, and then all that a path is made of.
+    # Behind version and nonce, the header consists of the fields that make up a path.
     return packet.header[9:] == other.header[9:]
 
 

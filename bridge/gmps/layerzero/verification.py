@@ -1,4 +1,4 @@
-"""LayerZero's ULN (ultra light node): which DVNs (verifier networks) an adapter believes, and after how many blocks."""
+"""LayerZero's ULN (ultra light node): an adapter's DVNs (verifier networks) and confirmations in blocks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, Verific
 from bridge.protocol.deployment import Address
 
 _CONFIG: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
-_ULN_CONFIG_TYPE: Final = 2  # of the endpoint's kinds of configuration
-_NONE: Final = 255  # what a count of 0 would mean is: LayerZero's default
+_ULN_CONFIG_TYPE: Final = 2  # the endpoint's number for ULN settings
+_NONE: Final = 255  # explicitly no DVN; a count of 0 would select LayerZero's default
 
 
 class LayerZeroUln(Verification):
-    """The libraries and the ULN of an adapter. Each DVN vouches on the chain that it is named for."""
+    """The message libraries and the ULN settings of an adapter on one chain."""
 
     send_library: Address
     receive_library: Address
@@ -26,21 +26,21 @@ class LayerZeroUln(Verification):
     optional_dvns: tuple[Address, ...] = Field(default=(), max_length=127)
     optional_threshold: int = Field(default=0, ge=0)
     confirmations: int = Field(gt=0, lt=2**64)
-    """Blocks on this chain after which DVNs vouch for what it sends."""
+    """Blocks on this chain after which DVNs verify packets that it sends."""
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:
         dvns = self.required_dvns + self.optional_dvns
         if len(set(dvns)) != len(dvns):
-            raise ValueError("a DVN is named twice")
+            raise ValueError("a DVN is listed twice")
         if self.optional_threshold > len(self.optional_dvns) or bool(self.optional_dvns) != bool(
             self.optional_threshold
         ):
             raise ValueError(
-                f"optionalThreshold is {self.optional_threshold}, of {len(self.optional_dvns)} optional DVNs"
+                f"optionalThreshold is {self.optional_threshold} for {len(self.optional_dvns)} optional DVNs"
             )
         if not dvns:
-            raise ValueError("no DVN is named")
+            raise ValueError("no DVN is listed")
         return self
 
     @property
@@ -55,17 +55,17 @@ class LayerZeroUln(Verification):
         return f"{required}{optional}, after {self.confirmations} blocks"
 
     def refusals(self, connection: Connection) -> Iterator[str]:
-        """See `Verification.refusals`. A packet waits for ever for a DVN that only one of its ends asks."""
+        """See `Verification.refusals`. A packet is stuck for ever if only one end requires a DVN."""
         there = connection.chosen_there
         if there == DEFAULT:
-            yield "LayerZero's DVNs are named on one end and left to the default on the other"
+            yield "LayerZero's DVNs are set on one end and left to the default on the other"
         else:
             other = LayerZeroUln.read(there)
             if (len(self.required_dvns), len(self.optional_dvns)) != (
                 len(other.required_dvns),
                 len(other.optional_dvns),
             ):
-                yield "the two ends name different numbers of LayerZero's DVNs"
+                yield "the two ends list different numbers of LayerZero's DVNs"
 
     def steps(self, connection: Connection) -> Sequence[Step]:
         """See `Verification.steps`."""
@@ -83,7 +83,7 @@ class LayerZeroUln(Verification):
                 function_signature_to_4byte_selector("setDelegate(address)")
                 + encode(("address",), (connection.owner,)),
             ),
-            # A library that is the default is not pinned: the endpoint's answer does not say which it is.
+            # `getSendLibrary` returns the default, too, so this step makes sure that the library is pinned.
             Step(
                 f"send library for {eid}",
                 endpoint,
@@ -108,12 +108,12 @@ class LayerZeroUln(Verification):
                 endpoint,
                 _function("setReceiveLibrary(address,uint32,address,uint256)", eid, self.receive_library, 0),
             ),
-            _config_step(f"DVNs of what goes to {eid}", endpoint, self.send_library, eid, to_send),
-            _config_step(f"DVNs of what comes from {eid}", endpoint, self.receive_library, eid, to_receive),
+            _config_step(f"DVNs of packets to {eid}", endpoint, self.send_library, eid, to_send),
+            _config_step(f"DVNs of packets from {eid}", endpoint, self.receive_library, eid, to_receive),
         )
 
     def _config(self, confirmations: int) -> tuple[Any, ...]:
-        """The ULN's configuration as its contract has it; DVNs ascend by address."""
+        """Returns the configuration in the ULN contract's form, with DVNs in ascending order of address."""
         required, optional = (
             sorted(dvns, key=lambda dvn: int(dvn, 16)) for dvns in (self.required_dvns, self.optional_dvns)
         )
@@ -128,7 +128,7 @@ class LayerZeroUln(Verification):
 
 
 def _config_step(name: str, endpoint: str, library: str, eid: int, config: tuple[Any, ...]) -> Step:
-    # The library's own record, since the endpoint's answer has the defaults in it.
+    # Reads the library's own record, because the endpoint's getter merges it with the defaults.
     return Step(
         name,
         library,
@@ -144,14 +144,14 @@ def _config_step(name: str, endpoint: str, library: str, eid: int, config: tuple
 
 
 def _function(signature: str, *arguments: object) -> bytes:
-    """A call whose first argument is the adapter's address, which the script puts in."""
+    """Returns a call with a placeholder for the adapter's address as its first argument."""
     types = _types(signature)
     values = (ADAPTER, *arguments)
     return function_signature_to_4byte_selector(signature) + encode(types, values)
 
 
 def _types(signature: str) -> list[str]:
-    """The types of a function's arguments, with tuples as one."""
+    """Returns the argument types of a function signature; a tuple counts as one type."""
     inner, types, depth = signature[signature.index("(") + 1 : -1], [""], 0
     for letter in inner:
         depth += (letter == "(") - (letter == ")")

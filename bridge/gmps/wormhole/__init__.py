@@ -1,1 +1,1 @@
-"""Wormhole: guardians sign VAAs."""
+"""Wormhole: guardians sign VAAs (verified action approvals)."""

@@ -1,4 +1,4 @@
-"""Wormhole's core: `LogMessagePublished` on the source, a signed VAA to the adapter on the destination."""
+"""Wormhole's adapter: `LogMessagePublished` on the source, a signed VAA passed to the adapter on the destination."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _RECEIVER: Final = contract("deliver(bytes)")
 _PUBLISHED: Final = topic("LogMessagePublished(address,uint64,uint32,bytes,uint8)")
 
 
-_FINALIZED: Final = 1  # Wormhole's number for: the guardians wait until the block is final
-IMMEDIATE: Final = 200  # they do not wait at all
+_FINALIZED: Final = 1  # consistency level: guardians wait for finality
+IMMEDIATE: Final = 200  # consistency level: guardians sign at once
 
 
 class WormholeContracts(GmpContracts):
-    """Wormhole's core on one chain; `chain_id` is Wormhole's own number for it."""
+    """Wormhole's core on one chain; `chain_id` is Wormhole's identifier of the chain."""
 
     GMP = Gmp.WORMHOLE
     ADAPTER = "WormholeAdapter"
     NUMBER_OF = ("wormholeIdOf", "uint16")
     ASKED_FOR_NUMBER = ("core", "chainId")
     VERIFIED_BY = (
-        "Wormhole's guardians (13 of 19 on mainnets, a set of its own on testnets), whom no application chooses"
+        "Wormhole's guardians (13 of 19 on mainnets, a separate set on testnets), which applications cannot choose"
     )
 
     chain_id: int
     core: Address
     consistency_level: int = Field(default=_FINALIZED, ge=0, le=255)
-    """When guardians sign: 1 once the block is final, 201 once it is safe, 200 at once; on BSC after so many blocks."""
+    """When guardians sign: 1 when the block is final, 201 when it is safe, 200 at once; on BSC a number of blocks."""
 
     @property
     def number(self) -> int:
@@ -49,7 +49,10 @@ class WormholeContracts(GmpContracts):
 
 
 class WormholeAdapter(BaseAdapter):
-    """The core keeps no replay state and a VAA names no destination: the router's receipt says whether it is delivered."""
+    """Delivers signed VAAs.
+
+    The core keeps no replay state, so the router's receipt alone tells whether a message is delivered.
+    """
 
     CONTRACTS = WormholeContracts
     DELIVERY_GAS = 350_000
@@ -80,15 +83,18 @@ class WormholeAdapter(BaseAdapter):
         )
 
     async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        """A VAA names no destination: the adapter that has taken the known one's place delivers it, too."""
+        """Falls back to the router's current adapter.
+
+        A VAA names no destination, so the adapter that replaced the known one can deliver it, too.
+        """
         try:
             return await super()._simulated(dispatch, attestation)
         except CallRevertedError:
             destination = self._deployment.chain(dispatch.destination_chain)
-            present = await self._read(destination, destination.router, ROUTER, "adapterOf", int(self.gmp))
-            if int(present, 16) == 0 or present.lower() == destination.adapter(self.gmp).lower():
+            current = await self._read(destination, destination.router, ROUTER, "adapterOf", int(self.gmp))
+            if int(current, 16) == 0 or current.lower() == destination.adapter(self.gmp).lower():
                 raise
-        call = self._delivery(present, dispatch, attestation)
+        call = self._delivery(current, dispatch, attestation)
         await self._simulate(destination, call)
         return call
 

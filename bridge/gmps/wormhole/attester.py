@@ -1,4 +1,4 @@
-"""Wormhole: the guardians' signatures, as their REST interface and Wormholescan give them out."""
+"""Wormhole's attester: fetches signed VAAs from Wormholescan, or any service with the guardians' REST interface."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SETTING: Final[tuple[Any, Any]] = (
         " `https://api.testnet.wormholescan.io`",
     ),
 )
-# In place of the default: other guardians sign there.
+# Testnets have guardians of their own.
 ON_TESTNETS: Final = ("https://api.testnet.wormholescan.io",)
 
 
 class WormholeVaas:
-    """Fetches VAAs. The core checks their signatures; that one belongs to the message is checked here."""
+    """Fetches VAAs and checks that they belong to the message; the core checks their signatures."""
 
     def __init__(self, deployment: Deployment, hosts: Sequence[str], web: JsonDocuments) -> None:
-        """Asks the hosts in their order."""
+        """Queries the hosts in order."""
         self._deployment = deployment
         self._hosts = PublicHosts(hosts, web)
 
@@ -44,8 +44,8 @@ class WormholeVaas:
 
         def read(document: Any) -> bytes | None:
             vaa = _vaa(document)
-            belongs = vaa is not None and _is_of(vaa, chain, bytes.fromhex(emitter), sequence, dispatch.envelope)
-            return vaa if belongs else None
+            is_expected = vaa is not None and _is_of(vaa, chain, bytes.fromhex(emitter), sequence, dispatch.envelope)
+            return vaa if is_expected else None
 
         vaa = await self._hosts.find(dispatch, f"/v1/signed_vaa/{chain}/{emitter}/{sequence}", read)
         if vaa is None:
@@ -69,5 +69,5 @@ def _is_of(vaa: bytes, chain: int, emitter: bytes, sequence: int, payload: bytes
 
 
 def create_attester(sources: AttestationSources) -> WormholeVaas:
-    """Guardians, as an operator named them."""
+    """Returns an attester for the hosts that the operator configured."""
     return WormholeVaas(sources.deployment, sources.setting, sources.web)

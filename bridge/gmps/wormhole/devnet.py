@@ -1,4 +1,4 @@
-"""Wormhole on a devnet: the core contract, and the guardians that sign VAAs."""
+"""Wormhole on a devnet: the core contract and the guardians that sign VAAs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridge.protocol.ports import Chain, Dispatch
 
 _FIRST_ID: Final = 10_001
 GUARDIANS: Final = tuple(signer("wormhole guardian", index) for index in range(4))
-QUORUM: Final = 3  # the core asks for more than two thirds
+QUORUM: Final = 3  # the core requires more than two thirds
 
 MESSAGE_FEE: Final = 10**12  # wei
 
@@ -30,7 +30,7 @@ _SET_MESSAGE_FEE: Final = 3  # governance action of the module "Core"
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, _others: Sequence[DevnetChain]) -> WormholeContracts:
-    """Puts a core on a chain, and sets its message fee as its governance would.
+    """Deploys a core on a chain and sets its message fee through a governance VAA.
 
     Raises:
         DevnetError: a transaction failed.
@@ -54,7 +54,7 @@ async def deploy(deployer: Deployer, here: DevnetChain, _others: Sequence[Devnet
 
 
 class WormholeGuardians:
-    """Sign what the core of a chain published."""
+    """Signs VAAs of the messages that a chain's core published."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class WormholeGuardians:
         chains: Mapping[int, Chain],
         guardians: Sequence[LocalAccount] = GUARDIANS[:QUORUM],
     ) -> None:
-        """Signs for the chains of a deployment, with the guardians given: the first of the set."""
+        """Signs with the given guardians, which are the first of the set."""
         self._deployment = deployment
         self._chains = chains
         self._guardians = guardians
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The VAA."""
+        """Returns the signed VAA of a dispatch."""
         source = self._deployment.chain(dispatch.source_chain)
         block = await confirm(self._chains[source.chain_id], dispatch)
         return sign_vaa(
@@ -95,7 +95,7 @@ def vaa_body(
     consistency_level: int,
     payload: bytes,
 ) -> bytes:
-    """What guardians sign of a message."""
+    """Returns the VAA body that guardians sign."""
     return (
         timestamp.to_bytes(4, "big")
         + nonce.to_bytes(4, "big")
@@ -108,7 +108,7 @@ def vaa_body(
 
 
 def sign_vaa(body: bytes, guardians: Sequence[LocalAccount] = GUARDIANS[:QUORUM]) -> bytes:
-    """A VAA, signed by the first guardians of the set."""
+    """Returns a VAA signed by the first guardians of the set."""
     digest = keccak(keccak(body))
     signatures = b"".join(
         # The recovery id counts from 0 here.

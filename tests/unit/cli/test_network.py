@@ -146,7 +146,7 @@ def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill
         (("chains", 1, "verification", "axelar"), None, "base-sepolia.verification.axelar: write who verifies"),
         (("chains", 0, "gmps", "wormhole", "consistencyLevel"), None, "write 1 (final) or 201"),
         (("chains", 0, "gmps", "wormhole", "consistencyLevel"), 200, "write 1 (final) or 201"),
-        (("chains", 0, "verification", "axelar"), {"validators": 3}, "an application can choose nothing"),
+        (("chains", 0, "verification", "axelar"), {"validators": 3}, "this GMP has no verification options"),
         (("chains", 0, "verification", "ccip"), "default", "verification.ccip: the chain has no gmps.ccip"),
         (("chains", 0, "verification", "hyperlane"), {"ism": "0x12"}, "verification.hyperlane.ism"),
     ],
@@ -193,8 +193,8 @@ def test_a_single_verifier_is_refused_unless_it_is_accepted(waybill: Command, tm
     [
         (uln(FIRST, SECOND), "default", "named on one end and left to the default"),
         (uln(FIRST, SECOND), uln(FIRST), "different numbers of LayerZero's DVNs"),
-        (uln(FIRST, FIRST), uln(FIRST, SECOND), "a DVN is named twice"),
-        (uln(), uln(FIRST, SECOND), "no DVN is named"),
+        (uln(FIRST, FIRST), uln(FIRST, SECOND), "a DVN is listed twice"),
+        (uln(), uln(FIRST, SECOND), "no DVN is listed"),
         (uln(FIRST) | {"optionalDvns": [SECOND], "optionalThreshold": 2}, uln(FIRST), "optionalThreshold is 2, of 1"),
     ],
 )

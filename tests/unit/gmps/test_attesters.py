@@ -99,14 +99,14 @@ async def test_what_an_owner_alone_changes_is_asked_once_for_all_messages_of_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     documents = Documents({f"http://v{number}": checkpoint(number) for number in range(3)})
-    monkeypatch.setattr("bridge.gmps.hyperlane.attester._LASTS", 3_600.0)  # seconds
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._CACHE_TIME", 3_600.0)  # seconds
     attester = TwoOfThree(documents)
     await asyncio.gather(*(attester.attest(TO_HYPERLANE) for _ in range(10)))
     of_owners = ["recipientIsm", "moduleType", "getAnnouncedStorageLocations"]
     asked = Counter(attester.asked)
     assert [asked.pop(function) for function in of_owners] == [1, 1, 1]
     assert asked == {"validatorsAndThreshold": 10}  # an ISM may tell messages apart
-    monkeypatch.setattr("bridge.gmps.hyperlane.attester._LASTS", 0.0)
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._CACHE_TIME", 0.0)
     attester = TwoOfThree(documents)
     for _ in range(2):
         await attester.attest(TO_HYPERLANE)
@@ -116,13 +116,13 @@ async def test_what_an_owner_alone_changes_is_asked_once_for_all_messages_of_the
 async def test_a_node_that_names_a_new_contract_each_time_does_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bridge.gmps.hyperlane.attester._MOST_KNOWN", 5)
-    monkeypatch.setattr("bridge.gmps.hyperlane.attester._LASTS", 0.0)
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._MAX_CACHED", 5)
+    monkeypatch.setattr("bridge.gmps.hyperlane.attester._CACHE_TIME", 0.0)
     attester = TwoOfThree(Documents({f"http://v{number}": checkpoint(number) for number in range(3)}))
     for number in range(20):
         attester.ism = address(f"ism {number}")
         await attester.attest(TO_HYPERLANE)
-        assert len(attester._known) <= 5
+        assert len(attester._cached) <= 5
 
 
 def vaa(mark: bytes) -> dict[str, str]:

@@ -113,7 +113,7 @@ async def test_a_root_that_the_sources_logs_do_not_make_is_no_proof() -> None:
     reader = CommitReader(DEPLOYMENT, chains)
     own = leaf(message, CcipContracts.of(SOURCE).on_ramp_v1)
     assert await reader.prove(dispatch, CommittedRoot(own, message.sequence, message.sequence)) == []
-    with pytest.raises(TransientError, match="is committed: is the node on the same chain"):
+    with pytest.raises(TransientError, match="follow the same chain as the oracles"):
         await reader.prove(dispatch, CommittedRoot(bytes(32), message.sequence, message.sequence))
     with pytest.raises(TransientError, match="has no log of CCIP messages 8, 9 to chain"):
         await reader.prove(dispatch, CommittedRoot(own, message.sequence, message.sequence + 2))

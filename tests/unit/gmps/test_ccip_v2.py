@@ -95,9 +95,9 @@ def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message
 @for_each_case(
     "content, reason",
     [
-        (packed(version=2), "packed in version 02"),
-        (packed(tail=b"\0"), "its lengths say"),
-        (packed()[:60], "its lengths say"),
+        (packed(version=2), "unknown version 02"),
+        (packed(tail=b"\0"), "length fields add up to"),
+        (packed()[:60], "length fields add up to"),
         (packed(tokens=b"token"), "carries tokens"),
         (packed(receiver=bytes(32)), "not of 20 bytes"),
     ],
