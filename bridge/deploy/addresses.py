@@ -1,6 +1,6 @@
-"""Public chains and the GMPs on them, from the GMPs' own registries, and the plan of a network of such chains.
+"""The table of public chains and the GMPs' contracts on them, and network plans made from it.
 
-`python -m scripts.network_addresses` makes the table (scripts/network_addresses.py).
+`scripts/network_addresses.py` generates the table from the GMPs' own registries.
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ from bridge.gmps.verification import DEFAULT
 from bridge.protocol.deployment import Address, Deployment, FileSection, GmpSection
 from bridge.protocol.gmps import Gmp
 
-_ENDPOINTS: Final = 3  # of which two have to agree, so that one may be down
+_ENDPOINTS: Final = 3  # two must agree, so one may be down
 _AGREEMENT: Final = 2
 _FLOOR: Final = 2
 _DVNS: Final = 2
 
 
 class UnknownChainError(ValueError):
-    """The table has no such chain, or the chains do not make a network."""
+    """The table lacks a chain, or the chains cannot form a network."""
 
 
 class LayerZeroParts(FileSection):
-    """What LayerZero has on a chain besides its endpoint."""
+    """LayerZero's contracts on a chain besides its endpoint."""
 
     send_library: Address | None
     receive_library: Address | None
-    dvns: dict[str, Address]  # by their operators, the first choice first
+    dvns: dict[str, Address]  # by operator, in order of preference
 
 
 class PublicChain(FileSection):
-    """What the GMPs' registries have of a chain."""
+    """A public chain with its entries in the GMPs' registries."""
 
     chain_id: int
     testnet: bool
     confirmations: int
     final_blocks: int | None
-    """Blocks after which Wormhole calls one final."""
+    """Confirmations after which Wormhole considers a block final."""
     gmps: dict[str, GmpSection] = Field(repr=False)
     missing: tuple[str, ...]
     layerzero: LayerZeroParts = Field(repr=False)
 
 
 class AddressTable(FileSection):
-    """All chains, by name, and the packages that say it."""
+    """All public chains by name, and the packages that the addresses come from."""
 
     registries: dict[str, str]
     chains: dict[str, PublicChain]
 
     def chain(self, name: str) -> PublicChain:
-        """The chain of that name.
+        """Returns the chain with that name.
 
         Raises:
-            UnknownChainError: there is none.
+            UnknownChainError: the table has no such chain.
         """
         try:
             return self.chains[name]
         except KeyError:
             raise UnknownChainError(
-                f"{name!r} is no chain of the table; it has {', '.join(self.chains)}; docs/formats.md says what a network"
-                " file of another chain needs"
+                f"{name!r} is not in the table, which has {', '.join(self.chains)}; docs/formats.md describes a network"
+                " file for other chains"
             ) from None
 
     def gmps_between(self, one: str, other: str) -> dict[Gmp, str | None]:
-        """For each GMP None if it is on both chains, else which registry has it not."""
+        """Returns, for each GMP, None if both chains have it, else a note on which registry lacks which chain."""
         missing = {gmp: [name for name in (one, other) if gmp.label in self.chain(name).missing] for gmp in Gmp}
         return {
             gmp: f"{self.registries[gmp.label]} has no {', '.join(names)}" if names else None
@@ -81,48 +81,49 @@ class AddressTable(FileSection):
 
 @cache
 def address_table() -> AddressTable:
-    """The table in this package."""
+    """Returns the table shipped with this package."""
     return AddressTable.model_validate_json(resources.files("bridge.deploy").joinpath("addresses.json").read_text())
 
 
 def public_chain_ids() -> frozenset[int]:
-    """The chains that the table has."""
+    """Returns the ids of the chains in the table."""
     return frozenset(chain.chain_id for chain in address_table().chains.values())
 
 
 def is_testnet(deployment: Deployment) -> bool:
-    """Whether a network's chains are public testnets."""
+    """Returns whether a network's chains are public testnets."""
     testnets = {chain.chain_id for chain in address_table().chains.values() if chain.testnet}
     return any(chain.chain_id in testnets for chain in deployment.chains)
 
 
 def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> dict[str, Any]:
-    """The network file of some public chains, with `${PLACEHOLDERS}` for what no registry knows.
+    """Creates the network file of public chains, with `${PLACEHOLDERS}` for values that no registry has.
 
     Args:
-        network: its name.
-        names: the chains, by the table's names.
-        gmps: those to use, where a chain has them.
+        network: Name of the network.
+        names: Names of the chains in the table.
+        gmps: GMPs to use on the chains that have them.
 
     Raises:
-        UnknownChainError: a chain is unknown or named twice, there are fewer than two, testnets and mainnets are mixed, or two
-            chains share fewer GMPs than the floor asks for.
+        UnknownChainError: a chain is unknown or repeated, there are fewer than two, testnets and mainnets are mixed, or
+            two
+            chains share fewer GMPs than the floor requires.
     """
     table = address_table()
     chains = {name: table.chain(name) for name in names}
     if len(chains) < 2 or len(chains) != len(names):
-        raise UnknownChainError(f"a network needs two different chains at least, not {', '.join(names)}")
+        raise UnknownChainError(f"a network needs at least two different chains, not {', '.join(names)}")
     if len({chain.testnet for chain in chains.values()}) == 2:
         mainnets = ", ".join(name for name, chain in chains.items() if not chain.testnet)
         raise UnknownChainError(
-            f"{mainnets} and testnets can't be one network: a testnet's GMPs do not reach a mainnet"
+            f"{mainnets} cannot share a network with testnets: a testnet's GMPs do not reach mainnets"
         )
     for one, other in itertools.combinations(chains, 2):
         shared = [gmp for gmp, missing in table.gmps_between(one, other).items() if not missing and gmp in gmps]
         if len(shared) < _FLOOR:
             named = ", ".join(gmp.label for gmp in shared) or "no GMP"
             raise UnknownChainError(
-                f"{one} and {other} share {named}, and {_FLOOR} GMPs have to agree: name other chains or more GMPs"
+                f"{one} and {other} share {named}, but {_FLOOR} GMPs must agree: choose other chains or more GMPs"
             )
     return {
         "version": 1,
@@ -142,7 +143,7 @@ def _planned(name: str, chain: PublicChain, chains: dict[str, PublicChain], gmps
         gmp.label: dict(chain.gmps[gmp.label]) for gmp in Gmp if gmp in gmps and gmp.label in chain.gmps
     }
     for gmp, section in sections.items():
-        # What the file needs and no registry has.
+        # Required values that the registry lacks.
         fields = adapter_class(Gmp.parse(gmp)).CONTRACTS.model_fields.values()
         needed = [str(field.alias) for field in fields if field.is_required()]
         section |= {key: f"${{{prefix}_{gmp.upper()}_{_snake(key)}}}" for key in needed if key not in section}
@@ -153,17 +154,19 @@ def _planned(name: str, chain: PublicChain, chains: dict[str, PublicChain], gmps
         "confirmations": chain.confirmations,
         "finality": "finalized",
         "agreement": _AGREEMENT,
-        "guardian": f"${{{prefix}_GUARDIAN}}",  # one that pauses both ends in turn leaves no moment in which both are open
+        "guardian": f"${{{prefix}_GUARDIAN}}",  # a guardian per chain, since a shared key could pause only one end
         "gmps": sections,
         "verification": {gmp: _uln(name, chain, chains) if gmp == Gmp.LAYERZERO.label else DEFAULT for gmp in sections},
     }
 
 
 def _uln(name: str, chain: PublicChain, chains: dict[str, PublicChain]) -> dict[str, Any]:
-    """LayerZero's DVNs: operators who are on every chain, since both ends must name the same ones."""
+    """Returns LayerZero's verification, with DVN operators that are on every chain, because both ends must name the same ones."""
     prefix = f"{_variable(name)}_LAYERZERO"
-    with_layerzero = [one for one in chains.values() if Gmp.LAYERZERO.label in one.gmps]
-    common = [dvn for dvn in chain.layerzero.dvns if all(dvn in one.layerzero.dvns for one in with_layerzero)][:_DVNS]
+    with_layerzero = [other for other in chains.values() if Gmp.LAYERZERO.label in other.gmps]
+    common = [dvn for dvn in chain.layerzero.dvns if all(dvn in other.layerzero.dvns for other in with_layerzero)][
+        :_DVNS
+    ]
     dvns = [chain.layerzero.dvns[operator] for operator in common]
     dvns += [f"${{{prefix}_DVN_{number}}}" for number in range(len(common) + 1, _DVNS + 1)]
     return {
@@ -183,6 +186,6 @@ def _snake(key: str) -> str:
 
 
 def defaults(document: dict[str, Any]) -> Iterator[str]:
-    """What a network file leaves to the GMPs, one line each."""
+    """Yields the GMPs whose verification a network file leaves to the GMP, with who verifies, one line each."""
     used = {gmp for chain in document["chains"] for gmp, chosen in chain["verification"].items() if chosen == DEFAULT}
     yield from (f"{gmp}: {adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFIED_BY}" for gmp in sorted(used))

@@ -1,7 +1,8 @@
-"""Waybill's contracts as they are deployed: their code, and what a block explorer compiles to compare it.
+"""Waybill's compiled contracts: their bytecode, and the compiler input that block explorers need to verify them.
 
-In a checkout forge compiles them. An installed package holds what they were compiled to when it was built; its build runs this
-module before any package is there, so it needs the standard library alone.
+In a checkout, forge compiles them. An installed package contains the output from when it was built; because the build
+runs this
+module before any dependency is installed, it uses the standard library alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 COMPILED: Final = Path(__file__).resolve().parent / "compiled"
 
-_PROFILE: Final = "release"  # of foundry.toml: how the contracts that are deployed are compiled
+_PROFILE: Final = "release"  # foundry.toml's profile for deployed contracts
 _FORGE: Final = CHECKOUT / "build" / "tools" / "bin" / "forge"
 _FORGE_HOME: Final = CHECKOUT / "build" / "cache" / "forge-home"
 _SOURCES: Final = "sources.json"
@@ -35,11 +36,11 @@ _TAIL: Final = 12  # lines of output that an error shows
 
 
 class ForgeError(Exception):
-    """The contracts can't be compiled, or are not compiled; the text carries the end of what forge said."""
+    """The contracts are not compiled or cannot be compiled; the message contains the end of forge's output."""
 
 
 def is_checkout() -> bool:
-    """Whether this is a clone of the repository, which has the contracts' sources, and no installed package."""
+    """Returns whether this is a clone of the repository with the contracts' sources, not an installed package."""
     return (CHECKOUT / "foundry.toml").exists()
 
 
@@ -48,18 +49,18 @@ class Artifact:
     """One compiled contract."""
 
     name: str
-    source: str  # the file, as the compiler knows it
-    compiler: str  # the version with its commit
-    bytecode: bytes  # without the constructor's arguments
-    settings: dict[str, Any]  # the compiler's
-    sources: tuple[str, ...]  # all files that it is compiled from
+    source: str  # path as passed to the compiler
+    compiler: str  # version with commit
+    bytecode: bytes  # without constructor arguments
+    settings: dict[str, Any]  # compiler settings
+    sources: tuple[str, ...]  # paths of all source files
 
     @classmethod
     def load(cls, name: str) -> Artifact:
         """Reads a contract that `compile_contracts` has compiled.
 
         Raises:
-            ForgeError: it has not, and the package was built without it.
+            ForgeError: the contract is not compiled.
         """
         document = _read(f"{name}.json")
         return cls(
@@ -72,7 +73,7 @@ class Artifact:
         )
 
     def standard_json(self) -> dict[str, Any]:
-        """The compiler's input that gives this code: what Sourcify and Etherscan take."""
+        """Returns the compiler's standard JSON input for this contract, as Sourcify and Etherscan take it."""
         texts: dict[str, str] = _read(_SOURCES)
         return {
             "language": "Solidity",
@@ -82,10 +83,10 @@ class Artifact:
 
 
 async def compile_contracts() -> None:
-    """Compiles the contracts, in a checkout; an installed package has them compiled.
+    """Compiles the contracts in a checkout; does nothing in an installed package, which contains them.
 
     Raises:
-        ForgeError: forge is missing, or the compiler refused.
+        ForgeError: forge is missing or failed.
     """
     if not is_checkout():
         return
@@ -98,7 +99,7 @@ async def compile_contracts() -> None:
         name = Path(source).stem
         artifact = json.loads((out / f"{name}.sol" / f"{name}.json").read_text())
         if artifact["bytecode"]["object"] == "0x":
-            continue  # an abstract one is not deployed
+            continue  # abstract
         metadata = artifact["metadata"]
         settings = {key: value for key, value in metadata["settings"].items() if key != "compilationTarget"}
         sources |= {path: (CHECKOUT / path).read_text() for path in metadata["sources"]}
@@ -118,11 +119,11 @@ def _read(name: str) -> Any:
         return json.loads((COMPILED / name).read_text())
     except FileNotFoundError:
         hint = "run `make setup`" if is_checkout() else "install a package that `make dist` has built"
-        raise ForgeError(f"the contracts are not compiled: there is no {COMPILED / name}; {hint}") from None
+        raise ForgeError(f"the contracts are not compiled: {COMPILED / name} is missing; {hint}") from None
 
 
 def _write(name: str, document: dict[str, Any]) -> None:
-    """Writes a file in one step, so that a deployment that runs at the same time reads it whole."""
+    """Replaces a file atomically, because another deployment may be reading it."""
     target, text = COMPILED / name, json.dumps(document, indent=1) + "\n"
     if target.exists() and target.read_text() == text:
         return
@@ -138,7 +139,7 @@ async def _forge(*arguments: str) -> None:
         str(_FORGE),
         *arguments,
         cwd=CHECKOUT,
-        # It keeps caches in its home.
+        # forge keeps its caches in its home directory.
         env={**os.environ, "FOUNDRY_PROFILE": _PROFILE, "NO_COLOR": "1", "HOME": str(_FORGE_HOME)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -154,12 +155,12 @@ async def _forge(*arguments: str) -> None:
     text = output.decode(errors="replace")
     if process.returncode:
         raise ForgeError(
-            f"compiling the contracts failed (forge ended with code {process.returncode}):\n{_essence(text)}"
+            f"compiling the contracts failed (forge exited with status {process.returncode}):\n{_relevant(text)}"
         )
 
 
-def _essence(output: str) -> str:
-    """The lines of forge's output from its error on, or the last ones."""
+def _relevant(output: str) -> str:
+    """Returns forge's output from its first error on, or its last lines."""
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [number for number, line in enumerate(lines) if line.lstrip().startswith("Error")]
     return "\n".join((lines[errors[0] :] if errors else lines[-_TAIL:])[:_TAIL])

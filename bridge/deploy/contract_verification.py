@@ -1,4 +1,4 @@
-"""What block explorers verify the contracts with: for each address, the compiler's input and the constructor's arguments."""
+"""Writes the inputs for source verification at block explorers: standard JSON and constructor arguments by address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDEX = "contracts.json"
 
 
 def write_sources(works: Sequence[ChainWork], folder: Path) -> None:
-    """Writes the input of each contract once, since it is the same on all chains, and an index by chain and address."""
+    """Writes the standard JSON of each contract, which is the same on all chains, and an index by chain and address."""
     index: dict[str, dict[str, dict[str, str]]] = {}
     for work in works:
         entries = index.setdefault(str(work.planned.chain_id), {})
@@ -35,7 +35,7 @@ def write_sources(works: Sequence[ChainWork], folder: Path) -> None:
 def _contracts(contracts: ChainContracts) -> Iterator[tuple[str, Artifact, bytes]]:
     for own in contracts:
         yield own.address, own.artifact, own.arguments
-    # The router creates its other half first, in its constructor.
+    # The router's constructor creates the extension as its first contract.
     extension: str = get_create_address(HexAddress(HexStr(contracts.router.address)), Nonce(1))
     yield extension, Artifact.load("RouterExtension"), b""
 

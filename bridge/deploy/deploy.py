@@ -1,4 +1,4 @@
-"""Deploys a network: checks, what each chain lacks, one deployments file."""
+"""Deploys a network: checks the chains, sends what each one lacks, and writes the deployments file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 Progress = Callable[[str], None]
 
 Send = Callable[[ChainWork, EvmChain], Awaitable[None]]
-"""Has what a chain lacks included, in its order and as the owner's."""
+"""Gets a chain's missing transactions included, in order and from the owner."""
 
 _START_BLOCKS: Final = "start-blocks.json"
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
@@ -52,13 +52,13 @@ _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Adapters that the plan's may replace.
+    """Adapters that the plan's adapters may replace.
 
     Attributes:
-        gmps: whose.
-        to_former: deliveries under way that are addressed to a former adapter, by the chain's name and the GMP's; None: no
-            relayer's store says so.
-        abandons_open: whether to switch although there are such deliveries.
+        gmps: GMPs whose adapters may be replaced.
+        to_former: Counts of deliveries in progress to former adapters, by names of chain and GMP; None without a
+            relayer's store.
+        abandons_open: Whether to switch despite such deliveries.
     """
 
     gmps: AbstractSet[Gmp] = frozenset()
@@ -71,7 +71,7 @@ NO_REPLACEMENT: Final = Replacement()
 
 @dataclass(frozen=True, slots=True)
 class ChainOutcome:
-    """What was missing on one chain and is there now."""
+    """The transactions that were missing on one chain and are now included."""
 
     name: str
     done: tuple[str, ...]
@@ -79,18 +79,18 @@ class ChainOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A network that is as its plan says."""
+    """A network that matches its plan."""
 
     deployment: Deployment
     path: Path  # the deployments file
     outcomes: tuple[ChainOutcome, ...]
     file_changed: bool
     to_switch: Mapping[str, tuple[str, ...]]
-    """By chain: the GMPs whose former adapters speak until the next run."""
+    """GMPs by chain whose former adapters stay in use until the next run."""
 
     @property
     def changed(self) -> bool:
-        """Whether this run changed anything, on a chain or in the file."""
+        """Whether this run changed a chain or the file."""
         return self.file_changed or any(outcome.done for outcome in self.outcomes)
 
 
@@ -103,24 +103,26 @@ async def deploy(
     accept_single_verifier: bool = False,
     replacement: Replacement = NO_REPLACEMENT,
 ) -> Deployed:
-    """Brings all chains of a network to the state that the plan describes, and writes the deployments file.
+    """Brings all chains of a network to the planned state and writes the deployments file.
 
-    What is there already stays as it is; a run that is repeated changes nothing.
+    The deployment is idempotent: existing contracts and settings are kept, and a repeated run changes nothing.
 
     Args:
-        plan: the network.
-        signer: the owner's account, with funds on every chain: the one in the plan, or the one that has accepted its routers since.
-        target: the deployments file.
-        progress: is told what happens, one line at a time.
-        accept_single_verifier: whether a GMP may believe one verifier alone.
-        replacement: adapters that may be replaced by the plan's. The first run has senders address the new ones; the next one
-            puts these in the former ones' place.
+        plan: Network to deploy.
+        signer: Account of the owner, with funds on every chain: the plan's owner, or the account that accepted
+            ownership since.
+        target: Path of the deployments file.
+        progress: Callback for progress lines.
+        accept_single_verifier: Whether a GMP may rely on a single verifier.
+        replacement: Adapters that may be replaced by the plan's. The first run makes senders address the new adapters;
+            the next
+            run switches to them.
 
     Raises:
-        PlanError: the plan of a public network leaves open who decides or who verifies.
-        DeployError: a chain is not as the plan says, the account is not the owner's, or Foundry failed.
-        WrongChainError: an endpoint is of another chain.
-        TransientError: a chain can't be reached.
+        PlanError: the plan of a public network does not name roles or verifiers.
+        DeployError: a chain contradicts the plan, the account is not the owner, or Foundry failed.
+        WrongChainError: an endpoint serves another chain.
+        TransientError: a chain cannot be reached.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
 
@@ -132,10 +134,10 @@ async def deploy(
         await send_all(name, chain, signer, work.missing, lambda _: included.update([name]))
 
     try:
-        comparing = _compared(plan, target, progress, replacement=replacement, account=signer.address)
+        comparing = _compare(plan, target, progress, replacement=replacement, account=signer.address)
         async with comparing as (chains, works, previous):
             progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
-            # A failure on one chain does not stop another half-way.
+            # A failure on one chain does not interrupt the others.
             runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
             results = await asyncio.gather(*runs, return_exceptions=True)
             for failure in results:
@@ -146,7 +148,7 @@ async def deploy(
     except asyncio.CancelledError:
         begun = [chain.name for chain in plan.chains if chain.name in missing]
         done = [f"{name}: {included[name]} of {missing[name]} transactions included" for name in begun]
-        progress("\n".join(["interrupted", *(done or ["nothing was sent"]), "type the same command again: it goes on"]))
+        progress("\n".join(["interrupted", *(done or ["nothing was sent"]), "run the same command again to continue"]))
         raise
 
 
@@ -159,12 +161,13 @@ async def preview(
     replacement: Replacement = NO_REPLACEMENT,
     safe: str | None = None,
 ) -> list[ChainPreview]:
-    """What `deploy` would send, and what that would cost. Needs no key and no money; arguments and errors as there.
+    """Returns what `deploy` would send and its cost.
 
-    With `safe` it is what `deploy_by_safe` would write, and refuses what that refuses.
+    Needs neither a key nor funds; arguments and errors as for `deploy`. With `safe`, previews `deploy_by_safe` and
+    makes its checks.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    async with _compared(plan, target, progress, replacement=replacement) as (chains, works, _):
+    async with _compare(plan, target, progress, replacement=replacement) as (chains, works, _):
         if safe is not None:
             await _require_owning_safe(plan, works, chains, safe)
         return [await preview_chain(work, chain) for work, chain in zip(works, chains, strict=True)]
@@ -179,35 +182,35 @@ async def deploy_by_safe(
     accept_single_verifier: bool = False,
     replacement: Replacement = NO_REPLACEMENT,
 ) -> list[Batch] | Deployed:
-    """Writes what is missing as batches of a Safe; once its owners have executed them, writes the deployments file.
+    """Writes the missing transactions as batches for a Safe or, once its owners have executed them, the deployments file.
 
     Args:
-        plan: the network.
-        safe: the owner: the plan's, or one that has accepted its routers since.
-        target: the deployments file; the batches are in a folder beside it.
-        progress: is told what happens, one line at a time.
-        accept_single_verifier: whether a GMP may believe one verifier alone.
-        replacement: as for `deploy`; each of the two steps makes batches of its own.
+        plan: Network to deploy.
+        safe: Owner of the routers: the plan's, or one that accepted ownership since.
+        target: Path of the deployments file; the batches are written to a folder beside it.
+        progress: Callback for progress lines.
+        accept_single_verifier: Whether a GMP may rely on a single verifier.
+        replacement: As for `deploy`; each of its two steps makes batches of its own.
 
     Raises:
-        DeployError: as `deploy`; or the Safe is not the owner, or not there.
+        DeployError: as for `deploy`; or the Safe does not exist or is not the owner.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
-    async with _compared(plan, target, progress, replacement=replacement) as (chains, works, previous):
+    async with _compare(plan, target, progress, replacement=replacement) as (chains, works, previous):
         await _require_owning_safe(plan, works, chains, safe)
         if any(work.missing for work in works):
             return await _write_batches(works, chains, folder)
-        remembered = _remembered(folder)
+        start_blocks = _saved_blocks(folder)
         deployed = [
-            await _describe(work, chain, remembered.get(work.planned.name), previous)
+            await _describe(work, chain, start_blocks.get(work.planned.name), previous)
             for work, chain in zip(works, chains, strict=True)
         ]
         return _finished(plan, works, tuple(deployed), target)
 
 
 async def _write_batches(works: Sequence[ChainWork], chains: Sequence[EvmChain], folder: Path) -> list[Batch]:
-    """Writes what a Safe's owners are to execute into a folder, in place of what an earlier run wrote."""
+    """Writes the batches for a Safe's owners to a folder, replacing those of an earlier run."""
     heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
     batches = [
         batch
@@ -215,17 +218,17 @@ async def _write_batches(works: Sequence[ChainWork], chains: Sequence[EvmChain],
         for batch in await make_batches(work.planned.name, work.missing, chain, work.owner, folder)
     ]
     save(batches, folder)
-    _remember(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
+    _save_blocks(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
     return batches
 
 
-def _remember(folder: Path, heads: dict[str, int]) -> None:
-    """Keeps blocks that are older than the routers, for the deployments file that is written when the owners are done."""
+def _save_blocks(folder: Path, heads: dict[str, int]) -> None:
+    """Saves blocks that precede the routers' creation, for the start blocks in the deployments file."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / _START_BLOCKS).write_text(json.dumps(_remembered(folder) | heads, indent=2) + "\n")
+    (folder / _START_BLOCKS).write_text(json.dumps(_saved_blocks(folder) | heads, indent=2) + "\n")
 
 
-def _remembered(folder: Path) -> dict[str, int]:
+def _saved_blocks(folder: Path) -> dict[str, int]:
     try:
         heads: dict[str, int] = json.loads((folder / _START_BLOCKS).read_text())
     except FileNotFoundError:
@@ -247,7 +250,7 @@ def _finished(
 
 
 @asynccontextmanager
-async def _compared(
+async def _compare(
     plan: NetworkPlan,
     target: Path,
     progress: Progress,
@@ -255,17 +258,19 @@ async def _compared(
     replacement: Replacement,
     account: str | None = None,
 ) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
-    """The chains of a plan, what each of them lacks, and what the deployments file says.
+    """Connects to the chains and compares each with the plan.
+
+    Yields the chains, the work on each, and the previous deployment.
 
     Args:
-        plan: the network.
-        target: the deployments file.
-        progress: is told what happens.
-        replacement: adapters that may be replaced.
-        account: the owner's account, which must be able to pay for what is missing. None skips both checks.
+        plan: Network to compare.
+        target: Path of the deployments file.
+        progress: Callback for progress lines.
+        replacement: Adapters that may be replaced.
+        account: Owner's account, which must be able to pay for the missing transactions. None skips both checks.
 
     Raises:
-        DeployError: see `deploy`. The error lists what is wrong with the account on every chain.
+        DeployError: see `deploy`. The error lists the account's problems on every chain.
     """
     async with AsyncExitStack() as stack:
         chains = []
@@ -282,7 +287,7 @@ async def _compared(
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):
             await _check(planned, chain)
-        plan = await _looked_up(plan, chains)
+        plan = await _complete(plan, chains)
         previous = _previous(target)
         if is_checkout():
             progress("compiling the contracts")
@@ -300,7 +305,7 @@ async def _compared(
         except ForgeError as error:
             raise DeployError(str(error)) from error
         is_switch = not any(work.missing for work in works)
-        _tell_of_replacements(works, replacement.gmps, progress, is_switch=is_switch)
+        _report_replacements(works, replacement.gmps, progress, is_switch=is_switch)
         if is_switch:
             _require_none_open(works, replacement, progress)
             works = [work.switching() for work in works]
@@ -310,84 +315,84 @@ async def _compared(
         yield chains, works, previous
 
 
-def _tell_of_replacements(
+def _report_replacements(
     works: Sequence[ChainWork], replacing: AbstractSet[Gmp], progress: Progress, *, is_switch: bool
 ) -> None:
     for gmp in sorted(replacing):
         label, places = gmp.label, ", ".join(work.planned.name for work in works if gmp in work.former)
         if not places:
             progress(
-                f"{label}: nothing to replace, every router has the plan's adapter. To replace one, name a number that is not"
-                f" used yet as `adapterNumber` under gmps.{label} of its chain in the network file"
+                f"{label}: nothing to replace, every router has the plan's adapter. To replace an adapter, write an unused"
+                f" number as `adapterNumber` under gmps.{label} of its chain in the network file"
             )
         elif is_switch:
             progress(
-                f"{label}: the new adapter takes the former one's place on {places}. What is still addressed to the former one"
-                " is refused from then on"
+                f"{label}: switching to the new adapter on {places}. Messages still addressed to the former adapter are"
+                " rejected from now on"
             )
         else:
             progress(
-                f"{label}: from now on messages are addressed to the new adapter on {places}, and wait. Once `waybill status`"
-                " shows no delivery to the former one, type the same command again: it puts the new one in its place"
+                f"{label}: messages are now addressed to the new adapter on {places} and wait. Once `waybill status`"
+                " shows no delivery to the former adapter, run the same command again to switch"
             )
 
 
 def _require_none_open(works: Sequence[ChainWork], replacement: Replacement, progress: Progress) -> None:
-    """Does nothing if no delivery is under way to an adapter that is about to lose its place, or if that is accepted.
+    """Checks that no delivery to an adapter that is about to be replaced is in progress, or that abandoning it is accepted.
 
     Raises:
-        DeployError: some are.
+        DeployError: deliveries are in progress.
     """
     former = [(work.planned.name, gmp.label) for work in works for gmp in work.former]
     if former and replacement.to_former is None:
-        progress("no relayer's store is here: whether deliveries to the former adapters are under way is unknown")
-    counts = {one: (replacement.to_former or {}).get(one, 0) for one in former}
-    is_open = [f"{count} over {gmp} on {chain}" for (chain, gmp), count in counts.items() if count]
-    if is_open and not replacement.abandons_open:
+        progress("no relayer's store found: deliveries to the former adapters may be in progress")
+    counts = {adapter: (replacement.to_former or {}).get(adapter, 0) for adapter in former}
+    in_progress = [f"{count} over {gmp} on {chain}" for (chain, gmp), count in counts.items() if count]
+    if in_progress and not replacement.abandons_open:
         raise DeployError(
-            f"deliveries to former adapters are under way: {', '.join(is_open)}. The new ones would refuse them. Wait until"
-            " `waybill status` shows none, or give --abandon-open to switch all the same; what is abandoned can be retried"
+            f"deliveries to former adapters are in progress: {', '.join(in_progress)}. The new adapters would reject them. Wait"
+            " until `waybill status` shows none, or pass --abandon-open to switch anyway and retry the abandoned ones"
         )
 
 
 async def _require_funds(works: Iterable[tuple[ChainWork, EvmChain]], payer: str) -> None:
-    """Does nothing if an account can pay for what is missing on each chain.
+    """Checks that an account can pay for the missing transactions on each chain.
 
     Raises:
-        DeployError: it can't.
+        DeployError: the account lacks funds.
     """
-    asked = (_lacking_funds(work, chain, payer) for work, chain in works)
-    if problems := [one for one in await asyncio.gather(*asked) if one is not None]:
+    checks = (_missing_funds(work, chain, payer) for work, chain in works)
+    if problems := [problem for problem in await asyncio.gather(*checks) if problem is not None]:
         raise DeployError("\n".join(problems))
 
 
-async def _lacking_funds(work: ChainWork, chain: EvmChain, payer: str) -> str | None:
-    """What an account lacks to pay for what is missing on a chain; None if it lacks nothing."""
-    holds, price = await chain.balance(payer), await gas_price(chain)
-    if holds >= MOST_GAS * price * len(work.missing):
+async def _missing_funds(work: ChainWork, chain: EvmChain, payer: str) -> str | None:
+    """Returns a message about the funds that an account lacks on a chain, or None if it has enough."""
+    balance, price = await chain.balance(payer), await gas_price(chain)
+    if balance >= MOST_GAS * price * len(work.missing):
         return None
     name = work.planned.name
     try:
-        needs = (await preview_chain(work, chain)).cost
-    except DeployError as error:  # it can't be simulated
-        if holds:
+        cost = (await preview_chain(work, chain)).cost
+    except DeployError as error:  # the endpoint cannot simulate
+        if balance:
             return None
-        return f"{payer} holds nothing on chain {name!r}: send it some; how much is not known, since {error}"
-    if holds >= needs:
+        return f"{payer} has no funds on chain {name!r}: send it some; the amount is unknown, because {error}"
+    if balance >= cost:
         return None
     return (
-        f"{payer} holds {ether(holds)} on chain {name!r}, and what is missing costs about {ether(needs)} at the gas price of"
-        f" now: send it {ether(needs - holds)} or more"
+        f"{payer} holds {ether(balance)} on chain {name!r}, but the deployment costs about {ether(cost)} at the current gas"
+        f" price: send it at least {ether(cost - balance)}"
     )
 
 
 async def _require_owning_safe(
     plan: NetworkPlan, works: Sequence[ChainWork], chains: Sequence[EvmChain], safe: str
 ) -> None:
-    """Does nothing if there is a Safe at that address on each chain, and it is the owner.
+    """Checks that the address is a Safe and the owner on each chain.
 
     Raises:
-        DeployError: there is none, or it is not.
+        DeployError: the address is not a Safe, or not the owner.
     """
     _require_owner(plan, works, safe, always=True)
     for work, chain in zip(works, chains, strict=True):
@@ -395,10 +400,10 @@ async def _require_owning_safe(
 
 
 def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, *, always: bool = False) -> None:
-    """Does nothing if the account may do all that is missing, or `always`: if it is the owner though nothing is.
+    """Checks that the account is the owner where transactions are missing; with `always`, on every chain.
 
     Raises:
-        DeployError: it may not.
+        DeployError: the account is not the owner.
     """
     problems = dict[str, None]()
     for work in works:
@@ -407,19 +412,23 @@ def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, 
         if work.owner.lower() == plan.owner.lower():
             problems[
                 f"the account is {account}, but the plan's owner is {plan.owner}: only the owner can connect routers; deploy"
-                " as the owner, or name that account as owner and hand the routers over afterwards (`waybill role transfer`)"
+                " as the owner, or make that account the plan's owner and transfer the routers later (`waybill role transfer`)"
             ] = None
         else:
             problems[
-                f"the account is {account}, but the router on chain {work.planned.name!r} was handed over to {work.owner}:"
-                " deploy as that account; `owner` in the network file stays, since addresses follow from it"
+                f"the account is {account}, but ownership of the router on chain {work.planned.name!r} was transferred to"
+                f" {work.owner}: deploy as that account; do not change `owner` in the network file, which determines addresses"
             ] = None
     if problems:
         raise DeployError("\n".join(problems))
 
 
 async def _check(planned: PlannedChain, chain: EvmChain) -> None:
-    """Looks for everything that must be there before."""
+    """Checks that the contracts that the plan relies on exist on a chain.
+
+    Raises:
+        DeployError: the chain lacks some of them.
+    """
     contracts = {"the CREATE2 factory": CREATE2_FACTORY}
     for gmp, section in planned.gmps.items():
         contracts |= {f"gmps.{gmp}.{name}": text for name, value in section.items() if _is_address(text := str(value))}
@@ -433,21 +442,21 @@ async def _check(planned: PlannedChain, chain: EvmChain) -> None:
         raise DeployError(f"chain {planned.name!r} has no contract at {', '.join(missing)}")
 
 
-async def _looked_up(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPlan:
-    """The plan with those of the GMPs' contracts that the file leaves to the chains to name.
+async def _complete(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPlan:
+    """Returns the plan completed with the GMP contracts that the file omits, as read from the chains.
 
     Raises:
-        DeployError: the file names others than the chains do, or calls a chain otherwise than a GMP.
+        DeployError: the file's contracts or chain identifiers disagree with a chain's.
     """
-    filled, problems = [], []
+    completed, problems = [], []
     for planned, chain in zip(plan.chains, chains, strict=True):
         gmps, wrong = await plan.look_up(planned, chain, planned.gmps)
         wrong += await wrong_numbers(planned, chain)
-        filled.append(planned.model_copy(update={"gmps": gmps}))
-        problems += [f"chain {planned.name!r}: {one}" for one in wrong]
+        completed.append(planned.model_copy(update={"gmps": gmps}))
+        problems += [f"chain {planned.name!r}: {problem}" for problem in wrong]
     if problems:
         raise DeployError("\n".join(problems))
-    return plan.model_copy(update={"chains": tuple(filled)})
+    return plan.model_copy(update={"chains": tuple(completed)})
 
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}\b")
@@ -458,7 +467,7 @@ def _is_address(text: str) -> bool:
 
 
 async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Deployment | None) -> list[str]:
-    """The routers that the deployments file names and that are there; none on a devnet that was started again."""
+    """Returns the routers in the deployments file that exist on chain; none after a devnet was restarted."""
     known = {chain.chain_id: chain.router for chain in previous.chains} if previous else {}
     named = [
         (chain, known[planned.chain_id])
@@ -470,30 +479,32 @@ async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Dep
 
 
 def _refuse_shared_routers(plan: NetworkPlan, router: str, target: Path) -> None:
-    """Does nothing if no other network's deployments file beside the target names the plan's routers.
+    """Checks that no other network's deployments file beside the target names the plan's routers.
 
     Raises:
-        DeployError: one does: two network files would decide about the same routers.
+        DeployError: another network has the routers, so two network files would control them.
     """
     ids = {chain.chain_id: chain.name for chain in plan.chains}
     for file in sorted(target.parent.glob("*.json")):
         try:
             other = Deployment.from_json(file.read_text(), str(file))
         except DeploymentError:
-            continue  # it says itself what is wrong with it where it is used
-        shared = [one.name for one in other.chains if one.chain_id in ids and one.router.lower() == router.lower()]
+            continue  # reported when that network is used
+        shared = [
+            chain.name for chain in other.chains if chain.chain_id in ids and chain.router.lower() == router.lower()
+        ]
         if other.network != plan.network and shared:
             raise DeployError(
-                f"{file} names the router {router} on {', '.join(shared)} already, as network {other.network!r}: two network files"
-                f" would decide about it. Change networks/{other.network}.json and deploy with --network {other.network}, or"
-                " give this network another owner: addresses follow from it"
+                f"{file} already has the router {router} on {', '.join(shared)}, as network {other.network!r}; two network"
+                f" files must not control one router. Change networks/{other.network}.json and deploy with --network"
+                f" {other.network}, or give this network another owner, which determines the addresses"
             )
 
 
 async def _work_on(
     work: ChainWork, chain: EvmChain, send: Send, previous: Deployment | None, progress: Progress
 ) -> ChainDeployment:
-    # Taken before anything is sent, so that the router is younger.
+    # Read before sending, so that the router cannot be older than this block.
     head = await chain.head()
     await send(work, chain)
     progress(f"{work.planned.name}: {len(work.missing)} transactions included")
@@ -501,7 +512,7 @@ async def _work_on(
 
 
 def _makes_router(work: ChainWork) -> bool:
-    return ROUTER_NAME in [one.name for one in work.missing]
+    return ROUTER_NAME in [transaction.name for transaction in work.missing]
 
 
 async def _describe(
@@ -509,8 +520,8 @@ async def _describe(
 ) -> ChainDeployment:
     planned, contracts = work.planned, work.contracts
     adapters = {gmp.label: adapter.address for gmp, adapter in contracts.adapters.items()}
-    known = [one.gmps for one in previous.chains if one.chain_id == planned.chain_id] if previous else []
-    # Until the switch, a former adapter speaks for its GMP, with the contracts that it was made for.
+    known = [chain.gmps for chain in previous.chains if chain.chain_id == planned.chain_id] if previous else []
+    # Until the switch, a former adapter stays in use, with the GMP contracts that it was created for.
     former = {gmp.label: address for gmp, address in work.former.items()}
     sections = {label: gmps[label] for gmps in known for label in former if label in gmps}
     return ChainDeployment(
@@ -532,14 +543,14 @@ async def _describe(
 
 
 async def _start_block(work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None) -> int:
-    """A block that is not younger than the router; `before`, if it is known."""
+    """Returns a block that is not younger than the router; `before`, if it is known."""
     router = work.contracts.router.address
     if before is not None:
         return before
     for known in previous.chains if previous else ():
         if (known.chain_id, known.router) == (work.planned.chain_id, router):
             return known.start_block
-    # The file is lost, or was never written. The first thing that a router hears is which adapters it has.
+    # Without a file, the router's first event tells: a deployment adds the adapters first.
     head = await chain.head()
     logs = await chain.logs(0, head.number, [router], [_ADAPTER_ADDED])
     return logs[0].block_number if logs else 0
@@ -551,12 +562,12 @@ def _previous(target: Path) -> Deployment | None:
     except FileNotFoundError:
         return None
     except DeploymentError as error:
-        # What it names may be deployed: a second network over it would hide the first.
-        raise DeployError(f"{error}\nrepair the file, or delete it if nothing that it names is in use") from error
+        # The routers in the file may exist; deploying a second network over it would hide the first.
+        raise DeployError(f"{error}\nrepair the file, or delete it if its contracts are not in use") from error
 
 
 def _write(deployment: Deployment, target: Path) -> bool:
-    """Writes the deployments file in one step; returns whether it differs from the one before."""
+    """Writes the deployments file atomically; returns whether it changed."""
     text = deployment.to_json()
     if target.exists() and target.read_text() == text:
         return False

@@ -1,4 +1,4 @@
-"""Where a chain is not as the network's plan says: what was decided in the plan, against what the contracts answer."""
+"""Compares the state of a chain's contracts with the network's plan."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from bridge.protocol.ports import read_view
 async def find_drift(
     plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, deployed: Mapping[str, GmpSection]
 ) -> list[str]:
-    """What is not as planned on one chain, one line each: addresses, floors, verifiers, roles.
+    """Returns the differences between the plan and one chain, one line each: addresses, floors, verifiers, roles.
 
     Args:
-        plan: the network.
-        planned: the chain in it.
-        chain: where.
-        deployed: the GMPs' contracts there by the deployments file, which a relayer reads.
+        plan: The network's plan.
+        planned: The chain in the plan.
+        chain: Connection to the chain.
+        deployed: The chain's GMP sections in the deployments file, which relayers read.
 
     Raises:
         DeployError: the contracts are not compiled.
-        TransientError: no endpoint answers.
+        TransientError: no endpoint answered.
     """
     try:
         work = await ChainWork.find(plan, planned, chain)
     except ForgeError as error:
         raise DeployError(str(error)) from error
-    except DeployError as error:  # the owner has decided otherwise
+    except DeployError as error:  # the chain's owner made a choice that contradicts the plan
         return [str(error)]
-    lines = [f"{one.name}: not there, or set otherwise" for one in work.missing]
+    lines = [f"{transaction.name}: missing, or set differently" for transaction in work.missing]
     lines += await wrong_numbers(planned, chain)
     read = {gmp: deployed.get(gmp, {}) | section for gmp, section in planned.gmps.items()}
     lines += (await plan.look_up(planned, chain, read))[1]
     if await chain.code(work.contracts.router.address):
-        lines += [line async for line in _decided(plan, planned, chain, work.contracts.router.address)]
+        lines += [line async for line in _owner_changes(plan, planned, chain, work.contracts.router.address)]
     return lines
 
 
-async def _decided(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, router: str) -> AsyncIterator[str]:
-    """What the owner may have decided since. A deployment leaves that alone."""
+async def _owner_changes(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, router: str) -> AsyncIterator[str]:
+    """Yields roles and floors that the owner changed since; a deployment keeps them."""
     for role in ROLES:
-        found, named = await read_view(chain, ROUTER, router, role), plan.appointed(role, planned)
-        if named is not None and found != named.lower():
-            yield f"{role}: the plan names {named}, the router {found}"
+        actual, planned_account = await read_view(chain, ROUTER, router, role), plan.appointed(role, planned)
+        if planned_account is not None and actual != planned_account.lower():
+            yield f"{role}: {planned_account} in the plan, {actual} on the router"
     for there in plan.chains:
         floor = await read_view(chain, ROUTER, router, "floorOf", there.chain_id)
         if floor > plan.floor:
-            yield f"floor to {there.name}: the plan asks for {plan.floor}, the router for {floor}"
+            yield f"floor to {there.name}: {plan.floor} in the plan, {floor} on the router"

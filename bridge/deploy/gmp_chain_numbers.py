@@ -1,4 +1,4 @@
-"""What GMPs call a chain, against what a network file says: with a wrong number messages go elsewhere, or nowhere."""
+"""Checks the GMPs' chain identifiers in a network file; a wrong identifier misroutes or loses messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from bridge.protocol.ports import CallRevertedError, Chain, read_view
 
 
 async def wrong_numbers(planned: PlannedChain, chain: Chain) -> list[str]:
-    """The numbers and names of a chain in its GMPs' sections that are wrong, one line each.
+    """Returns the wrong chain identifiers in the GMPs' sections of a chain, one line each.
 
-    The GMP's own contract is asked where it knows. Axelar's gateway does not: the table says what the public one belongs to.
+    The GMP's own contract is asked if it knows. Axelar's gateway does not, so its public gateway is looked up in the
+    address table.
 
     Raises:
-        UnansweredError: no endpoint answers.
+        UnansweredError: no endpoint answered.
     """
     lines = []
     for gmp, section in planned.gmps.items():
@@ -25,14 +26,16 @@ async def wrong_numbers(planned: PlannedChain, chain: Chain) -> list[str]:
         if contracts.ASKED_FOR_NUMBER is not None:
             field, function = contracts.ASKED_FOR_NUMBER
             address = str(section[field])
-            asked = contract(f"{function}() returns ({contracts.NUMBER_OF[1]})")
+            getter = contract(f"{function}() returns ({contracts.NUMBER_OF[1]})")
             try:
-                found = await read_view(chain, asked, address, function)
+                actual = await read_view(chain, getter, address, function)
             except CallRevertedError:
-                lines.append(f"gmps.{gmp}.{field}: {address} does not say what it calls the chain ({function})")
+                lines.append(
+                    f"gmps.{gmp}.{field}: {address} has no {function}(); write the address of the GMP's contract"
+                )
             else:
-                if found != number:
-                    lines.append(f"gmps.{gmp}: {address} calls the chain {found}, the plan {number}")
+                if actual != number:
+                    lines.append(f"gmps.{gmp}: {address} identifies the chain as {actual}, the plan as {number}")
     return lines + _wrong_axelar_name(planned)
 
 
@@ -43,6 +46,10 @@ def _wrong_axelar_name(planned: PlannedChain) -> list[str]:
         known = public.gmps.get(label)
         is_its_gateway = known and str(known["gateway"]).lower() == str(section.get("gateway")).lower()
         if public.chain_id == planned.chain_id and known and is_its_gateway:
-            found, name = known["chainName"], section["chainName"]
-            return [] if found == name else [f"gmps.{label}: Axelar calls the chain {found!r}, the plan {name!r}"]
+            actual, name = known["chainName"], section["chainName"]
+            return (
+                []
+                if actual == name
+                else [f"gmps.{label}: Axelar identifies the chain as {actual!r}, the plan as {name!r}"]
+            )
     return []

@@ -1,4 +1,4 @@
-"""The network file: what somebody decides before anything of Waybill is on a chain."""
+"""The network file: the decisions about a network before anything is deployed."""
 
 from __future__ import annotations
 
@@ -20,44 +20,42 @@ from bridge.protocol.ports import Chain
 
 
 class PlanError(ValueError):
-    """A network file that can't be used; the text lists everything that is wrong with it."""
+    """A network file is invalid; the message lists every problem."""
 
 
 Role = Literal["guardian", "revoker", "tripwire"]
-"""Whom the owner appoints at a router."""
+"""A role that the router's owner assigns."""
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 class PlannedChain(FileSection):
-    """A chain, how to reach it, and the GMPs that are on it."""
+    """A chain with its endpoints and the GMPs that it has."""
 
     chain_id: int = Field(gt=0, lt=2**64)
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     rpc_urls: tuple[str, ...] = Field(min_length=1)
-    confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
-    finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
-    agreement: int | None = Field(default=None, ge=1)  # endpoints that must say the same before a relayer believes it
-    guardian: Address | None = None  # here, in place of the network's
-    revoker: Address | None = None  # the same; `waybill tripwire run` has one key for all chains
+    confirmations: int = Field(ge=0)  # blocks on top of an event before the relayer acts on it
+    finality: FinalityTag | None = None  # block tag that an event's block must also have reached
+    agreement: int | None = Field(default=None, ge=1)  # endpoints that must agree
+    guardian: Address | None = None  # overrides the network's
+    revoker: Address | None = None  # overrides the network's; the tripwire has one key for all chains
     gmps: dict[str, GmpSection]  # by the GMP's name
-    verification: dict[str, VerificationSection] = Field(
-        default={}
-    )  # who vouches for each GMP's messages; left out: its default
+    verification: dict[str, VerificationSection] = Field(default={})  # by GMP; a GMP that is left out uses its default
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """The RPC URLs, with the environment's values in their placeholders."""
+        """The RPC URLs with placeholders replaced by environment variables."""
         return tuple(expanded(list(self.rpc_urls)))
 
     @property
     def origin(self) -> str:
-        """Where to correct an RPC URL, for errors."""
+        """Where the RPC URLs are configured, for errors."""
         named = ", ".join(url for url in self.rpc_urls if "${" in url)
         return f"rpcUrls of chain {self.name!r} in the network file" + (f", or {named}" if named else "")
 
     def chosen(self, gmp: Gmp) -> Verification | None:
-        """What is chosen of a GMP's verification here; None: its default."""
+        """Returns the chain's verification of a GMP, or None for the GMP's default."""
         section, kind = self.verification.get(gmp.label, DEFAULT), adapter_class(gmp).CONTRACTS.VERIFICATION
         return kind.read(section) if kind and section != DEFAULT else None
 
@@ -70,18 +68,16 @@ class PlannedChain(FileSection):
 
 
 class NetworkPlan(FileSection):
-    """Chains whose routers shall know each other, and who owns the routers."""
+    """Chains whose routers are to be connected, and the routers' owner and roles."""
 
     version: Literal[1]
     network: str = Field(pattern=r"^[a-z0-9-]+$")
     owner: Address
-    router_number: int = Field(default=1, ge=1)  # another one makes a second router of the same owner on each chain
-    guardian: Address | None = None  # may begin pauses, on chains that name no other
-    revoker: Address | None = None  # may take trust away, and nothing else, on chains that name no other
-    tripwire: Address | None = None  # may pause a GMP for hours, and nothing else
-    floor: int = Field(
-        default=2, ge=1, le=16
-    )  # least quorum, on every lane, for recipients without a policy of their own
+    router_number: int = Field(default=1, ge=1)  # another number creates a second router of the same owner
+    guardian: Address | None = None  # may pause; default for all chains
+    revoker: Address | None = None  # may only revoke trust; default for all chains
+    tripwire: Address | None = None  # may only pause a GMP for some hours
+    floor: int = Field(default=2, ge=1, le=16)  # lowest quorum for recipients without a policy, on every lane
     examples: bool = True  # whether the example dApps are deployed too
     chains: tuple[PlannedChain, ...] = Field(min_length=2)
 
@@ -94,7 +90,7 @@ class NetworkPlan(FileSection):
     def _each_chain_has_a_gmp(self) -> Self:
         for chain in self.chains:
             if not chain.gmps:
-                raise ValueError(f"chain {chain.name!r} has no GMP: nothing could reach or leave it")
+                raise ValueError(f"chain {chain.name!r} has no GMP, so no message could reach or leave it")
         return self
 
     @model_validator(mode="after")
@@ -104,20 +100,26 @@ class NetworkPlan(FileSection):
             if shared and len(shared) < self.floor:
                 raise ValueError(
                     f"chains {here.name!r} and {there.name!r} share {len(shared)} of the {self.floor} GMPs that the floor"
-                    f" asks for ({', '.join(sorted(shared))}): recipients without a policy could never be reached; add"
+                    f" requires ({', '.join(sorted(shared))}), so recipients without a policy would be unreachable; add"
                     " a GMP, or lower `floor`"
                 )
         return self
 
     def appointed(self, role: Role, here: PlannedChain) -> str | None:
-        """Whose role it is on a chain; None: the file leaves that open."""
+        """Returns the account with a role on a chain, or None if the file names none."""
         account: str | None = getattr(here, role, None) or getattr(self, role)
         return account
 
     def connections(
         self, here: PlannedChain, gmp: Gmp, owner: str | None = None
     ) -> Iterator[tuple[PlannedChain, Connection]]:
-        """Every other chain that a GMP connects a chain with; `owner` is that of the router there by now, if it is another."""
+        """Yields every other chain that a GMP connects this chain with.
+
+        Args:
+            here: This chain.
+            gmp: The GMP.
+            owner: Owner of this chain's router, if it is no longer the plan's.
+        """
         for there in self.chains:
             if there is not here and gmp.label in there.gmps:
                 yield (
@@ -133,12 +135,14 @@ class NetworkPlan(FileSection):
     async def look_up(
         self, here: PlannedChain, chain: Chain, gmps: Mapping[str, GmpSection]
     ) -> tuple[dict[str, GmpSection], list[str]]:
-        """What the GMPs' contracts on a chain say of its sections: the whole sections, and what is wrong, one line each.
+        """Completes and checks the GMP sections against the contracts on a chain.
+
+        Returns the sections and the problems, one line each.
 
         Raises:
-            UnansweredError: no endpoint answers.
+            UnansweredError: no endpoint answered.
         """
-        found, problems = dict[str, GmpSection](), list[str]()
+        sections, problems = dict[str, GmpSection](), list[str]()
         for label, section in gmps.items():
             kind = adapter_class(Gmp.parse(label)).CONTRACTS
             others = {
@@ -147,9 +151,9 @@ class NetworkPlan(FileSection):
                 if there.chain_id != here.chain_id and label in there.gmps
             }
             values, wrong = await kind.read(section).look_up(chain, others)
-            found[label] = {**section, **values}
+            sections[label] = {**section, **values}
             problems += wrong
-        return found, problems
+        return sections, problems
 
     @model_validator(mode="after")
     def _both_ends_verify_alike(self) -> Self:
@@ -164,7 +168,7 @@ class NetworkPlan(FileSection):
         return self
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Returns the file's text."""
         return json.dumps(self.model_dump(mode="json", by_alias=True, exclude_none=True), indent=2) + "\n"
 
     @classmethod
@@ -172,37 +176,39 @@ class NetworkPlan(FileSection):
         """Reads a network file.
 
         Raises:
-            PlanError: there is none, or it is not JSON, or has missing, unknown or wrong values.
+            PlanError: the file is missing, not JSON, or has missing, unknown or invalid values.
         """
         try:
             document: Any = json.loads(path.read_text())
         except FileNotFoundError:
             raise PlanError(
-                f"there is no network file {path}; `waybill network create {path.stem} --chains A,B` writes one"
+                f"network file {path} does not exist; `waybill network create {path.stem} --chains A,B` writes it"
             ) from None
         except json.JSONDecodeError as error:
             raise PlanError(f"{path} is not JSON (line {error.lineno}: {error.msg})") from error
-        if unset := list(unset_placeholders(document)):
+        if missing := list(unset_placeholders(document)):
             raise PlanError(
-                f"{path} has placeholders without a value; set the variables, or write values in their place:\n  "
-                + "\n  ".join(unset)
+                f"{path} has unset placeholders; set these environment variables, or replace the placeholders:\n  "
+                + "\n  ".join(missing)
             )
         try:
             plan = cls.model_validate(expanded(document))
         except ValidationError as error:
             problems = "\n".join(file_problems(error, "  "))
-            raise PlanError(f"{path} can't be used as a network file:\n{problems}") from error
-        # URLs keep their placeholders: they often hold a key, and what is deployed is published.
+            raise PlanError(f"{path} is not a valid network file:\n{problems}") from error
+        # URLs keep their placeholders: they often contain an API key, and the deployments file is published.
         urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]
         chains = (chain.model_copy(update={"rpc_urls": raw}) for chain, raw in zip(plan.chains, urls, strict=True))
         return plan.model_copy(update={"chains": tuple(chains)})
 
 
 def adapter_numbers(path: Path) -> dict[tuple[str, Gmp], int]:
-    """The number of each adapter in a network file, by its chain's name; none without the file. Placeholders may be without values.
+    """Returns the adapter numbers in a network file by chain name and GMP; none if the file is missing.
+
+    Placeholders may be unset.
 
     Raises:
-        PlanError: it is no network file.
+        PlanError: the file is invalid.
     """
     try:
         chains = json.loads(path.read_text()).get("chains", ())
@@ -214,4 +220,4 @@ def adapter_numbers(path: Path) -> dict[tuple[str, Gmp], int]:
     except FileNotFoundError:
         return {}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PlanError(f"{path} can't be used as a network file: {error!r}") from error
+        raise PlanError(f"{path} is not a valid network file: {error!r}") from error

@@ -1,4 +1,4 @@
-"""What a Safe does: batches that the Safe's own app imports, and the hashes that its owners compare before they sign."""
+"""Batches for a Safe: files for the Safe app to import, and the hashes that its owners compare before signing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MULTI_SEND_CALL_ONLY: Final = {
     "1.3.0": "0x40A2aCCbd92BCA938b02010E17A5b8929b49130D",
     "1.4.1": "0x9641d764fc13c8B624c04430C7356C1C7C8102e2",
 }
-"""By the Safe's version: through which contract its app executes a batch. It has this address on all chains."""
+"""Contract that executes batches, by the Safe's version; it has the same address on all chains."""
 
 _SAFE: Final = contract(
     "VERSION() returns (string)",
@@ -38,13 +38,13 @@ _SAFE_TX: Final = keccak(
     "address gasToken,address refundReceiver,uint256 nonce)"
 )
 _NOBODY: Final = "0x" + "00" * 20
-_ROOM: Final = 9, 10  # of the gas that a chain takes for one transaction: the Safe's own checks need some
-_TX_BUILDER: Final = "1.18.2"  # the version of the app whose files these are
+_ROOM: Final = 9, 10  # share of a transaction's gas limit that a batch may use; the Safe's own checks need the rest
+_TX_BUILDER: Final = "1.18.2"  # version of the app whose file format this is
 
 
 @dataclass(frozen=True, slots=True)
 class SafeTransaction:
-    """What the owners sign for a batch: what the Safe calls, and how."""
+    """The call that a Safe's owners sign for a batch."""
 
     chain_id: int
     safe: str
@@ -55,25 +55,25 @@ class SafeTransaction:
 
     @property
     def domain_hash(self) -> bytes:
-        """Names the chain and the Safe."""
+        """Hash of the chain and the Safe."""
         return keccak(encode(["bytes32", "uint256", "address"], [_DOMAIN, self.chain_id, self.safe]))
 
     @property
     def message_hash(self) -> bytes:
-        """Names what is done. A hardware wallet shows it and the domain's."""
+        """Hash of the call. Hardware wallets display it beside the domain hash."""
         types = ["bytes32", "address", "uint256", "bytes32", "uint8", *["uint256"] * 3, *["address"] * 2, "uint256"]
         values = [_SAFE_TX, self.to, 0, keccak(self.data), self.operation, 0, 0, 0, _NOBODY, _NOBODY, self.nonce]
         return keccak(encode(types, values))
 
     @property
     def hash(self) -> bytes:
-        """The Safe's transaction hash: what the owners sign."""
+        """The Safe's transaction hash, which the owners sign."""
         return keccak(b"\x19\x01" + self.domain_hash + self.message_hash)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Transactions that a Safe executes as one."""
+    """Transactions that a Safe executes atomically."""
 
     chain: str
     file: Path
@@ -83,24 +83,24 @@ class Batch:
 
     @property
     def gas(self) -> int:
-        """All calls' together."""
+        """Gas of all calls."""
         return sum(estimate.gas for estimate in self.estimates)
 
 
 async def make_batches(
     name: str, transactions: Sequence[Transaction], chain: EvmChain, safe: str, folder: Path
 ) -> list[Batch]:
-    """Transactions as batches, each small enough for one transaction. Batches are executed in their order.
+    """Splits transactions into batches that each fit in one transaction, to be executed in order.
 
     Args:
-        name: of the chain.
-        transactions: what the Safe is to do there.
-        chain: where.
-        safe: which has the role that they take.
-        folder: where the files will be.
+        name: Name of the chain.
+        transactions: Transactions for the Safe to make.
+        chain: Connection to the chain.
+        safe: Address of the Safe.
+        folder: Folder for the batches' files.
 
     Raises:
-        DeployError: there is no Safe of a known version, or a transaction would be refused.
+        DeployError: the address is not a Safe of a supported version, or a transaction would revert.
     """
     if not transactions:
         return []
@@ -108,7 +108,9 @@ async def make_batches(
     parts = list(_split(await simulated(name, chain, safe, transactions)))
     multi_send = MULTI_SEND_CALL_ONLY[version]
     if any(len(part) > 1 for part in parts) and not await chain.code(multi_send):
-        raise DeployError(f"chain {name!r} has no MultiSendCallOnly of Safe {version} at {multi_send}")
+        raise DeployError(
+            f"chain {name!r} has no MultiSendCallOnly {version} at {multi_send}, which Safe {version} needs for batches"
+        )
     batches = []
     for number, part in enumerate(parts):
         signed = _to_sign(chain.chain_id, safe, nonce + number, multi_send, part)
@@ -118,7 +120,7 @@ async def make_batches(
 
 
 def save(batches: Sequence[Batch], folder: Path) -> None:
-    """Writes the files of batches, and removes those of an earlier run."""
+    """Writes the batches' files and removes those of an earlier run."""
     for old in folder.glob("*/*.json"):
         old.unlink()
     for batch in batches:
@@ -127,34 +129,33 @@ def save(batches: Sequence[Batch], folder: Path) -> None:
 
 
 async def require_safe(name: str, chain: EvmChain, safe: str) -> tuple[str, int]:
-    """The version and the next nonce of a Safe on a chain of that name.
+    """Returns the version and the next nonce of a Safe.
 
     Raises:
-        DeployError: there is no Safe of a known version.
+        DeployError: the address is not a Safe of a supported version.
     """
     if not await chain.code(safe):
         raise DeployError(
-            f"chain {name!r} has no Safe at {safe}, and no contract at all: create the Safe there at this address, or correct"
-            " --safe"
+            f"chain {name!r} has no contract at {safe}: create the Safe there at this address, or correct --safe"
         )
     try:
         version = str(await read_view(chain, _SAFE, safe, "VERSION"))
         nonce = int(await read_view(chain, _SAFE, safe, "nonce"))
-        for function in ("getOwners", "getThreshold"):  # a Safe that was not set up has none, and refuses the first
+        for function in ("getOwners", "getThreshold"):  # fails for a Safe that was not set up
             await read_view(chain, _SAFE, safe, function)
     except (UnansweredError, CallRevertedError) as error:
         raise DeployError(f"chain {name!r} has no Safe at {safe}: {error}") from error
     version = version.removesuffix("+L2")
     if version not in MULTI_SEND_CALL_ONLY:
         known = " and ".join(MULTI_SEND_CALL_ONLY)
-        raise DeployError(f"chain {name!r}: the Safe {safe} is of version {version}; batches are for {known}")
+        raise DeployError(f"chain {name!r}: the Safe {safe} has version {version}; supported are {known}")
     return version, nonce
 
 
 def _split(estimates: Sequence[Estimate]) -> Iterator[tuple[Estimate, ...]]:
     part: list[Estimate] = []
     for estimate in estimates:
-        if part and sum(one.gas for one in part) + estimate.gas > MOST_GAS * _ROOM[0] // _ROOM[1]:
+        if part and sum(other.gas for other in part) + estimate.gas > MOST_GAS * _ROOM[0] // _ROOM[1]:
             yield tuple(part)
             part = []
         part.append(estimate)
@@ -171,7 +172,7 @@ def _to_sign(chain_id: int, safe: str, nonce: int, multi_send: str, part: Sequen
 
 
 def _batch_file(batch: Batch) -> dict[str, Any]:
-    """A file of Safe's transaction builder, as github.com/safe-global/safe-react-apps writes it."""
+    """Returns a file of Safe's transaction builder, as github.com/safe-global/safe-react-apps writes it."""
     calls = [estimate.transaction for estimate in batch.estimates]
     meta = {
         "name": batch.title,
@@ -193,7 +194,7 @@ def _batch_file(batch: Batch) -> dict[str, Any]:
     document = {
         "version": "1.0",
         "chainId": str(batch.signed.chain_id),
-        "createdAt": 0,  # the same batch makes the same file
+        "createdAt": 0,  # makes files reproducible
         "meta": meta,
         "transactions": transactions,
     }
@@ -201,7 +202,7 @@ def _batch_file(batch: Batch) -> dict[str, Any]:
 
 
 def checksum(document: dict[str, Any]) -> str:
-    """What the app compares an imported file with: the hash of all but the name, with sorted keys."""
+    """Returns the checksum that the app expects in an imported file: the hash with sorted keys and without the name."""
     return "0x" + keccak(text=_serialised(document | {"meta": document["meta"] | {"name": None}})).hex()
 
 

@@ -1,4 +1,4 @@
-"""What the plan of a public network must decide before anything is deployed, and what it leaves to the GMPs."""
+"""Checks that the plan of a public network names roles, quorums and verifiers before anything is deployed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bridge.gmps.wormhole.adapter import IMMEDIATE
 from bridge.protocol.gmps import Gmp
 
 _LEAST_AGREEMENT: Final = 2
-_POWERS: Final = {"guardian": "may pause", "revoker": "may take trust away", "tripwire": "pauses a GMP that lies"}
+_POWERS: Final = {"guardian": "may pause", "revoker": "may revoke trust", "tripwire": "may pause a faulty GMP"}
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def require_security(plan: NetworkPlan, *, accept_single_verifier: bool) -> None:
-    """Does nothing if the plan is of chains on this machine alone, or leaves nothing open.
+    """Checks a plan, unless all its chains are local.
 
     Raises:
-        PlanError: it does; the text lists everything.
+        PlanError: the plan leaves security decisions open; the message lists all of them.
     """
     if not any(_is_public(chain) for chain in plan.chains):
         return
@@ -43,18 +43,18 @@ def _open_decisions(plan: NetworkPlan) -> Iterator[str]:
             place = "" if len(lacking) == len(plan.chains) else f" on {', '.join(lacking)}"
             yield f"{role}: name the account that {_POWERS[role]}{place}"
     if "floor" not in plan.model_fields_set:
-        yield "floor: write how many GMPs a recipient without a policy asks for (2)"
+        yield "floor: write the quorum for recipients without a policy (2)"
     for chain in plan.chains:
         if (chain.agreement or 1) < _LEAST_AGREEMENT:
-            yield f"{chain.name}.agreement: write {_LEAST_AGREEMENT} or more, so that no endpoint is believed alone"
+            yield f"{chain.name}.agreement: write {_LEAST_AGREEMENT} or more, so that no single endpoint is trusted"
         elif len(chain.rpc_urls) < (chain.agreement or 1):
-            yield f"{chain.name}.rpcUrls: {chain.agreement} endpoints have to agree, and {len(chain.rpc_urls)} are named"
+            yield f"{chain.name}.rpcUrls: {chain.agreement} endpoints must agree, but only {len(chain.rpc_urls)} are listed"
         for gmp in chain.gmps:
             if gmp not in chain.verification:
                 yield f'{chain.name}.verification.{gmp}: write who verifies, or "{DEFAULT}" for {_by_default(gmp)}'
         level = chain.gmps.get(Gmp.WORMHOLE.label, {"consistencyLevel": 1}).get("consistencyLevel")
         if level in (None, IMMEDIATE):
-            yield f"{chain.name}.gmps.wormhole.consistencyLevel: write 1 (final) or 201 (safe), and not {IMMEDIATE}"
+            yield f"{chain.name}.gmps.wormhole.consistencyLevel: write 1 (final) or 201 (safe), not {IMMEDIATE}"
 
 
 def _single_verifiers(plan: NetworkPlan) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _by_default(gmp: str) -> str:
 
 
 def described(chain: PlannedChain) -> dict[str, str]:
-    """Who verifies, in words, for each GMP of which the plan says it."""
+    """Returns descriptions of the verification by GMP, for the GMPs whose verification the plan sets."""
     return {gmp: _words(gmp, chain.chosen(Gmp.parse(gmp))) for gmp in sorted(chain.verification)}
 
 

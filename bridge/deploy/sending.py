@@ -1,4 +1,4 @@
-"""Sends a chain's transactions with the owner's key, one after the other."""
+"""Sends a chain's transactions with the owner's key, one at a time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bridge.protocol.contracts import explain_revert
 from bridge.protocol.ports import Call, CallRevertedError, Fees, Receipt, TransientError
 
 MOST_GAS: Final = 2**24
-"""Gas that a chain takes for one transaction (EIP-7825)."""
+"""Gas limit of a transaction (EIP-7825)."""
 
 _INCLUSION_SECONDS: Final = 600.0
-_AGAIN_AFTER: Final = 15.0  # seconds; then the same transaction is offered with a higher fee
-_LOOK_EVERY: Final = 0.05  # seconds
-_FEE_RISE: Final = 1.125  # nodes want a tenth more
+_REPLACE_AFTER: Final = 15.0  # seconds until the transaction is replaced with a higher fee
+_POLL_INTERVAL: Final = 0.05  # seconds
+_FEE_RISE: Final = 1.125  # nodes require at least 10% more for a replacement
 
 
 async def send_all(
@@ -29,27 +29,28 @@ async def send_all(
     transactions: Sequence[Transaction],
     included: Callable[[Transaction], None] = lambda _: None,
 ) -> None:
-    """Sends transactions and waits for the block of each before the next.
+    """Sends transactions, waiting for each to be included before sending the next.
 
     Args:
-        name: the chain's, for errors.
-        chain: where.
-        signer: the owner's.
-        transactions: in their order.
-        included: is told of each that a block includes.
+        name: Name of the chain, for errors.
+        chain: Connection to the chain.
+        signer: The owner's signer.
+        transactions: Transactions in order.
+        included: Called with each included transaction.
 
     Raises:
-        DeployError: a transaction is refused, failed, or is in no block after ten minutes. Those before it are done, and the
-            next run goes on from there.
-        TransientError: no endpoint answers.
+        DeployError: a transaction reverted or was not included within ten minutes. Earlier transactions stand, and the
+            next run
+            continues from there.
+        TransientError: no endpoint answered.
     """
     if not transactions:
         return
     nonce, pending = await chain.transaction_count(signer.address), await chain.pending_count(signer.address)
     if pending > nonce:
         raise DeployError(
-            f"chain {name!r}: {pending - nonce} transactions of {signer.address} wait for a block, perhaps of a run that was"
-            " interrupted; wait until they are included or replace them, then deploy again"
+            f"chain {name!r}: {pending - nonce} transactions of {signer.address} are pending, perhaps from an interrupted run;"
+            " wait until they are included or replace them, then deploy again"
         )
     for transaction in transactions:
         await _send(name, chain, signer, transaction, nonce)
@@ -58,7 +59,7 @@ async def send_all(
 
 
 def gas_limit(needed: int) -> int:
-    """What a transaction is given that used so much when it was tried: a fifth more, if a chain takes that."""
+    """Returns the gas limit for an estimate: a fifth more, up to the limit of a transaction."""
     return max(needed, min(needed * 6 // 5, MOST_GAS))
 
 
@@ -67,7 +68,7 @@ async def _send(name: str, chain: EvmChain, signer: Signer, transaction: Transac
         needed = await chain.estimate_gas(Call(to=transaction.to, data=transaction.data), signer.address)
     except CallRevertedError as error:
         raise DeployError(
-            f"chain {name!r} refuses {transaction.name!r} ({transaction.to}): {explain_revert(error.data)}"
+            f"chain {name!r}: {transaction.name!r} ({transaction.to}) would revert: {explain_revert(error.data)}"
         ) from error
     unsigned = UnsignedTransaction(
         chain_id=chain.chain_id,
@@ -81,7 +82,7 @@ async def _send(name: str, chain: EvmChain, signer: Signer, transaction: Transac
     receipt = await _included(name, chain, signer, transaction, unsigned)
     if not receipt.succeeded:
         raise DeployError(
-            f"chain {name!r}: {transaction.name!r} failed in transaction 0x{receipt.transaction_hash.hex()}; look at it, then"
+            f"chain {name!r}: {transaction.name!r} reverted in transaction 0x{receipt.transaction_hash.hex()}; inspect it, then"
             " deploy again"
         )
 
@@ -89,36 +90,36 @@ async def _send(name: str, chain: EvmChain, signer: Signer, transaction: Transac
 async def _included(
     name: str, chain: EvmChain, signer: Signer, transaction: Transaction, unsigned: UnsignedTransaction
 ) -> Receipt:
-    """Offers a transaction until a block has it, each time for more."""
+    """Broadcasts a transaction until it is included, raising the fee each time, and returns its receipt."""
     now = asyncio.get_running_loop().time
-    deadline, again_at, offered, refusal = now() + _INCLUSION_SECONDS, now(), list[bytes](), ""
+    deadline, replace_at, broadcast, problem = now() + _INCLUSION_SECONDS, now(), list[bytes](), ""
     while True:
-        if now() >= again_at:
-            again_at = now() + _AGAIN_AFTER
-            signed = await signer.sign(_raised(unsigned, len(offered)))
+        if now() >= replace_at:
+            replace_at = now() + _REPLACE_AFTER
+            signed = await signer.sign(_raised(unsigned, len(broadcast)))
             try:
                 await chain.broadcast(signed.raw)
             except TransientError as error:
-                # One that was offered before may be in a block by now.
-                if not offered:
+                # An earlier broadcast may already be included.
+                if not broadcast:
                     raise
-                refusal = f": {error}"
+                problem = f": {error}"
             else:
-                offered.append(signed.hash)
-        if (receipt := await _receipt_of_any(chain, offered)) is not None:
+                broadcast.append(signed.hash)
+        if (receipt := await _receipt_of_any(chain, broadcast)) is not None:
             return receipt
         if now() > deadline:
             raise DeployError(
-                f"chain {name!r}: {transaction.name!r} is in no block after {_INCLUSION_SECONDS:.0f} s{refusal}; deploy again"
-                " once the chain takes transactions"
+                f"chain {name!r}: {transaction.name!r} was not included within {_INCLUSION_SECONDS:.0f} s{problem}; deploy again"
+                " once the chain includes transactions"
             )
-        await asyncio.sleep(_LOOK_EVERY)
+        await asyncio.sleep(_POLL_INTERVAL)
 
 
-async def _receipt_of_any(chain: EvmChain, offered: Sequence[bytes]) -> Receipt | None:
-    """The receipt of the newest one that a block includes; None if there is none, or the chain gives no usable answer now."""
-    with suppress(TransientError):  # such as of endpoints that must agree, and of which some have the block already
-        for transaction_hash in reversed(offered):
+async def _receipt_of_any(chain: EvmChain, hashes: Sequence[bytes]) -> Receipt | None:
+    """Returns the receipt of the newest included transaction, or None if there is none or the chain gives no usable answer."""
+    with suppress(TransientError):  # for example, endpoints that must agree while only some have the block
+        for transaction_hash in reversed(hashes):
             if (receipt := await chain.receipt(transaction_hash)) is not None:
                 return receipt
     return None

@@ -1,7 +1,8 @@
-"""What one chain of a network lacks, as transactions of the owner.
+"""Compares one chain with the plan and derives the transactions that it lacks.
 
-Every address follows from the plan (CREATE2), the other chains' too, so chains can be deployed in any order or at once. What is
-on the chain already is left alone, so what an interrupted run did not do is all that the next one does.
+Every address follows from the plan through CREATE2, on all chains, so chains can be deployed in any order or in
+parallel.
+Existing state is kept, so a run after an interruption makes only the remaining transactions.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, CallRevertedError, read_view
 
 CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
-"""Creates contracts at addresses that their code determines; it is on nearly every chain, at this address."""
+"""Creates contracts at addresses that their code determines. Nearly every chain has it at this address."""
 
-ROUTER_NAME: Final = "router"  # what the router's creation is called among the things done
+ROUTER_NAME: Final = "router"  # name of the router's creation among the transactions
 
-_SALT: Final = "waybill {}"  # with the router's number; the other contracts' addresses follow from the router's
-_GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
+_SALT: Final = (
+    "waybill {}"  # formatted with the router's number; the other contracts' addresses follow from the router's
+)
+_GOVERNORS_QUORUM: Final = 2  # GMPs that must agree on a governance message
 _ALL_GMPS: Final = 0xFFFF
 _PARAMETERS: Final = contract("numberOf(bytes32) returns (uint64)", "set(uint64,bytes32[],uint256[])")
 _OWNED: Final = contract("owner() returns (address)", "router() returns (address)")
@@ -42,12 +45,12 @@ _NOBODY: Final = "0x" + "00" * 20
 
 
 class DeployError(Exception):
-    """The network can't be deployed; the text names the chain and the reason."""
+    """The network cannot be deployed; the message names the chain and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One thing that is missing, and the call that does it. No transaction carries money."""
+    """A missing transaction. No transaction transfers value."""
 
     name: str
     to: str
@@ -56,7 +59,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class OwnContract:
-    """One of Waybill's contracts on one chain, there or not."""
+    """One of Waybill's contracts on one chain, whether it exists yet or not."""
 
     name: str  # such as "axelar adapter"
     artifact: Artifact
@@ -65,23 +68,23 @@ class OwnContract:
 
     @property
     def creation_code(self) -> bytes:
-        """What creates it."""
+        """Bytecode with constructor arguments."""
         return self.artifact.bytecode + self.arguments
 
     @property
     def creation(self) -> Transaction:
-        """The call that creates it; anyone may make it."""
+        """The transaction that creates the contract; anyone may send it."""
         return Transaction(self.name, CREATE2_FACTORY, self.salt + self.creation_code)
 
     @property
     def address(self) -> str:
-        """Where its code and arguments put it, on every chain."""
+        """The contract's address, the same on every chain."""
         return create2_address(CREATE2_FACTORY, self.salt, self.creation_code)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnAdapter(OwnContract):
-    """An adapter. Its router creates it, and so knows its address without reading it: sends cost less."""
+    """An adapter. Its router creates it and can compute its address, which saves a storage read per send."""
 
     router: str
     gmp: Gmp
@@ -89,12 +92,12 @@ class OwnAdapter(OwnContract):
 
     @property
     def address(self) -> str:
-        """Where its router, its GMP and its number put it, whatever its code (CREATE3)."""
+        """The adapter's address, which follows from router, GMP and number, not from the code (CREATE3)."""
         return created_adapter(self.router, int(self.gmp), self.number)
 
     @property
     def creation(self) -> Transaction:
-        """The call that creates it; the router's owner makes it."""
+        """The transaction that creates the adapter; the router's owner sends it."""
         call = ROUTER.encode("createAdapter", int(self.gmp), self.number, self.creation_code)
         return Transaction(self.name, self.router, call)
 
@@ -111,16 +114,16 @@ class ChainContracts:
 
     @classmethod
     def of(cls, plan: NetworkPlan, planned: PlannedChain) -> ChainContracts:
-        """The contracts that a plan has on one of its chains.
+        """Returns the planned contracts of one chain.
 
         Raises:
-            ForgeError: they are not compiled.
+            ForgeError: the contracts are not compiled.
         """
-        # One owner on all chains makes one address on all chains.
+        # The same owner on all chains gives the same address on all chains.
         salt = keccak(text=_SALT.format(plan.router_number))
         router = OwnContract(ROUTER_NAME, Artifact.load("Router"), encode(["address"], [plan.owner]), salt=salt)
         adapters = {gmp: _adapter(planned, gmp, router.address) for gmp in Gmp if gmp.label in planned.gmps}
-        # The owner is its timelock at first, and its governor from the plan's first chain.
+        # At first the owner is both the timelock and the governor, on the plan's first chain.
         kinds = ["address", "address", "uint64", "address", "uint8", "uint16"]
         values = [plan.owner, router.address, plan.chains[0].chain_id, plan.owner, _GOVERNORS_QUORUM, _ALL_GMPS]
         return cls(
@@ -132,7 +135,7 @@ class ChainContracts:
         )
 
     def __iter__(self) -> Iterator[OwnContract]:
-        """In the order in which they are created."""
+        """Iterates in the order of creation."""
         yield self.router
         yield from self.adapters.values()
         yield self.parameters
@@ -159,7 +162,7 @@ def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
 
 
 Formers = Mapping[int, Mapping[Gmp, str]]
-"""By chain id: the adapters that speak for GMPs, and whose place the plan's are to take."""
+"""Adapters in use that the plan's adapters are to replace, by chain id and GMP."""
 
 _NO_FORMERS: Final[Formers] = MappingProxyType({})
 
@@ -167,34 +170,34 @@ _NO_FORMERS: Final[Formers] = MappingProxyType({})
 async def former_adapters(
     plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, replacing: AbstractSet[Gmp]
 ) -> dict[Gmp, str]:
-    """The adapters that one chain's router has, of those GMPs, where the plan has another.
+    """Returns a chain's registered adapters that differ from the plan's, among the given GMPs.
 
     Raises:
-        UnansweredError: no endpoint answers.
+        UnansweredError: no endpoint answered.
     """
     contracts = ChainContracts.of(plan, planned)
     router = contracts.router.address
     if not replacing or not await chain.code(router):
         return {}
-    found = {gmp: str(await read_view(chain, ROUTER, router, "adapterOf", int(gmp))) for gmp in sorted(replacing)}
+    registered = {gmp: str(await read_view(chain, ROUTER, router, "adapterOf", int(gmp))) for gmp in sorted(replacing)}
     return {
-        gmp: to_checksum_address(present)
-        for gmp, present in found.items()
-        if gmp in contracts.adapters and present not in (_NOBODY, contracts.adapters[gmp].address.lower())
+        gmp: to_checksum_address(address)
+        for gmp, address in registered.items()
+        if gmp in contracts.adapters and address not in (_NOBODY, contracts.adapters[gmp].address.lower())
     }
 
 
 @dataclass(frozen=True, slots=True)
 class ChainWork:
-    """A chain's contracts, and what has to be done until all is as the plan says.
+    """A chain's contracts, and the transactions that bring it to the planned state.
 
     Attributes:
-        planned: the chain.
-        contracts: as the plan has them.
-        owner: who has to do it: the router's owner, or the plan's while there is no router.
-        missing: what can be done now.
-        former: the adapters that still speak for GMPs until `switches`.
-        switches: what puts the plan's adapters in their place, once every chain's senders address these.
+        planned: The chain in the plan.
+        contracts: The planned contracts.
+        owner: Account that must send the transactions: the router's owner, or the plan's while there is no router.
+        missing: Transactions that can be sent now.
+        former: Adapters that stay in use until `switches`.
+        switches: Transactions that switch to the plan's adapters once the senders on every chain address them.
     """
 
     planned: PlannedChain
@@ -208,11 +211,11 @@ class ChainWork:
     async def find(
         cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, formers: Formers = _NO_FORMERS
     ) -> ChainWork:
-        """Compares a chain with the plan; `formers` are those of all chains.
+        """Compares a chain with the plan; `formers` are the former adapters of all chains.
 
         Raises:
-            DeployError: the owner has decided otherwise since, and only the owner can say which is meant.
-            UnansweredError: no endpoint answers.
+            DeployError: the owner made a choice that contradicts the plan, and must decide which one is meant.
+            UnansweredError: no endpoint answered.
         """
         contracts = ChainContracts.of(plan, planned)
         router, former = contracts.router.address, formers.get(planned.chain_id, {})
@@ -228,10 +231,17 @@ class ChainWork:
             )
             for gmp in former
         ]
-        return cls(planned, contracts, owner, tuple([one async for one in here.missing()]), former, tuple(switches))
+        return cls(
+            planned,
+            contracts,
+            owner,
+            tuple([transaction async for transaction in here.missing()]),
+            former,
+            tuple(switches),
+        )
 
     def switching(self) -> ChainWork:
-        """The same, once nothing else is missing anywhere."""
+        """Returns the work of switching adapters, for when nothing else is missing on any chain."""
         return replace(self, missing=self.switches, former={}, switches=())
 
 
@@ -243,7 +253,7 @@ class _Here:
     contracts: ChainContracts
     owner: str
     formers: Formers
-    _are_there: set[str] = field(default_factory=set)
+    _existing: set[str] = field(default_factory=set)
 
     @property
     def _former(self) -> Mapping[Gmp, str]:
@@ -252,13 +262,13 @@ class _Here:
     async def missing(self) -> AsyncIterator[Transaction]:
         contracts = self.contracts
         creations = {own.name: own.creation for own in contracts}
-        self._are_there.update(self._former.values())
+        self._existing.update(self._former.values())
         for own in contracts:
-            # Anyone may have created a contract before: it has the same code, and what it says counts.
+            # Anyone may have created the contract already. It has the same code, so its state counts.
             if await self.chain.code(own.address):
-                self._are_there.add(own.address)
+                self._existing.add(own.address)
                 del creations[own.name]
-        # The first that a router hears of are its adapters: by that a start block is found again.
+        # Adapters come first, because their events locate the start block when the file is lost.
         if contracts.router.name in creations:
             yield creations.pop(contracts.router.name)
         for gmp, adapter in contracts.adapters.items():
@@ -278,27 +288,27 @@ class _Here:
         created = await self._read(adapter.router, ROUTER, "creationHashOf", adapter.address)
         if created not in (None, bytes(32), keccak(adapter.creation_code)):
             raise DeployError(
-                f"chain {self.planned.name!r}: the router created another adapter for {gmp.label} under number"
-                f" {adapter.number}, of other code or for other contracts of the GMP; name a number that is not used yet as"
+                f"chain {self.planned.name!r}: the router created a different adapter for {gmp.label} under number"
+                f" {adapter.number}, with other code or for other contracts of the GMP; write an unused number as"
                 f" `adapterNumber` in the network file, and deploy with --replace-adapter {gmp.label}"
             )
         if gmp in self._former:
-            return True  # another one is, until the switch
+            return True  # the former adapter is registered until the switch
         if registered in (None, _NOBODY, adapter.address.lower()):
             return bool(registered == adapter.address.lower())
-        # Replacing keeps receipts and revoking voids them: nobody but the owner can say which is meant.
+        # Replacing keeps receipts and revoking voids them, so the owner must choose.
         raise DeployError(
             f"chain {self.planned.name!r}: the router has another adapter for {gmp.label},"
-            f" {to_checksum_address(registered)}, and the plan makes {adapter.address}; deploy with --replace-adapter"
+            f" {to_checksum_address(registered)}, instead of {adapter.address}; deploy with --replace-adapter"
             f" {gmp.label} to replace it, which keeps its receipts, or revoke it, which voids them, and deploy again"
         )
 
     async def _parameters_set(self) -> AsyncIterator[Transaction]:
-        """What `bridge/dead_letters/parameters.py` reads: alarms by dead letters per hour, and the owner as an operator."""
+        """Sets the parameters that `bridge/dead_letters/parameters.py` reads: alert thresholds in dead letters per hour, and operators."""
         address = self.contracts.parameters.address
         operator = keccak(encode(["bytes32", "address"], [keccak(text="dlq.operator"), self.plan.owner]))
         values = {keccak(text="dlq.alertThreshold"): 10, keccak(text="dlq.criticalThreshold"): 100, operator: 1}
-        # What governance has decided since stays.
+        # Values that governance has changed since are kept.
         unset = [name for name in values if not await self._read(address, _PARAMETERS, "numberOf", name)]
         if unset:
             call = _PARAMETERS.encode("set", 1, unset, [values[name] for name in unset])
@@ -323,7 +333,8 @@ class _Here:
         for gmp, adapter in self.contracts.adapters.items():
             if gmp not in remotes:
                 continue
-            # What is connected last is sent to; what was connected before stays trusted, so that what it sent arrives.
+            # An adapter sends to the one connected last. Adapters connected before stay trusted, so that their messages
+            # arrive.
             wanted = {remotes[gmp].address: ""}
             if gmp in formers:
                 wanted = {formers[gmp]: "former of "} | wanted
@@ -336,15 +347,18 @@ class _Here:
     async def _connected_with(
         self, gmp: Gmp, adapter: str, there: PlannedChain, peer: bytes, wanted: Mapping[str, str]
     ) -> AsyncIterator[Transaction]:
-        """Makes one adapter know those on another chain, in that order; `wanted` is what names have before the chain's."""
+        """Connects one adapter to those on another chain, in order.
+
+        `wanted` maps their addresses to a prefix for the transaction's name.
+        """
         is_former = adapter == self._former.get(gmp)
-        described = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
-        getter, kind = described.NUMBER_OF
+        section = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
+        getter, kind = section.NUMBER_OF
         known = await self._read(adapter, ADAPTER, "remoteAdapterOf", there.chain_id, peer)
         number = await self._read(adapter, contract(f"{getter}(uint64) returns ({kind})"), getter, there.chain_id)
-        numbered = number if is_former and number else described.number  # an adapter's number for a chain never changes
+        numbered = number if is_former and number else section.number  # an adapter never changes a chain's number
         addresses = list(wanted)
-        place = next((place for place, one in enumerate(addresses) if known == to_bytes32(one)), -1)
+        place = next((index for index, address in enumerate(addresses) if known == to_bytes32(address)), -1)
         if place == len(addresses) - 1 and number == numbered:
             return
         types = ["uint64", "bytes32", "bytes32", kind]
@@ -360,10 +374,10 @@ class _Here:
             connections = self.plan.connections(self.planned, gmp, self.owner)
             steps = [step for _, connection in connections if chosen for step in chosen.steps(connection)]
             calls: set[tuple[str, bytes]] = set()
-            for step in dict.fromkeys(steps):  # what it takes for two chains alike stands there once
+            for step in dict.fromkeys(steps):  # steps that two remote chains share occur once
                 asked, question = _addressed(adapter.address, step.asked, step.question)
                 to_call = _addressed(adapter.address, step.called, step.call)
-                # Two steps may ask different questions about what one call sets; LayerZero refuses to set the same again.
+                # Two steps may check different effects of one call, and LayerZero rejects setting the same value again.
                 if to_call not in calls and not await self._is_set(step, asked, question):
                     calls.add(to_call)
                     yield Transaction(step.name, *to_call)
@@ -373,11 +387,11 @@ class _Here:
             return await self.chain.call(Call(to=asked, data=question)) == step.answer
         except CallRevertedError as error:
             raise DeployError(
-                f"chain {self.planned.name!r}: {step.name}: {asked} refuses to say what is set: {explain_revert(error.data)}"
+                f"chain {self.planned.name!r}: {step.name}: {asked} reverted when its setting was read: {explain_revert(error.data)}"
             ) from error
 
     async def _appointed(self) -> AsyncIterator[Transaction]:
-        """Names guardian, revoker and tripwire. What the owner has decided since stays."""
+        """Assigns guardian, revoker and tripwire, unless the owner has assigned them since."""
         router = self.contracts.router.address
         for role in ROLES:
             account = self.plan.appointed(role, self.planned)
@@ -385,25 +399,28 @@ class _Here:
                 yield Transaction(role, router, ROUTER.encode(f"set{role.capitalize()}", account))
 
     async def _read(self, address: str, of: Contract, function: str, *arguments: Any) -> Any:
-        """What a view function of one of our contracts returns; None if the contract is not there yet."""
-        if address not in self._are_there:
+        """Returns the result of a view function of Waybill's contracts, or None if the contract does not exist yet."""
+        if address not in self._existing:
             return None
         call = Call(to=address, data=of.encode(function, *arguments), returns=of.outputs(function))
         return of.decode(function, await self.chain.call(call))
 
 
 def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
-    """Whom a step calls, and with what: a contract other than the adapter takes the adapter as its first argument."""
+    """Returns the target and calldata of a step.
+
+    Contracts other than the adapter take its address as first argument.
+    """
     if to == OUR_ADAPTER:
         return adapter, data
     return to, data[:4] + to_bytes32(adapter) + data[36:]
 
 
 async def why_refused(chain: EvmChain, transaction: Transaction, account: str, data: bytes) -> str:
-    """Why a contract refused an account's transaction, by the revert data; if it is for the owner, who that is.
+    """Returns the reason of a revert from its data and, if only the owner may send the transaction, names the owner.
 
     Raises:
-        UnansweredError: no endpoint answers.
+        UnansweredError: no endpoint answered.
     """
     revert = decode_revert(data)
     if revert is None:
@@ -416,21 +433,23 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
         owned = await read_view(chain, _OWNED, owned, "router")
     owner = to_checksum_address(await read_view(chain, _OWNED, owned, "owner"))
     return (
-        f"{account} signed, and only the owner may do that: {owner}. Sign as that account (--signer NAME,"
-        " --key or --safe); `waybill role transfer` hands ownership over"
+        f"only the owner {owner} may do that, but {account} signed. Sign as the owner (--signer NAME,"
+        " --key or --safe); `waybill role transfer` transfers ownership"
     )
 
 
 def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None:
-    """Other code, another owner or another number makes another router: beside one that is deployed it would be a second network.
+    """Checks that the plan's router is the deployed one.
+
+    Other code, owner or number would create a second network beside it.
 
     Raises:
-        DeployError: that would happen.
+        DeployError: the plan would create another router.
     """
     for router in deployed:
         if router.lower() != planned_router.lower():
             raise DeployError(
-                f"the deployments file names the router {router}, which is deployed, and this version and plan would make"
-                f" {planned_router} beside it; deploy with the version, the owner and the `routerNumber` that made it, or give"
-                " the new network a name of its own"
+                f"the deployments file has the deployed router {router}, but this version and plan would create"
+                f" {planned_router} beside it; deploy with the version, owner and `routerNumber` of the existing router, or"
+                " give the new network another name"
             )

@@ -311,10 +311,10 @@ def test_a_number_that_a_gmp_does_not_call_the_chain_is_refused_with_the_one_it_
     file.write_text(json.dumps(document))
     refused = waybill("deploy", "--network", "testnet", "--dry-run", "--json")
     assert refused.code == 1
-    lines = [line for line in refused.error["message"].splitlines() if "calls the chain" in line]
+    lines = [line for line in refused.error["message"].splitlines() if "identifies the chain" in line]
     for gmp, number in right.items():
         (line, *_) = [one for one in lines if one.startswith(f"chain 'sepolia': gmps.{gmp}: ")]
-        assert line.endswith(f"calls the chain {number}, the plan {number + 1}")
+        assert line.endswith(f"identifies the chain as {number}, the plan as {number + 1}")
 
 
 def test_a_deployment_believes_what_as_many_endpoints_say_as_the_plan_has_agree(
@@ -384,14 +384,14 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
     findings = doctor()
     drift = findings["plan of sepolia"]["found"].splitlines()
     assert drift == [
-        "Hyperlane's ISM: not there, or set otherwise",
-        "DVNs of packets from 31002: not there, or set otherwise",
-        f"guardian: the plan names {GUARDIAN}, the router {stranger.lower()}",
-        "floor to base-sepolia: the plan asks for 2, the router for 3",
+        "Hyperlane's ISM: missing, or set differently",
+        "DVNs of packets from 31002: missing, or set differently",
+        f"guardian: {GUARDIAN} in the plan, {stranger.lower()} on the router",
+        "floor to base-sepolia: 2 in the plan, 3 on the router",
     ]
     assert findings["plan of base-sepolia"]["result"] == "ok"
     document = json.loads(file.read_text())
     document["chains"][0]["gmps"]["wormhole"]["chainId"] = 9
     file.write_text(json.dumps(document))
     (line,) = [one for one in doctor()["plan of sepolia"]["found"].splitlines() if one.startswith("gmps.wormhole")]
-    assert line.endswith("calls the chain 10001, the plan 9")
+    assert line.endswith("identifies the chain as 10001, the plan as 9")

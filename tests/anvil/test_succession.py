@@ -254,7 +254,7 @@ async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relay
         await both_ways()  # addressed to the new adapters: what Axelar carries waits for the switch
         await shows(waybill, [(0, 1), (0, 1)])
         ended = await waybill(*words, "--json")
-        assert "axelar: the new adapter takes the former one's place on alpha, beta" in ended.err
+        assert "axelar: switching to the new adapter on alpha, beta" in ended.err
         switched = value_of(ended)
         assert switched["chains"] == {
             chain: ["axelar adapter replaced", "wormhole adapter replaced"] for chain in ("alpha", "beta")
@@ -292,7 +292,7 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
         assert refused.code == 1
         for row in value_of(refused)["chains"]:
             assert row["error"].startswith(
-                f"{HEIR.address} signed, and only the owner may do that: {OWNER.address}. Sign as"
+                f"only the owner {OWNER.address} may do that, but {HEIR.address} signed. Sign as"
             )
         assert "refused on alpha, beta" in refused.err
         rehearsed = await done(waybill, "role", "set", role, HEIR.address, "--dry-run", *by_owner)
@@ -375,7 +375,7 @@ async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(
     write_plan(tmp_path, own_plan(devnet).model_copy(update={"floor": 2}))
     refused = await waybill("deploy", "--network", "devnet")
     assert refused.code == 1
-    assert f"handed over to {HEIR.address}" in refused.err
+    assert f"was transferred to {HEIR.address}" in refused.err
     assert "0xsecret" not in (await waybill("deploy", "--network", "devnet", "--key", "0xsecret")).err
     deployed = await done(waybill, "deploy", "--network", "devnet", "--key", HEIR_KEY)
     assert deployed["chains"] == {"alpha": ["floor to beta"], "beta": ["floor to alpha"]}

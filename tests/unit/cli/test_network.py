@@ -58,13 +58,13 @@ def test_the_table_has_six_mainnets_and_six_testnets_with_four_gmps_each(waybill
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("create", "x", "--chains", "sepolia,pluto"), "'pluto' is no chain"),
-        (("create", "x", "--chains", "sepolia,base"), "base and testnets can't be one network"),
-        (("create", "x", "--chains", "sepolia"), "two different chains at least"),
-        (("create", "x", "--chains", "sepolia,sepolia"), "two different chains at least"),
+        (("create", "x", "--chains", "sepolia,pluto"), "'pluto' is not in the table"),
+        (("create", "x", "--chains", "sepolia,base"), "base cannot share a network with testnets"),
+        (("create", "x", "--chains", "sepolia"), "at least two different chains"),
+        (("create", "x", "--chains", "sepolia,sepolia"), "at least two different chains"),
         (("create", "X Y", *TWO), "'X Y' can't name a network"),
         (("create", "x", *TWO, "--gmps", "pigeon"), "pigeon"),
-        (("create", "x", *TWO, "--gmps", "axelar"), "share axelar, and 2 GMPs have to agree"),
+        (("create", "x", *TWO, "--gmps", "axelar"), "share axelar, but 2 GMPs must agree"),
     ],
 )
 def test_what_can_not_be_a_network_is_refused_and_nothing_is_written(
@@ -135,13 +135,13 @@ def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill
     ("path", "value", "complaint"),
     [
         (("chains", 0, "guardian"), None, "guardian: name the account that may pause on sepolia"),
-        (("revoker",), None, "revoker: name the account that may take trust away"),
+        (("revoker",), None, "revoker: name the account that may revoke trust"),
         (("revoker",), None, "revoker: name the account"),
         (("tripwire",), None, "tripwire: name the account"),
-        (("floor",), None, "floor: write how many GMPs"),
+        (("floor",), None, "floor: write the quorum"),
         (("chains", 0, "agreement"), None, "sepolia.agreement: write 2 or more"),
         (("chains", 0, "agreement"), 1, "sepolia.agreement: write 2 or more"),
-        (("chains", 0, "agreement"), 4, "sepolia.rpcUrls: 4 endpoints have to agree, and 3 are named"),
+        (("chains", 0, "agreement"), 4, "sepolia.rpcUrls: 4 endpoints must agree, but only 3 are listed"),
         (("chains", 1, "verification"), None, "base-sepolia.verification.hyperlane: write who verifies"),
         (("chains", 1, "verification", "axelar"), None, "base-sepolia.verification.axelar: write who verifies"),
         (("chains", 0, "gmps", "wormhole", "consistencyLevel"), None, "write 1 (final) or 201"),
@@ -191,11 +191,11 @@ def test_a_single_verifier_is_refused_unless_it_is_accepted(waybill: Command, tm
 @pytest.mark.parametrize(
     ("here", "there", "complaint"),
     [
-        (uln(FIRST, SECOND), "default", "named on one end and left to the default"),
+        (uln(FIRST, SECOND), "default", "set on one end and left to the default"),
         (uln(FIRST, SECOND), uln(FIRST), "different numbers of LayerZero's DVNs"),
         (uln(FIRST, FIRST), uln(FIRST, SECOND), "a DVN is listed twice"),
         (uln(), uln(FIRST, SECOND), "no DVN is listed"),
-        (uln(FIRST) | {"optionalDvns": [SECOND], "optionalThreshold": 2}, uln(FIRST), "optionalThreshold is 2, of 1"),
+        (uln(FIRST) | {"optionalDvns": [SECOND], "optionalThreshold": 2}, uln(FIRST), "optionalThreshold is 2 for 1"),
     ],
 )
 def test_dvns_that_could_never_verify_are_refused(

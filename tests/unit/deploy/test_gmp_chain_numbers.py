@@ -20,7 +20,9 @@ SEPOLIA = address_table().chain("sepolia")
         ({}, []),
         (
             {"chainName": "sepolia"},
-            [f"gmps.axelar: Axelar calls the chain {SEPOLIA.gmps['axelar']['chainName']!r}, the plan 'sepolia'"],
+            [
+                f"gmps.axelar: Axelar identifies the chain as {SEPOLIA.gmps['axelar']['chainName']!r}, the plan as 'sepolia'"
+            ],
         ),
         ({"chainName": "sepolia", "gateway": "0x" + "11" * 20}, []),
     ],

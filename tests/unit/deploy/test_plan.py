@@ -63,7 +63,7 @@ def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_pa
         (("network",), "Main Net", "network"),
         (("floor",), 0, "floor"),
         (("floor",), 17, "floor"),
-        (("floor",), 2, r"chains 'one' and 'two' share 1 of the 2 GMPs that the floor asks for \(wormhole\)"),
+        (("floor",), 2, r"chains 'one' and 'two' share 1 of the 2 GMPs that the floor requires \(wormhole\)"),
         (("chains",), [], "chains"),
         (("chains",), [chain(1, "one")], "chains"),
         (("chains", 1, "chainId"), 1, "chain_id 1 stands for more than one chain"),

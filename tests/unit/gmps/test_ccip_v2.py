@@ -88,7 +88,7 @@ def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message
     assert relayer.watch(ALPHA).addresses == (other,)
     (found,) = relayer.dispatches(ALPHA, [replace(sent(packed()), address=other)])
     assert found.envelope == ENVELOPE
-    with pytest.raises(TransientError, match=r"has no gmps\.ccip\.offRamp, .* `waybill deploy` writes it"):
+    with pytest.raises(TransientError, match=r"has no gmps\.ccip\.offRamp, .* run `waybill deploy` to write it"):
         _ = CcipContracts.of(newer.chain(ALPHA)).off_ramp_v1
 
 
@@ -99,7 +99,7 @@ def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message
         (packed(tail=b"\0"), "length fields add up to"),
         (packed()[:60], "length fields add up to"),
         (packed(tokens=b"token"), "carries tokens"),
-        (packed(receiver=bytes(32)), "not of 20 bytes"),
+        (packed(receiver=bytes(32)), "20-byte addresses"),
     ],
 )
 def test_a_dispatch_of_ours_that_can_t_be_read_is_an_error_with_its_transaction(content: bytes, reason: str) -> None:

@@ -44,12 +44,12 @@ def test_a_choice_becomes_one_call_that_a_question_tells_from_others() -> None:
 @for_each_case(
     "section, complaint",
     [
-        ({"required": [ONE, ONE]}, "named twice"),
-        ({"required": [ONE], "optional": [ONE], "optionalThreshold": 1}, "named twice"),
-        ({"required": []}, "name 1 to 16"),
-        ({"required": [f"0x{number:040x}" for number in range(1, 18)]}, "name 1 to 16"),
-        ({"required": [ONE], "optional": [OTHER]}, "optionalThreshold is 0, of 1"),
-        ({"required": [ONE], "optional": [OTHER], "optionalThreshold": 2}, "optionalThreshold is 2, of 1"),
+        ({"required": [ONE, ONE]}, "listed twice"),
+        ({"required": [ONE], "optional": [ONE], "optionalThreshold": 1}, "listed twice"),
+        ({"required": []}, "list 1 to 16"),
+        ({"required": [f"0x{number:040x}" for number in range(1, 18)]}, "list 1 to 16"),
+        ({"required": [ONE], "optional": [OTHER]}, "optionalThreshold is 0 for 1"),
+        ({"required": [ONE], "optional": [OTHER], "optionalThreshold": 2}, "optionalThreshold is 2 for 1"),
         ({"required": [ONE], "optional": [DEFAULT], "optionalThreshold": 1}, "optional"),
     ],
 )

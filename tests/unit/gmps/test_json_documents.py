@@ -97,5 +97,5 @@ async def test_an_answer_that_is_no_document_names_its_url_and_why(
 async def test_a_service_that_is_down_and_a_url_that_is_none_are_no_answers() -> None:
     async with JsonDocuments(timeout=PATIENCE) as documents:
         for url in ("http://127.0.0.1:1/x", "http://", "nothing"):
-            with pytest.raises(UnansweredError, match="request to .* failed"):
+            with pytest.raises(UnansweredError, match=r"request to .* failed"):
                 await documents.json(url)
