@@ -17,7 +17,7 @@ from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import AssetClass, DeliveryGuarantee, IdempotencyStrategy, ttl_violation
+from bridge.protocol.guarantee import AssetClass, IdempotencyStrategy, MessagePolicy, policy_of, ttl_violation
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Block, TransientError
@@ -36,7 +36,7 @@ from bridge.queries.explain import (
 )
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
 from bridge.queries.messages import explanation_value
-from bridge.relayer.sender_choices import SenderChoices
+from bridge.relayer.policies import Policies
 from bridge.service.connections import connected, newest_blocks
 
 
@@ -47,14 +47,14 @@ class Found:
     deployment: Deployment
     message: Message
     explanation: Explanation
-    guarantee: DeliveryGuarantee  # that a relayer with this workspace's settings keeps
+    policy: MessagePolicy  # of a relayer with this workspace's settings
     ttl_violation: AssetClass | None  # the class of assets whose minimum TTL it was routed below
     id_matches: bool
     answering: frozenset[int]  # the chains that were asked and gave an answer
 
     def value(self) -> dict[str, Any]:
         """For JSON."""
-        return explanation_value(self.explanation, self.guarantee, self.ttl_violation)
+        return explanation_value(self.explanation, self.policy, self.ttl_violation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,10 @@ async def _found(
     if router:
         paused = _if_later(router.paused_until, heads[message.destination_chain])
         circumstances = replace(circumstances, is_ended=router.progress.ended, destination_paused_until=paused)
-    choices = SenderChoices(deployment, answering, settings.sender_choices.bounds(), settings.choices())
-    chosen = await choices.of(message) if source else settings.choices()
+    operator, guards = settings.operator_policies(), router.guards if router else frozenset()
+    policy = policy_of(message, operator, guards=guards)
+    if source:
+        policy = await Policies(deployment, answering, operator).of(message, guards)
     lags = [
         lag_of(kept.chains[chain], heads[chain], settings.index.max_lag)
         for chain in ends
@@ -200,7 +202,7 @@ async def _found(
         deployment,
         message,
         explanation,
-        settings.guarantee(message, router.guards if router else frozenset(), chosen),
+        policy,
         ttl_violation(message, settings.classes(deployment)),
         id_matches=message.id == message_id,
         answering=frozenset(heads),

@@ -20,7 +20,7 @@ from bridge.client import Client
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import DeliveryGuarantee
+from bridge.protocol.guarantee import MessagePolicy
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
@@ -161,7 +161,7 @@ def _draw(console: Console, found: Found | Unsent) -> None:
                 **_evidence(explanation.divergences),
                 "reason": explanation.reason,
                 "next": with_network(explanation.next_action),
-                **({"promised": _promised(found.guarantee)} if isinstance(found, Found) else {}),
+                **({"promised": _promised(found.policy)} if isinstance(found, Found) else {}),
                 **(_ttl_violation(found) if isinstance(found, Found) else {}),
             }
         )
@@ -223,9 +223,9 @@ def _expires(message: Message) -> str:
     return "never" if message.expires_at is None else f"{utc(message.expires_at)} UTC"
 
 
-def _promised(guarantee: DeliveryGuarantee) -> str:
+def _promised(policy: MessagePolicy) -> str:
     """The document's fields in one line."""
-    given = guarantee.value()
+    given = policy.value()
     given["ttlSeconds"] = given["ttlSeconds"] or "none"
     given["maxRetries"] = "unlimited" if given["maxRetries"] is None else given["maxRetries"]
     fields = (f"{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from bridge.protocol.delivery_policy import DeliveryPolicy
+from pydantic import BaseModel, ConfigDict, Field
+
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.message import Kind, Message
 
 _MILLISECONDS = 1000
-
-
-class Semantics(StrEnum):
-    """How often a message is delivered. What is executed is executed once by the destination's router, in any case."""
-
-    AT_LEAST_ONCE = "AT_LEAST_ONCE"
 
 
 class IdempotencyStrategy(StrEnum):
@@ -93,61 +89,79 @@ _STATE_HASHED: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderChoice:
-    """What a sender chose for its messages; None leaves the kind's row as it is. Times in seconds."""
+    """What a sender chose on chain for its messages. Times in seconds."""
 
-    max_retries: int | None = None
-    base: float | None = None
-    cap: float | None = None
-    dead_letter: bool | None = None
-    idempotency: IdempotencyStrategy | None = None  # what the sender relies on; None is what its kind asks for
+    max_retries: int
+    base: float
+    cap: float
+    dead_letter: bool
+    idempotency: IdempotencyStrategy  # what the sender relies on
 
-    def applied_to(self, policy: DeliveryPolicy) -> DeliveryPolicy:
-        """The row with the choice."""
-        chosen = {name: getattr(self, name) for name in ("max_retries", "base", "cap", "dead_letter")}
-        return replace(policy, **{name: value for name, value in chosen.items() if value is not None})
+
+class ChoiceBounds(BaseModel):
+    """Limits of what senders may choose on chain for their messages; times in seconds. A choice beyond a limit counts as the limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(default=True, description="whether their choices count")
+    max_retries: int = Field(default=20, ge=0, description="the most tries after the first")
+    least_base: float = Field(default=0.1, gt=0, description="the shortest first wait")
+    longest_cap: float = Field(default=600.0, gt=0, description="the longest wait")
+
+    def admit(self, choice: SenderChoice, policy: DeliveryPolicy) -> DeliveryPolicy:
+        """The policy with a sender's choice, within the limits."""
+        longest = min(choice.cap, self.longest_cap)
+        return replace(
+            policy,
+            max_retries=min(choice.max_retries, self.max_retries),
+            base=min(max(choice.base, self.least_base), longest),
+            cap=longest,
+            dead_letter=choice.dead_letter,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryGuarantee:
-    """The document's fields, in its units."""
+class OperatorPolicies:
+    """What an operator decides about the policies of messages.
 
-    semantics: Semantics
+    Attributes:
+        rows: the table by kind, with the operator's overrides.
+        atomicity: the level of each kind.
+        bounds: what senders may choose.
+    """
+
+    rows: Mapping[Kind, DeliveryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
+    atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
+    bounds: ChoiceBounds = field(default_factory=ChoiceBounds)
+
+    def lets_choose(self, kind: Kind) -> bool:
+        """Whether senders choose the policy of messages of that kind; of critical regulatory actions nobody does."""
+        return self.bounds.enabled and kind is not Kind.REGULATORY_ACTION_CRITICAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePolicy:
+    """Everything that holds for the delivery of one message: the fields of OIP's `MessageDeliveryGuarantee`, and its atomicity."""
+
     ttl_seconds: int  # 0 is for ever
     idempotency_strategy: IdempotencyStrategy
     require_attestation_check: bool
-    max_retries: int | None  # None is without end
-    base_backoff_ms: float
-    max_backoff_ms: float
-    dlq_enabled: bool
-    jitter: float  # share of a wait; beyond the document's fields
-    multiplier: float  # of each wait; beyond the document's fields
+    delivery: DeliveryPolicy
     atomicity: Atomicity
 
     def value(self) -> dict[str, Any]:
-        """The document's fields by the document's names, for JSON."""
+        """OIP's fields by their names and in their units, for JSON."""
         return {
-            "semantics": self.semantics.value,
+            "semantics": "AT_LEAST_ONCE",  # the destination's router executes a message once in any case
             "ttlSeconds": self.ttl_seconds,
             "idempotencyStrategy": self.idempotency_strategy.value,
             "requireAttestationCheck": self.require_attestation_check,
-            "maxRetries": self.max_retries,
-            "baseBackoffMs": round(self.base_backoff_ms),
-            "maxBackoffMs": round(self.max_backoff_ms),
-            "dlqEnabled": self.dlq_enabled,
+            "maxRetries": self.delivery.max_retries,
+            "baseBackoffMs": round(self.delivery.base * _MILLISECONDS),
+            "maxBackoffMs": round(self.delivery.cap * _MILLISECONDS),
+            "dlqEnabled": self.delivery.dead_letter,
             "atomicity": self.atomicity.value,
         }
-
-    @property
-    def policy(self) -> DeliveryPolicy:
-        """The tries that keep it."""
-        return DeliveryPolicy(
-            max_retries=self.max_retries,
-            base=self.base_backoff_ms / _MILLISECONDS,
-            cap=self.max_backoff_ms / _MILLISECONDS,
-            dead_letter=self.dlq_enabled,
-            jitter=self.jitter,
-            multiplier=self.multiplier,
-        )
 
 
 def resolve_ttl(sender_ttl: int, asset_minimum: int | None) -> int:
@@ -157,42 +171,34 @@ def resolve_ttl(sender_ttl: int, asset_minimum: int | None) -> int:
     return max(sender_ttl, asset_minimum)
 
 
-def guarantee_of(
+def policy_of(
     message: Message,
-    policies: Mapping[Kind, DeliveryPolicy],
-    chosen: Mapping[bytes, SenderChoice] | None = None,
+    operator: OperatorPolicies,
+    choice: SenderChoice | None = None,
     *,
-    atomicity: Mapping[Kind, Atomicity] = DEFAULT_ATOMICITY,
     attested_origin: bool = False,
     guards: Collection[IdempotencyStrategy] = (),
-) -> DeliveryGuarantee:
-    """What one message is promised.
+) -> MessagePolicy:
+    """The policy of one message: its kind's row, the operator's override, and its sender's choice within the operator's bounds.
+
+    A critical regulatory action is tried without end and is never a dead letter, whatever anybody chose.
 
     Args:
         message: which one.
-        policies: the table by kind.
-        chosen: what senders chose instead, by message id or by sender (32 bytes); the id goes first. A critical regulatory
-            action is tried without end and never a dead letter, whatever anybody chose.
-        atomicity: the level of each kind.
+        operator: the table by kind with overrides, and the bounds.
+        choice: what its sender chose on chain; None if nothing.
         attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
         guards: those that the recipient is known to have; the router checks the id for every recipient.
     """
-    policy, choice = policies[message.kind], None
-    if message.kind is not Kind.REGULATORY_ACTION_CRITICAL and chosen:
-        choice = chosen.get(message.id) or chosen.get(message.sender)
-        policy = choice.applied_to(policy) if choice else policy
-    return DeliveryGuarantee(
-        semantics=Semantics.AT_LEAST_ONCE,
+    delivery, relied_on = operator.rows[message.kind], None
+    if choice is not None and operator.lets_choose(message.kind):
+        delivery, relied_on = operator.bounds.admit(choice, delivery), choice.idempotency
+    return MessagePolicy(
         ttl_seconds=message.ttl,
-        idempotency_strategy=_strategy(message.kind, guards, choice.idempotency if choice else None),
+        idempotency_strategy=_strategy(message.kind, guards, relied_on),
         require_attestation_check=attested_origin,
-        max_retries=policy.max_retries,
-        base_backoff_ms=policy.base * _MILLISECONDS,
-        max_backoff_ms=policy.cap * _MILLISECONDS,
-        dlq_enabled=policy.dead_letter,
-        jitter=policy.jitter,
-        multiplier=policy.multiplier,
-        atomicity=atomicity[message.kind],
+        delivery=delivery,
+        atomicity=operator.atomicity[message.kind],
     )
 
 

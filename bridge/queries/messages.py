@@ -9,7 +9,7 @@ from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label
-from bridge.protocol.guarantee import AssetClass, DeliveryGuarantee
+from bridge.protocol.guarantee import AssetClass, MessagePolicy
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.times import iso
@@ -62,13 +62,13 @@ def account_text(word: bytes | None) -> str | None:
 
 
 def explanation_value(
-    found: Explanation, guarantee: DeliveryGuarantee | None = None, below: AssetClass | None = None
+    found: Explanation, policy: MessagePolicy | None = None, below: AssetClass | None = None
 ) -> dict[str, Any]:
     """A message and where it is.
 
     Args:
         found: the answer.
-        guarantee: what a relayer with the workspace's settings promises for it.
+        policy: of a relayer with the workspace's settings.
         below: the class of assets whose minimum TTL it was routed below.
     """
     expires_at = found.message.expires_at if found.message else None
@@ -85,7 +85,7 @@ def explanation_value(
         "message": _message_value(found.message) if found.message else None,
         "retryRoute": _retry_value(found.message) if found.message else None,
         "expiresAt": iso(expires_at) if expires_at is not None else None,
-        "guarantee": guarantee.value() if guarantee else None,
+        "guarantee": policy.value() if policy else None,
         "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
         "primaryRecords": [_record_value(job) for job in found.changes],
         "gmps": [_progress_value(progress) for progress in found.gmps],

@@ -35,7 +35,7 @@ from bridge.protocol.delivery_policy import (
 from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.failures import DeliverySnapshot, Failure, FailureKind
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import Atomicity, guarantee_of
+from bridge.protocol.guarantee import Atomicity
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.ports import (
     Adapter,
@@ -72,7 +72,7 @@ from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.delivery_commits import DeliveryCommits
 from bridge.relayer.fair_queue import FairQueue
-from bridge.relayer.sender_choices import SenderChoices
+from bridge.relayer.policies import Policies
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store.outbox import Outbox
@@ -109,8 +109,7 @@ class Deliveries:
         sender: Sending,
         gate: SpendGate,
         health: GmpHealth,
-        choices: SenderChoices,
-        policies: Mapping[Kind, DeliveryPolicy],
+        policies: Policies,
         clock: Clock,
         random: Callable[[], float],
         final_height: Callable[[], int],
@@ -126,7 +125,6 @@ class Deliveries:
         self._sender = sender
         self._gate = gate
         self._health = health
-        self._choices = choices
         self._policies = policies
         self._clock = clock
         self._random = random
@@ -382,9 +380,9 @@ class Deliveries:
     ) -> Outcome:
         """Nothing was tried: it is looked at again, until the message has expired."""
         now, message = self._clock.now(), _message_of(entry)
-        if (over := await self._over(message, self._policies[message.kind], 0)) is not None:
+        if (over := await self._over(message, self._policies.operator.rows[message.kind], 0)) is not None:
             return self._dead_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
-        pause = attestation_pause(self._policies[message.kind], now - entry.created_at)
+        pause = attestation_pause(self._policies.operator.rows[message.kind], now - entry.created_at)
         log.info("attestation pending", again_in=round(pause, 3), why=str(error))
         return Postponed(claim, str(error), now + pause)
 
@@ -438,8 +436,8 @@ class Deliveries:
         try:
             message = _message_of(entry)
         except EnvelopeError:
-            return None, self._policies[entry.kind]
-        return message, guarantee_of(message, self._policies, await self._choices.of(message)).policy
+            return None, self._policies.operator.rows[entry.kind]
+        return message, (await self._policies.of(message)).delivery
 
     async def _over(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
         """Why nothing is to be delivered any more after so many seconds; None if something is.

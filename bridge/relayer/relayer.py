@@ -14,10 +14,9 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.evm.finality import FinalityRule
 from bridge.evm.sender import Sending
 from bridge.evm.supervision import retry_until_success, run_forever
-from bridge.protocol.delivery_policy import DeliveryPolicy, validated
+from bridge.protocol.delivery_policy import validated
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
 from bridge.protocol.ports import Adapter, Chain, Clock, TransientError
 from bridge.records.figures import Counted, CounterKey
 from bridge.relayer.breaker import GmpHealth
@@ -26,8 +25,8 @@ from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.observer import Observer
+from bridge.relayer.policies import Policies
 from bridge.relayer.seen_capacity import SeenCapacity
-from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
@@ -54,12 +53,11 @@ class Relayer:
         senders: Mapping[int, Sending],
         store: Store,
         dead_letters: DeadLetterQueue,
-        policies: Mapping[Kind, DeliveryPolicy],
+        policies: Policies,
         clock: Clock,
         random: Callable[[], float],
         settings: RelaySettings,
         gate: SpendGate,
-        choices: SenderChoices,
     ) -> None:
         """Puts the parts together; `run` starts them.
 
@@ -72,7 +70,7 @@ class Relayer:
         self.counting = ProcessCounters(store.counters)
         self.counting.sources.append(self._counts)
         self._capacity = SeenCapacity(store.outbox, settings.dedup_capacity, clock)
-        validated(policies)
+        validated(policies.operator.rows)
         self.observers = {
             deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
             for deployed in deployment.chains
@@ -91,7 +89,6 @@ class Relayer:
                 sender=sender,
                 gate=gate,
                 health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
-                choices=choices,
                 policies=policies,
                 clock=clock,
                 random=random,

@@ -19,14 +19,14 @@ from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp, gmps_from_bits
-from bridge.protocol.guarantee import guarantee_of
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import Message
 from bridge.protocol.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
 from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.outbox import OutboxState
 from bridge.records.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
 from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.jobs import JobContext, Worker
+from bridge.relayer.policies import Policies
 from bridge.relayer.retry_planning import (
     BudgetSpentError,
     ExecutableError,
@@ -37,7 +37,6 @@ from bridge.relayer.retry_planning import (
     Planner,
     retry_transaction_key,
 )
-from bridge.relayer.sender_choices import SenderChoices
 from bridge.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -317,8 +316,7 @@ class BudgetExhaustion:
         dead_letter_queue: DeadLetterQueue,
         store: Store,
         *,
-        policies: Mapping[Kind, DeliveryPolicy],
-        choices: SenderChoices,
+        policies: Policies,
         usable: frozenset[Gmp],
     ) -> None:
         """`usable` are the GMPs that this relayer delivers over: what others have still to deliver is not waited for."""
@@ -326,7 +324,6 @@ class BudgetExhaustion:
         self._outbox = store.outbox
         self._observations = store.observations
         self._policies = policies
-        self._choices = choices
         self._usable = usable
 
     def is_let_through(self, job: RetryJob) -> bool:
@@ -338,7 +335,7 @@ class BudgetExhaustion:
         return (await self._policy(message)).dead_letter
 
     async def _policy(self, message: Message) -> DeliveryPolicy:
-        return guarantee_of(message, self._policies, await self._choices.of(message)).policy
+        return (await self._policies.of(message)).delivery
 
     async def mark_dead(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:
         """Ends a message for whose retry its budget has no room; says why it can't end yet, else None.

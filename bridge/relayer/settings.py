@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, SenderChoice
+from bridge.protocol.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
 from bridge.records.relay_policy import EVERYTHING, RelayPolicy
@@ -52,7 +52,6 @@ class RelaySettings:
     in_flight: int = 64  # deliveries under way at once, per destination; idle queues and live traffic may add some
     commits: CommitSettings = field(default_factory=CommitSettings)
     ordering: Ordering = Ordering.SKIP
-    guarantees: Mapping[bytes, SenderChoice] = field(default_factory=dict)  # by message id or sender
     asset_classes: tuple[AssetClass, ...] = ()  # whose minimum TTL messages are to keep
     atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
     phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none

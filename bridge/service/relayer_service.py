@@ -39,11 +39,11 @@ from bridge.records.streams import IndexSource
 from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
 from bridge.relayer.own_messages import OwnMessages
+from bridge.relayer.policies import Policies
 from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.relayer import Relayer
 from bridge.relayer.retries import BudgetExhaustion, Recovery, Retried
 from bridge.relayer.retry_planning import Planner
-from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
@@ -133,7 +133,7 @@ class RelayerService:
             deployment, chains, store, settings, clock, messages=self.own_messages, sealer=keys.sealer
         )
         gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
-        self.sender_choices = SenderChoices(deployment, chains, settings.sender_choices.bounds(), relaying.guarantees)
+        self.policies = Policies(deployment, chains, settings.operator_policies())
         self.relayer = Relayer(
             worker=worker,
             deployment=deployment,
@@ -146,12 +146,11 @@ class RelayerService:
             senders=served,
             store=store,
             dead_letters=self.dead_letter_service.dead_letter_queue,
-            policies=settings.delivery_policies(),
+            policies=self.policies,
             clock=clock,
             random=random.random,
             settings=relaying,
             gate=gate,
-            choices=self.sender_choices,
         )
         self.relayer.counting.sources.append(self._requests)
         self.recovery = self._open_recovery(relaying, gate, clock)
@@ -193,8 +192,7 @@ class RelayerService:
         exhaustion = BudgetExhaustion(
             self.dead_letter_service.dead_letter_queue,
             self.store,
-            policies=self._settings.delivery_policies(),
-            choices=self.sender_choices,
+            policies=self.policies,
             usable=relaying.claimable,
         )
         settings = self._settings.recovery(self.deployment)

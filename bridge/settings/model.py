@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
@@ -27,13 +27,11 @@ from bridge.protocol.guarantee import (
     DEFAULT_ATOMICITY,
     AssetClass,
     Atomicity,
-    DeliveryGuarantee,
-    IdempotencyStrategy,
-    SenderChoice,
-    guarantee_of,
+    ChoiceBounds,
+    OperatorPolicies,
 )
 from bridge.protocol.invariants import reliable
-from bridge.protocol.message import MOST_GAS, Kind, Message
+from bridge.protocol.message import MOST_GAS, Kind
 from bridge.records.relay_policy import RelayPolicy
 from bridge.records.spending import SpendBounds
 from bridge.relayer.breaker import BreakerSettings
@@ -53,7 +51,6 @@ from bridge.settings.sections import (
     ChainSettings,
     DeadLetterTable,
     Gmps,
-    GuaranteeTable,
     IndexTable,
     KafkaTable,
     Keys,
@@ -63,14 +60,11 @@ from bridge.settings.sections import (
     PolicyOverride,
     PropagationTable,
     ReliabilityTable,
-    SenderChoiceTable,
     SignerSource,
     SpendingTable,
     SpendLimit,
     TripwireTable,
     Wei,
-    choices,
-    unnamed,
     wei_by_lane,
 )
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
@@ -158,11 +152,8 @@ class Settings(BaseSettings):
         default={}, description="by kind, what is to differ of max_retries, base, cap, jitter, dead_letter"
     )
 
-    guarantees: dict[str, GuaranteeTable] = Field(
-        default={}, description="what messages are promised instead, by sender or message id"
-    )
-    sender_choices: SenderChoiceTable = Field(
-        default=SenderChoiceTable(), description="what senders may choose on chain, see below"
+    sender_choices: ChoiceBounds = Field(
+        default=ChoiceBounds(), description="what senders may choose on chain, see below"
     )
     asset_classes: dict[str, AssetClassTable] = Field(
         default={}, description="by name, least TTL (min_ttl) of messages from or to contracts (members, by chain)"
@@ -272,13 +263,6 @@ class Settings(BaseSettings):
             raise ValueError(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
         return limits
 
-    @field_validator("guarantees")
-    @classmethod
-    def _names_messages(cls, guarantees: dict[str, GuaranteeTable]) -> dict[str, GuaranteeTable]:
-        if problems := list(unnamed(guarantees)):
-            raise ValueError("; ".join(problems))
-        return guarantees
-
     @model_validator(mode="wrap")
     @classmethod
     def _fits_together(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
@@ -318,10 +302,6 @@ class Settings(BaseSettings):
         """Which source had the last word on a setting, or on a value within it if it is a table."""
         return origin_name(self._origins, setting, *within)
 
-    def choices(self) -> Mapping[bytes, SenderChoice]:
-        """What `guarantees` says, by message id or sender (32 bytes)."""
-        return choices(self.guarantees)
-
     def delivery_policies(self) -> Mapping[Kind, DeliveryPolicy]:
         """The table of policies with the changes applied."""
         return _policy_table(self.policies)
@@ -346,26 +326,9 @@ class Settings(BaseSettings):
     def _atomicity(self) -> Mapping[Kind, Atomicity]:
         return {**DEFAULT_ATOMICITY, **{Kind[name.upper()]: level for name, level in self.atomicity.items()}}
 
-    def guarantee(
-        self,
-        message: Message,
-        guards: Collection[IdempotencyStrategy] = (),
-        chosen: Mapping[bytes, SenderChoice] | None = None,
-    ) -> DeliveryGuarantee:
-        """What a relayer with these settings promises for one message, and keeps.
-
-        Args:
-            message: which one.
-            guards: those of its recipient.
-            chosen: what counts for it, as `SenderChoices.of` says; the settings' own choices if not given.
-        """
-        return guarantee_of(
-            message,
-            self.delivery_policies(),
-            choices(self.guarantees) if chosen is None else chosen,
-            atomicity=self._atomicity(),
-            guards=guards,
-        )
+    def operator_policies(self) -> OperatorPolicies:
+        """What these settings decide about the policies of messages."""
+        return OperatorPolicies(rows=self.delivery_policies(), atomicity=self._atomicity(), bounds=self.sender_choices)
 
     def relay(self) -> RelaySettings:
         """What the relay needs of these."""
@@ -382,7 +345,6 @@ class Settings(BaseSettings):
                 tries=self.commit_tries,
             ),
             ordering=self.ordering,
-            guarantees=choices(self.guarantees),
             atomicity=self._atomicity(),
             phase_timeouts=self.phase_timeouts.model_dump(),
             retention=self.retention,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -28,11 +28,11 @@ from bridge.evm.account import SendingSettings
 from bridge.evm.actions import Coordinator
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
-from bridge.protocol.addresses import checksummed, to_bytes32
+from bridge.protocol.addresses import checksummed
 from bridge.protocol.delivery_policy import DeliveryPolicy
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, SenderChoice
+from bridge.protocol.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL
 from bridge.protocol.invariants import Reliability
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
@@ -40,7 +40,6 @@ from bridge.records.spending import SpendBounds
 from bridge.records.streams import Stream
 from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
-from bridge.relayer.sender_choices import ChoiceBounds
 from bridge.relayer.settings import PhaseLimit
 from bridge.streams.settings import (
     DeadLetterTopicSettings,
@@ -447,32 +446,6 @@ class AttestationTable(_GmpAttestations):  # type: ignore[misc]  # the GMPs' fol
         }
 
 
-class GuaranteeTable(Section):
-    """What the messages of one sender, or one message, are promised instead of their kind's row; times in seconds."""
-
-    max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
-    base: float | None = Field(default=None, gt=0, description="the first wait; each one after it is twice as long")
-    cap: float | None = Field(default=None, gt=0, description="the longest wait")
-    dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
-
-    def choice(self) -> SenderChoice:
-        """What the relay needs of these."""
-        return SenderChoice(**self.model_dump())
-
-
-class SenderChoiceTable(Section):
-    """What senders may choose on chain for their messages; times in seconds. More than the bound is the bound."""
-
-    enabled: bool = Field(default=True, description="whether their choices count; `guarantees` goes before them")
-    max_retries: int = Field(default=ChoiceBounds().max_retries, ge=0, description="tries after the first")
-    least_base: float = Field(default=ChoiceBounds().least_base, gt=0, description="the least first wait")
-    longest_cap: float = Field(default=ChoiceBounds().longest_cap, gt=0, description="the most of the longest wait")
-
-    def bounds(self) -> ChoiceBounds:
-        """What the relay needs of these."""
-        return ChoiceBounds(**self.model_dump())
-
-
 class AssetClassTable(Section):
     """How long messages about a class of assets live at least, and whose messages those are."""
 
@@ -791,29 +764,3 @@ class KafkaTable(Section):
             "ssl.key.password": self.ssl_key_password and self.ssl_key_password.get_secret_value(),
         }
         return {name: str(value) for name, value in found.items() if value is not None}
-
-
-def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, SenderChoice]:
-    """What was chosen, by message id or sender (32 bytes)."""
-    return {key_of(name): table.choice() for name, table in guarantees.items()}
-
-
-def unnamed(guarantees: Iterable[str]) -> Iterator[str]:
-    """What is wrong with names that are neither message ids nor addresses."""
-    for name in guarantees:
-        try:
-            key_of(name)
-        except ValueError as error:
-            yield str(error)
-
-
-def key_of(name: str) -> bytes:
-    """The 32 bytes of a message id, or of a sender's address.
-
-    Raises:
-        ValueError: neither.
-    """
-    digits = name.removeprefix("0x")
-    if len(digits) == 64:
-        return bytes.fromhex(digits)
-    return to_bytes32(name)

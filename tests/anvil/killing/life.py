@@ -25,16 +25,16 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.evm.signing import LocalSigner
 from bridge.evm.supervision import run_forever
-from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.errors import CursorMovedError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
 from bridge.protocol.ports import Call, Dispatch, Log, Watch
 from bridge.records.outbox import OutboxState
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
-from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
+from bridge.relayer.policies import Policies
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store, open_dead_letters
@@ -207,8 +207,7 @@ def _deliveries(history: History, store: Store, sender: Sender, adapter: OneMore
         sender=sender,
         gate=SpendGate(store.spending, clock),
         health=GmpHealth(BETA, store.figures, clock, settings.breaker),
-        choices=SenderChoices(Deployment.model_construct(), {}, ChoiceBounds(enabled=False), {}),
-        policies=DEFAULT_POLICIES,
+        policies=Policies(Deployment.model_construct(), {}, OperatorPolicies(bounds=ChoiceBounds(enabled=False))),
         clock=clock,
         random=random.random,
         final_height=lambda: 0,

@@ -19,16 +19,17 @@ from bridge.evm.sender import Sender
 from bridge.evm.supervision import run_forever
 from bridge.evm.transport import Endpoints, Exchange
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
+from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Call, Chain, TransientError
 from bridge.records.spending import UNBOUNDED, SpendBounds
 from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.execution import Execution
+from bridge.relayer.policies import Policies
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator
 from bridge.relayer.relayer import Relayer
 from bridge.relayer.retries import BudgetExhaustion, Recovery, RecoverySettings
 from bridge.relayer.retry_planning import Planner
-from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.rpc.policy import EndpointPolicy
@@ -259,18 +260,17 @@ def _relay(
         senders=bridge.relay_senders,
         store=store,
         dead_letters=bridge.dead_letter_queue,
-        policies=policies,
+        policies=_policies(world, policies),
         clock=clock,
         random=world.random.random,
         settings=settings,
         gate=gate,
-        choices=_no_choices(world, settings),
     )
 
 
-def _no_choices(world: World, relaying: RelaySettings) -> SenderChoices:
-    """The simulated routers have no profiles, so that only the settings choose."""
-    return SenderChoices(world.deployment, {}, ChoiceBounds(enabled=False), relaying.guarantees)
+def _policies(world: World, rows: Mapping[Kind, DeliveryPolicy]) -> Policies:
+    """The simulated routers have no profiles, so that senders choose nothing."""
+    return Policies(world.deployment, {}, OperatorPolicies(rows=rows, bounds=ChoiceBounds(enabled=False)))
 
 
 def _exhaustion(
@@ -283,7 +283,6 @@ def _exhaustion(
     return BudgetExhaustion(
         dead_letter_queue,
         store,
-        policies=policies,
-        choices=_no_choices(world, relaying),
+        policies=_policies(world, policies),
         usable=relaying.claimable,
     )

@@ -78,7 +78,9 @@ def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
     text = f'ordering = "block"\nlease = 20\ncommit_tries = 3\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
     deliveries = start(text).relayer.deliveries[BETA]
-    assert deliveries._policies[Kind.PLAIN] == DeliveryPolicy(7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3)
+    assert deliveries._policies.operator.rows[Kind.PLAIN] == DeliveryPolicy(
+        7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3
+    )
     assert len({deliveries._random() for _ in range(5)}) == 5, "each wait has a jitter of its own"
     assert deliveries._settings.ordering is Ordering.BLOCK
     assert deliveries._settings.lease == 20
@@ -100,7 +102,7 @@ def test_the_profile_that_the_file_names_is_that_of_the_deliveries(
     service = start(f'profile = "{profile}"\n')
     deliveries = service.relayer.deliveries[BETA]
     commits, dead_letters = deliveries._commits._settings, deliveries._dead_letters._settings
-    assert deliveries._policies[Kind.PLAIN] == policy
+    assert deliveries._policies.operator.rows[Kind.PLAIN] == policy
     assert (policy.jitter, policy.multiplier) == (0.1, 2)
     assert commits.strategy is strategy
     if strategy is CommitStrategy.BATCH:

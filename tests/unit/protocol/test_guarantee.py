@@ -21,19 +21,21 @@ from bridge.protocol.guarantee import (
     REGULATED_ASSET_TTL,
     AssetClass,
     Atomicity,
+    ChoiceBounds,
     IdempotencyStrategy,
-    Semantics,
+    OperatorPolicies,
     SenderChoice,
     class_of,
-    guarantee_of,
+    policy_of,
     resolve_ttl,
     ttl_violation,
 )
 from bridge.protocol.invariants import LOCKING, Reliability, longest_wait, reliable
-from bridge.protocol.message import Kind
+from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Call, Dispatch
 from bridge.records.figures import Counted
 from bridge.records.outbox import OutboxState
+from bridge.relayer.policies import Policies
 from bridge.relayer.settings import RelaySettings
 from bridge.settings import Settings, SettingsError
 from tests.builders import ALPHA, BETA, message
@@ -45,18 +47,26 @@ from tests.support.stores import memory_store
 from tests.unit.dead_letters.test_review import deployed
 from tests.virtual_time import in_virtual_time, running, until
 
+OPERATOR = OperatorPolicies()
+CHOICE = SenderChoice(max_retries=3, base=1, cap=60, dead_letter=True, idempotency=IdempotencyStrategy.MESSAGE_ID)
+
 
 def test_a_guarantee_has_every_field_of_the_document() -> None:
     guards = {IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH}
     sent = message(kind=Kind.STATE_SYNC, ttl=450)  # not its kind's
-    given_ = guarantee_of(sent, DEFAULT_POLICIES, attested_origin=True, guards=guards)
-    assert given_.semantics is Semantics.AT_LEAST_ONCE
-    assert given_.ttl_seconds == 450
-    assert given_.idempotency_strategy is IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
-    assert given_.require_attestation_check
-    assert (given_.max_retries, given_.base_backoff_ms, given_.max_backoff_ms) == (5, 2_000, 60_000)
-    assert given_.dlq_enabled
-    assert given_.policy == DEFAULT_POLICIES[Kind.STATE_SYNC]
+    found = policy_of(sent, OPERATOR, attested_origin=True, guards=guards)
+    assert found.delivery == DEFAULT_POLICIES[Kind.STATE_SYNC]
+    assert found.value() == {
+        "semantics": "AT_LEAST_ONCE",
+        "ttlSeconds": 450,
+        "idempotencyStrategy": "MESSAGE_ID_PLUS_STATE_HASH",
+        "requireAttestationCheck": True,
+        "maxRetries": 5,
+        "baseBackoffMs": 2_000,
+        "maxBackoffMs": 60_000,
+        "dlqEnabled": True,
+        "atomicity": "GUARANTEED",
+    }
 
 
 @for_each_case(
@@ -73,16 +83,16 @@ def test_each_kind_has_its_idempotency_strategy_where_the_recipient_has_the_guar
     kind: Kind, strategy: IdempotencyStrategy
 ) -> None:
     sent, every = message(kind=kind), frozenset(IdempotencyStrategy)
-    assert guarantee_of(sent, DEFAULT_POLICIES, guards=every).idempotency_strategy is strategy
-    bare = guarantee_of(sent, DEFAULT_POLICIES, guards=every - {strategy}).idempotency_strategy
+    assert policy_of(sent, OPERATOR, guards=every).idempotency_strategy is strategy
+    bare = policy_of(sent, OPERATOR, guards=every - {strategy}).idempotency_strategy
     assert bare is IdempotencyStrategy.MESSAGE_ID
 
 
 @pytest.mark.parametrize("chosen", IdempotencyStrategy)
 def test_a_sender_chooses_on_which_guard_it_relies(chosen: IdempotencyStrategy) -> None:
-    sent, choices = message(kind=Kind.LOCK_MANAGEMENT), {message().sender: SenderChoice(idempotency=chosen)}
+    sent, choice = message(kind=Kind.LOCK_MANAGEMENT), replace(CHOICE, idempotency=chosen)
     every = frozenset(IdempotencyStrategy)
-    assert guarantee_of(sent, DEFAULT_POLICIES, choices, guards=every).idempotency_strategy is chosen
+    assert policy_of(sent, OPERATOR, choice, guards=every).idempotency_strategy is chosen
 
 
 @given(sender=st.integers(1, 10**6))
@@ -113,20 +123,29 @@ def test_the_recommended_ttls_are_those_of_the_document() -> None:
     }
 
 
-def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_first() -> None:
-    sent, other = message(1), message(1, sender=bytes(31) + b"\x01")
-    chosen = {sent.sender: SenderChoice(max_retries=2), sent.id: SenderChoice(max_retries=1, dead_letter=False)}
-    assert guarantee_of(sent, DEFAULT_POLICIES, chosen).max_retries == 1
-    assert not guarantee_of(sent, DEFAULT_POLICIES, chosen).dlq_enabled
-    assert guarantee_of(message(2), DEFAULT_POLICIES, chosen).max_retries == 2
-    assert guarantee_of(message(2), DEFAULT_POLICIES, chosen).max_backoff_ms == 600_000
-    assert guarantee_of(other, DEFAULT_POLICIES, chosen).policy == DEFAULT_POLICIES[Kind.PLAIN]
+def test_a_senders_choice_counts_within_the_operators_bounds() -> None:
+    bounds = ChoiceBounds(max_retries=4, least_base=0.5, longest_cap=60)
+    operator = OperatorPolicies(bounds=bounds)
+    within = policy_of(message(), operator, replace(CHOICE, max_retries=2, base=0.7, cap=9, dead_letter=False))
+    chosen = within.delivery
+    assert (chosen.max_retries, chosen.base, chosen.cap, chosen.dead_letter) == (2, 0.7, 9, False)
+    beyond = policy_of(message(), operator, replace(CHOICE, max_retries=100, base=0.01, cap=10**6)).delivery
+    assert (beyond.max_retries, beyond.base, beyond.cap) == (4, 0.5, 60)
+    off = OperatorPolicies(bounds=ChoiceBounds(enabled=False))
+    assert policy_of(message(), off, CHOICE).delivery == DEFAULT_POLICIES[Kind.PLAIN]
 
 
 def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
     sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
-    promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: SenderChoice(max_retries=1, dead_letter=True)})
-    assert (promised.max_retries, promised.dlq_enabled) == (None, False)
+    chosen = policy_of(sent, OPERATOR, replace(CHOICE, max_retries=1, dead_letter=True)).delivery
+    assert (chosen.max_retries, chosen.dead_letter) == (None, False)
+
+
+class Chosen(Policies):
+    """Every sender has made the same choice."""
+
+    async def _choice(self, message: Message) -> SenderChoice:
+        return replace(CHOICE, max_retries=1)
 
 
 @in_virtual_time
@@ -134,12 +153,14 @@ async def test_the_relayer_keeps_a_senders_choice() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(GMPS[0])
-    first = world.send(ALPHA, BETA)
-    await until(lambda: first.created != [])
-    relaying = RelaySettings(guarantees={first.message.sender: SenderChoice(max_retries=1)})
-    async with running(SimulatedRelayer(world, store, relaying=relaying)):
-        await until(lambda: [one.state for one in store.outbox.entries(first.message.id)] == [OutboxState.DEAD])
-    assert store.outbox.entries(first.message.id)[0].failed_tries == 2
+    bridge = SimulatedRelayer(world, store)
+    for deliveries in bridge.relayer.deliveries.values():
+        deliveries._policies = Chosen(world.deployment, {}, OPERATOR)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: sent.created != [])
+        await until(lambda: [one.state for one in store.outbox.entries(sent.message.id)] == [OutboxState.DEAD])
+    assert store.outbox.entries(sent.message.id)[0].failed_tries == 2
     await world.stop()
 
 
@@ -227,9 +248,7 @@ def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() ->
         assert re.search(re.escape(words), text), text
 
 
-def test_a_choice_for_nobody_is_refused() -> None:
-    with pytest.raises(SettingsError, match="guarantees"):
-        Settings.load(guarantees={"0x1234": {"max_retries": 1}})
+def test_a_ttl_of_no_kind_is_refused() -> None:
     with pytest.raises(SettingsError, match="no kind of message"):
         Settings.load(reliability={"ttls": {"gossip": 5}})
 
@@ -293,8 +312,8 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     )
     assert (len(history) > 1) is bool(codes), "and is tried again"
     assert all(f"phase {phase} did not end within 7 s" in one.failure.message for one in history)
-    promised = settings.guarantee(sent.message).atomicity
-    assert promised is (changed or (Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT))
+    found = policy_of(sent.message, settings.operator_policies()).atomicity
+    assert found is (changed or (Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT))
     await world.stop()
 
 
@@ -337,17 +356,16 @@ def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() 
         Settings.load(atomicity={"query": "HALF"})
 
 
-def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
+def test_a_messages_policy_is_what_the_settings_make_of_it() -> None:
     sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=150)
-    settings = Settings.load(
-        policies={"lock_management": {"max_retries": 5, "cap": 20}},
-        guarantees={f"0x{sent.sender.hex()}": {"base": 0.3, "dead_letter": False}},
+    operator = Settings.load(
+        policies={"lock_management": {"max_retries": 5, "base": 0.3, "cap": 20, "dead_letter": False}},
         atomicity={"lock_management": "ALL_OR_NOTHING"},
-    )
-    assert settings.guarantee(sent).idempotency_strategy is IdempotencyStrategy.MESSAGE_ID
-    told = settings.guarantee(sent, [IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE]).value()
-    assert str(told["baseBackoffMs"]) == "300", "whole milliseconds"
-    assert told == {
+    ).operator_policies()
+    assert policy_of(sent, operator).idempotency_strategy is IdempotencyStrategy.MESSAGE_ID
+    found = policy_of(sent, operator, guards=[IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE]).value()
+    assert str(found["baseBackoffMs"]) == "300", "whole milliseconds"
+    assert found == {
         "semantics": "AT_LEAST_ONCE",
         "ttlSeconds": 150,
         "idempotencyStrategy": "MESSAGE_ID_PLUS_NONCE",

@@ -52,7 +52,7 @@ def settings(tmp_path: Path) -> Settings:
         asset_classes={"regulatory": {"members": {"beta": [SENDER]}}},
         deny_senders=[SENDER],
         dlq={"retention_days": 7},
-        guarantees={f"0x{message().sender.hex()}": {"max_retries": 1}},
+        sender_choices={"max_retries": 7},
         retention=20 * DAY,
         reliability={"dedup_capacity": 2_000_000, "lock_ttl": 1_200},
         sync={"threshold": 77},
@@ -86,7 +86,10 @@ def deliveries_of(service: RelayerService) -> Deliveries:
 def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
-    assert deliveries_of(service)._policies == service.recovery._exhaustion._policies == rows
+    policies = deliveries_of(service)._policies
+    assert policies is service.recovery._exhaustion._policies
+    assert policies.operator.rows == rows
+    assert policies.operator.bounds.max_retries == 7
 
 
 def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
@@ -127,13 +130,6 @@ async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_ar
         await asyncio.gather(work, return_exceptions=True)
     assert service.store.jobs.newest(SyncJob, change.id) is not None
     assert [(one.lane, one.progress.primary_final, one.progress.applied) for one in beats] == [(LANE, 1, 0)]
-
-
-async def test_what_the_settings_promise_a_sender_counts_for_its_deliveries(service: RelayerService) -> None:
-    sent = message()
-    chosen = await deliveries_of(service)._choices.of(sent)
-    assert chosen[sent.sender].max_retries == 1
-    assert service.recovery._exhaustion._choices is deliveries_of(service)._choices
 
 
 def test_messages_are_known_as_long_and_as_many_as_the_settings_say(service: RelayerService) -> None:

@@ -13,7 +13,6 @@ from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.settings import Settings
 from bridge.settings.sources import PROFILES
-from tests.builders import message
 from tests.cases import for_each_case
 
 
@@ -68,6 +67,6 @@ def test_its_schedule_is_kept_and_the_multiplier_counts() -> None:
         waits = [next_try(policy, attempt, FailureKind.TRANSIENT, random=dice.random) for _ in range(200)]
         assert all(not isinstance(wait, GiveUpReason) and least <= wait <= most for wait in waits)
     assert next_try(policy, 4, FailureKind.TRANSIENT, random=dice.random) is GiveUpReason.MAX_RETRIES_EXCEEDED
-    tripled = Settings.load(policies={"plain": {"multiplier": 3, "jitter": 0, "base": 1}}).guarantee(message())
-    waits = [next_try(tripled.policy, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
+    tripled = plain(Settings.load(policies={"plain": {"multiplier": 3, "jitter": 0, "base": 1}}))
+    waits = [next_try(tripled, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
     assert waits == [1, 3, 9]

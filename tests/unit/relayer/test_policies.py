@@ -1,4 +1,4 @@
-"""What a sender chose on its chain counts for its messages, within the bounds of the settings."""
+"""A sender's choice on its chain counts for the policy of its messages, within the operator's bounds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from eth_abi import encode
 
 from bridge.protocol.contracts import PROFILES, ROUTER
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.guarantee import IdempotencyStrategy, SenderChoice
+from bridge.protocol.guarantee import ChoiceBounds, IdempotencyStrategy, OperatorPolicies
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Call, Chain
-from bridge.relayer.sender_choices import SenderChoices
-from bridge.settings import Settings
+from bridge.relayer.policies import Policies
 from tests.builders import ALPHA, BETA, message
 from tests.unit.dead_letters.test_review import deployed
 
@@ -38,9 +38,9 @@ class ProfilesChain:
         return encode(CHOICE, self.choice)
 
 
-def choices(*choice: Any, **bounds: Any) -> SenderChoices:
+def policies(*choice: Any, **bounds: Any) -> Policies:
     chain = cast(Chain, ProfilesChain(*choice))
-    return SenderChoices(NETWORK, {ALPHA: chain}, Settings.load(sender_choices=bounds).sender_choices.bounds(), {})
+    return Policies(NETWORK, {ALPHA: chain}, OperatorPolicies(bounds=ChoiceBounds(**bounds)))
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,21 @@ def choices(*choice: Any, **bounds: Any) -> SenderChoices:
 async def test_each_part_of_a_senders_choice_counts(
     number: int, strategy: IdempotencyStrategy, *, dead_letter: bool
 ) -> None:
-    sent = message()
-    chosen = await choices(True, 0, number, 3, 250, 9_000, dead_letter).of(sent)
-    assert chosen == {
-        sent.id: SenderChoice(max_retries=3, base=0.25, cap=9, dead_letter=dead_letter, idempotency=strategy)
-    }
+    found = await policies(True, 0, number, 3, 250, 9_000, dead_letter).of(message(), frozenset(IdempotencyStrategy))
+    chosen = found.delivery
+    assert (chosen.max_retries, chosen.base, chosen.cap, chosen.dead_letter) == (3, 0.25, 9, dead_letter)
+    assert found.idempotency_strategy is strategy
 
 
-async def test_a_choice_beyond_the_bounds_counts_as_the_bound_and_none_where_they_are_switched_off() -> None:
-    sent, beyond = message(), (True, 0, 0, 100, 10, 10**9, True)
-    (bounded,) = (await choices(*beyond, max_retries=4, least_base=0.5, longest_cap=60).of(sent)).values()
+async def test_a_choice_counts_within_the_bounds_and_not_where_they_are_off() -> None:
+    beyond = (True, 0, 0, 100, 10, 10**9, True)
+    bounded = (await policies(*beyond, max_retries=4, least_base=0.5, longest_cap=60).of(message())).delivery
     assert (bounded.max_retries, bounded.base, bounded.cap) == (4, 0.5, 60)
-    assert await choices(*beyond, enabled=False).of(sent) == {}
-    assert await choices(False, 0, 0, 0, 0, 0, False).of(sent) == {}, "nothing was chosen"
+    for usual in (policies(*beyond, enabled=False), policies(False, 0, 0, 0, 0, 0, False)):
+        assert (await usual.of(message())).delivery == DEFAULT_POLICIES[Kind.PLAIN]
 
 
 async def test_of_a_critical_action_nobody_is_asked() -> None:
     critical = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
-    assert await choices(True, 0, 0, 1, 100, 200, True).of(critical) == {}
+    found = await Policies(NETWORK, {}, OperatorPolicies()).of(critical)
+    assert found.delivery == DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
