@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from bridge.evm.signing import Signer, UnsignedTransaction, noop_of
+from bridge.evm.signing import SignatureRefusedError, Signer, UnsignedTransaction, noop_of
 from bridge.protocol.message import MOST_GAS
 from bridge.protocol.ports import (
     Chain,
@@ -175,7 +175,15 @@ class Account:
         if limit is not None and fees.max_fee > limit:
             self._problems[slot.slot_id] = f"its next fee of {fees.max_fee} wei per gas exceeds the limit of {limit}"
             return False
-        version = await self.signed(slot, fees, is_noop=is_noop)
+        try:
+            version = await self.signed(slot, fees, is_noop=is_noop)
+        except SignatureRefusedError as error:
+            if self._problems.get(slot.slot_id) != str(error):
+                _log.warning(
+                    "signature refused", chain=slot.chain_id, nonce=slot.nonce, is_noop=is_noop, reason=str(error)
+                )
+            self._problems[slot.slot_id] = str(error)
+            return False
         replaced = slot.latest.hash if slot.latest is not None else None
         try:
             if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.settings.bounds):
@@ -276,12 +284,19 @@ class Account:
             nonce=slot.nonce,
             error=str(error),
         )
-        if slot.parts:  # nobody knows which of the calls is at fault: none is charged, and each is tried alone
-            self.unshared.update(slot.transaction_keys)
-            self.settle(slot, UnansweredError(f"the transaction that it shared was refused: {error}"))
-        else:
-            self.settle(slot, TransientError(f"its transaction was refused: {error}"))
+        self.settle(slot, self.blame(slot, error))
         await self.close(slot)
+
+    def blame(self, slot: Slot, error: TransientError | TerminalError) -> TransientError:
+        """The error of a call whose transaction nobody takes.
+
+        It charges a call that was alone. Of calls that shared the transaction nobody knows which one is at fault: none is
+        charged, and each is sent alone from now on.
+        """
+        if not slot.parts:
+            return TransientError(f"its transaction was refused: {error}")
+        self.unshared.update(slot.transaction_keys)
+        return UnansweredError(f"the transaction that it shared was refused: {error}")
 
     async def close(self, slot: Slot) -> None:
         """Closes the slot with a no-op, so that later nonces can proceed."""

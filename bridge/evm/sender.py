@@ -11,14 +11,15 @@ from typing import Final, Protocol
 from eth_utils import keccak
 
 from bridge.evm.account import Account, SendingSettings
-from bridge.evm.signing import Signer
+from bridge.evm.signing import SignatureRefusedError, Signer
 from bridge.evm.supervision import Wakeup
 from bridge.evm.transaction_monitor import TransactionMonitor
 from bridge.protocol.contracts import MULTICALL
-from bridge.protocol.ports import Call, Chain, Clock, Receipt, TransientError, UnansweredError
+from bridge.protocol.errors import StoreError
+from bridge.protocol.ports import Call, Chain, Clock, Fees, FeesTooHighError, Receipt, TransientError, UnansweredError
 from bridge.records.outbox import Claim, StaleClaimError
 from bridge.records.spending import Bound, Refusal, SpendBlockedError, SpentFor
-from bridge.records.transactions import BatchedCall, CallBatch, Slot, SlotRequest, SlotState, SpendCheck
+from bridge.records.transactions import BatchedCall, CallBatch, SignedVersion, Slot, SlotRequest, SlotState, SpendCheck
 from bridge.store.finality import Finality
 from bridge.store.transactions import TransactionLedger
 
@@ -151,6 +152,16 @@ class Sender:
         waits = any(wanted.request.transaction_key == transaction_key for wanted in self._wanted)
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
+    def next_for(self, transaction_key: str) -> float | None:
+        """Seconds for which a pending call has been the next of its account; None if none is pending.
+
+        Until then, others delay it.
+        """
+        slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
+        if slot is not None:
+            return self._monitor.next_for(slot)
+        return 0.0 if self.is_sending(transaction_key) else None
+
     @property
     def under_way(self) -> int:
         """The number of pending calls."""
@@ -186,17 +197,9 @@ class Sender:
                 f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
                 f" {self._account.problem(slot)}"
             )
-            if await self._waits_behind(slot):
+            if self._monitor.next_for(slot) < limit:  # lower nonces or a silent chain delayed it
                 raise UnansweredError(text)
             raise TransientError(text)
-
-    async def _waits_behind(self, slot: Slot) -> bool:
-        """Whether a transaction with a lower nonce is still pending, in which case the delay is not this one's fault.
-
-        Raises:
-            UnansweredError: the chain does not answer.
-        """
-        return await self._account.chain.transaction_count(self.address) < slot.nonce
 
     async def _with_gas(self, call: Call) -> Call:
         settings = self._account.settings
@@ -215,12 +218,19 @@ class Sender:
         await asyncio.sleep(0)  # lets concurrent callers join the same batch
         while self._wanted:
             batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.batch))]
-            try:
-                await self._send_batch(batch)
-            except Exception as error:  # noqa: BLE001  # the caller decides what it means
-                for wanted in batch:
-                    if not wanted.slot.done():
-                        wanted.slot.set_exception(error)
+            await self._try_batch(batch)
+
+    async def _try_batch(self, batch: list[_Wanted]) -> None:
+        try:
+            await self._send_batch(batch)
+        except (TransientError, FeesTooHighError, StoreError) as error:  # as true of each call
+            _refuse(batch, error)
+        except Exception as error:  # noqa: BLE001  # the caller decides what it means
+            if len(batch) == 1:
+                _refuse(batch, error)
+                return
+            for wanted in batch:  # one call may be at fault, and the others are not to pay for it
+                await self._try_batch([wanted])
 
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         account = self._account
@@ -240,14 +250,15 @@ class Sender:
         given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
         # A slot reserved earlier is signed by its worker or closed by the monitor.
         unsigned = {slot.slot_id: slot for slot in given if slot.reserved_at == now}
-        versions = [(slot.slot_id, await account.signed(slot, fees)) for slot in unsigned.values()]
-        stored = account.ledger.sign_all(versions)
-        by_id = dict(versions)
+        by_id, problems = await self._signed(list(unsigned.values()), fees)
+        stored = account.ledger.sign_all(list(by_id.items()))
         fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
         for wanted, slot in zip(batch, slots, strict=True):
             if wanted.slot.done():
                 continue  # its caller has given up, which does not affect the others
-            if slot is not None:
+            if slot is not None and slot.slot_id in problems:
+                wanted.slot.set_exception(problems[slot.slot_id])
+            elif slot is not None:
                 account.settlement(slot)
                 wanted.slot.set_result(slot)
             elif refusal := check.refusals.get(wanted.request.transaction_key):
@@ -256,7 +267,39 @@ class Sender:
                 assert wanted.request.claim is not None
                 wanted.slot.set_exception(StaleClaimError(wanted.request.claim))
         await account.broadcast(fresh)
+        for slot_id, problem in problems.items():
+            if isinstance(problem.__cause__, SignatureRefusedError):
+                await account.close(unsigned[slot_id])
         self.wakeup.set()
+
+    async def _signed(
+        self, slots: Sequence[Slot], fees: Fees
+    ) -> tuple[dict[int, SignedVersion], dict[int, TransientError]]:
+        """The signed versions of slots, and why others have none, by slot id.
+
+        A signer that refuses one transaction may sign the next. A signer that does not answer is not asked again.
+        """
+        versions = dict[int, SignedVersion]()
+        problems = dict[int, TransientError]()
+        silence: TransientError | None = None
+        for slot in slots:
+            if silence is None:
+                try:
+                    versions[slot.slot_id] = await self._account.signed(slot, fees)
+                except SignatureRefusedError as error:
+                    problems[slot.slot_id] = self._account.blame(slot, error)
+                    problems[slot.slot_id].__cause__ = error
+                except TransientError as error:
+                    silence = error
+            if silence is not None:
+                problems[slot.slot_id] = silence
+        return versions, problems
+
+
+def _refuse(batch: Sequence[_Wanted], error: Exception) -> None:
+    for wanted in batch:
+        if not wanted.slot.done():
+            wanted.slot.set_exception(error)
 
 
 class Sending(Protocol):
@@ -275,6 +318,9 @@ class Sending(Protocol):
 
     async def outcome(self, transaction_key: str) -> Receipt | None:
         """See `Sender.outcome`."""
+
+    def next_for(self, transaction_key: str) -> float | None:
+        """See `Sender.next_for`."""
 
     async def can_pay(self) -> bool:
         """See `Sender.can_pay`."""
@@ -315,6 +361,12 @@ class SenderPool:
             if sender.is_sending(transaction_key):
                 return await sender.outcome(transaction_key)
         return None
+
+    def next_for(self, transaction_key: str) -> float | None:
+        """See `Sender.next_for`, for the account that has the key."""
+        return next(
+            (sender.next_for(transaction_key) for sender in self._senders if sender.is_sending(transaction_key)), None
+        )
 
     async def can_pay(self) -> bool:
         """Whether any of the accounts can pay."""

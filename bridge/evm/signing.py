@@ -20,12 +20,16 @@ from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 from hexbytes import HexBytes
 
-from bridge.protocol.ports import Call, Fees, TransientError
+from bridge.protocol.ports import Call, Fees, TransientError, UnansweredError
 from bridge.records.transactions import NOOP_GAS
 
 _EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
 
 _SECONDS: Final = 10.0  # seconds for one signature
+
+
+class SignatureRefusedError(TransientError):
+    """A signing service answered, and does not sign this transaction. It may sign others."""
 
 
 class InvalidKeyError(ValueError):
@@ -64,7 +68,8 @@ class Signer(Protocol):
         """Signs.
 
         Raises:
-            TransientError: the signer does not answer.
+            SignatureRefusedError: the signer refuses this transaction.
+            UnansweredError: the signer does not answer.
         """
 
 
@@ -195,7 +200,8 @@ class RemoteSigner:
         """See `Signer.sign`.
 
         Raises:
-            TransientError: the service does not answer, refuses, or answers with another transaction.
+            SignatureRefusedError: the service refuses, or answers with another transaction.
+            UnansweredError: the service does not answer.
         """
         asked = {
             "from": self._address,
@@ -211,7 +217,7 @@ class RemoteSigner:
         }
         raw = _raw(await self._request(asked))
         if not _is_as_asked(raw, transaction, self._address):
-            raise TransientError(
+            raise SignatureRefusedError(
                 f"the remote signer of {self._address} answered with another transaction than nonce"
                 f" {transaction.nonce} on chain {transaction.chain_id}; it is not sent"
             )
@@ -225,10 +231,10 @@ class RemoteSigner:
             answer.raise_for_status()
             document = orjson.loads(answer.content)
         except (httpx.HTTPError, ValueError) as error:
-            raise TransientError(f"the remote signer of {self._address} does not answer: {_said(error)}") from error
+            raise UnansweredError(f"the remote signer of {self._address} does not answer: {_said(error)}") from error
         if not isinstance(document, dict) or document.get("error") is not None:
             reason = document.get("error") if isinstance(document, dict) else document
-            raise TransientError(f"the remote signer of {self._address} refuses: {reason}")
+            raise SignatureRefusedError(f"the remote signer of {self._address} refuses: {reason}")
         return document.get("result")
 
 
@@ -252,7 +258,7 @@ def _raw(result: Any) -> bytes:
     try:
         return bytes(HexBytes(text))
     except (TypeError, ValueError) as error:
-        raise TransientError(f"the remote signer's answer is not a transaction: {error}") from error
+        raise SignatureRefusedError(f"the remote signer's answer is not a transaction: {error}") from error
 
 
 def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:

@@ -10,7 +10,7 @@ import structlog
 
 from bridge.evm.account import Account, NonceLostError
 from bridge.evm.routers import refused_in
-from bridge.protocol.ports import Receipt
+from bridge.protocol.ports import Receipt, TransientError
 from bridge.records.observations import BlockRef
 from bridge.records.transactions import Inclusion, Slot, SlotState
 from bridge.store.finality import Finality
@@ -35,6 +35,7 @@ class TransactionMonitor:
         self._looked_at = 0.0  # the time of that look
         self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used by none of its versions
         self._gap_since: float | None = None
+        self._counted_since: float | None = None  # since when the chain has said that count, without a silence between
         self._block_gas: int | None = None
 
     async def first_nonce(self) -> int:
@@ -43,8 +44,21 @@ class TransactionMonitor:
         It is known while transactions are pending. An idle account may have been used elsewhere, so the chain is asked.
         """
         if self._count is None or not self._account.awaited:
-            self._count = await self._chain.transaction_count(self._account.address)
+            return await self._read_count()
         return self._count
+
+    async def _read_count(self) -> int:
+        """The number of our included transactions, which is the next nonce."""
+        before, self._count = self._count, await self._chain.transaction_count(self._account.address)
+        if self._counted_since is None or before != self._count:
+            self._counted_since = self._account.clock.now()
+        return self._count
+
+    def next_for(self, slot: Slot) -> float:
+        """Seconds for which a slot's nonce has been the account's next; 0 while it waits for lower ones, or the chain is silent."""
+        if self._counted_since is None or slot.nonce != self._count:
+            return 0.0
+        return self._account.clock.now() - max(self._counted_since, slot.reserved_at)
 
     async def block_gas(self) -> int:
         """Gas that a block holds, as of the last look at the chain; 0 if the chain does not say.
@@ -62,6 +76,13 @@ class TransactionMonitor:
         Raises:
             TransientError: the chain did not answer; completed steps are kept.
         """
+        try:
+            await self._step()
+        except TransientError:
+            self._counted_since = None
+            raise
+
+    async def _step(self) -> None:
         key = self._account.key
         if not self._account.awaited and not self._ledger.has_unsettled(*key):
             return
@@ -71,16 +92,18 @@ class TransactionMonitor:
         seen = (head.hash, self._finality.height())
         if seen != self._seen:
             await self._check_included()
-            self._count = await self._chain.transaction_count(self._account.address)
+            await self._read_count()
         awaited, slots = self._account.awaited, self._ledger.open_slots(*key)
         if slots:
             assert self._count is not None
             await self._settle_used([slot for slot in slots if slot.nonce < self._count])
+        await self._settle_elsewhere(awaited - {slot.slot_id for slot in slots})
+        if slots:
+            assert self._count is not None
             # Read again: a node may have accepted them while we waited for receipts.
             waiting = [slot for slot in self._ledger.open_slots(*key) if slot.nonce >= self._count]
             await self._push(waiting, seen[0])
             await self._fill_gap(waiting)
-        await self._settle_elsewhere(awaited - {slot.slot_id for slot in slots})
         self._seen, self._looked_at = seen, looked_at
 
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
@@ -144,8 +167,12 @@ class TransactionMonitor:
                 await self._account.broadcast([stuck])
         for slot in slots:
             if slot.latest is None and now - slot.reserved_at >= settings.reservation:
-                # The worker that reserved the nonce is gone. The next send with its key joins this transaction.
-                await self._account.replace(slot, is_noop=slot.call is None)
+                await self._sign_abandoned(slot)
+
+    async def _sign_abandoned(self, slot: Slot) -> None:
+        """Signs for a nonce whose worker is gone. The next send with its key joins this transaction."""
+        if not await self._account.replace(slot, is_noop=slot.call is None):
+            await self._account.close(slot)  # such as of a call that the signer refuses
 
     async def _raise_fees(self, slot: Slot) -> bool:
         if await self._account.lacks_funds(slot):

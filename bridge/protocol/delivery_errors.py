@@ -10,6 +10,7 @@ class DeliveryTimeoutError(TransientError):
 
     def __init__(self, phase: str, seconds: float) -> None:
         super().__init__(f"phase {phase} did not end within {seconds:g} s")
+        self.seconds = seconds
 
 
 class DeliveryRevertedError(Exception):

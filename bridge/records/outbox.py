@@ -19,6 +19,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Dispatch
+from bridge.protocol.text import visible
 from bridge.records.observations import BlockRef
 
 
@@ -200,7 +201,7 @@ class OutboxEntry:
             StaleClaimError: the claim is no longer good.
         """
         self._require_claim(claim, OutboxState.PENDING)
-        return replace(self._released(), state=OutboxState.PENDING, last_error=why, available_at=available_at)
+        return replace(self._released(), state=OutboxState.PENDING, last_error=visible(why), available_at=available_at)
 
     def marked_dead(self, claim: Claim, failure: Failure) -> OutboxEntry:
         """CLAIMED → DEAD: never tried again by itself.

@@ -309,6 +309,11 @@ class Deliveries:
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
                 await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
+            except DeliveryTimeoutError as error:
+                next_for = self._sender.next_for(entry.event_id)
+                if next_for is not None and next_for < error.seconds / 2:  # others of its account took most of the time
+                    raise UnansweredError(f"{error}: it waited for other transactions of its account") from error
+                raise
 
     async def _max_price(self) -> int:
         """Wei per gas that a transaction may offer now."""

@@ -18,6 +18,7 @@ import structlog
 
 from bridge.evm.supervision import Wakeup
 from bridge.protocol.backoff import backoff
+from bridge.protocol.errors import StoreError
 from bridge.protocol.ports import Clock, TransientError
 from bridge.records.outbox import Claim, Delivered, ObservedDelivery, Outcome, StaleClaimError
 from bridge.store.outbox import Outbox
@@ -177,16 +178,29 @@ class DeliveryCommits:
         """
         while self._outcomes:
             size = 1 if self._settings.strategy is CommitStrategy.MESSAGE else len(self._outcomes)
-            lost = self._commit(self._outcomes[:size])
+            lost = self._commit_apart(self._outcomes[:size])
             self._outcomes = self._outcomes[size:]
             for claim in lost:
                 _log.info("claim lost before its end was written", entry=claim.event_id, worker=claim.worker)
             self._written()
 
+    def _commit_apart(self, outcomes: Sequence[Outcome]) -> set[Claim]:
+        """Commits outcomes together; if one of them can't be written at all, each alone, so that the others are."""
+        try:
+            return self._commit(outcomes)
+        except (TransientError, StoreError):
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next deliveries must be committed
+            if len(outcomes) == 1:
+                entry = outcomes[0].claim.event_id
+                _log.error("outcome can't be written: its lease will run out", entry=entry, exc_info=error)
+                return set()
+        return set[Claim]().union(*(self._commit_apart([outcome]) for outcome in outcomes))
+
     def _commit(self, outcomes: Sequence[Outcome]) -> set[Claim]:
         try:
             lost = self._outbox.finish(outcomes, self._clock.now())
-        except TransientError:
+        except (TransientError, StoreError):
             self.commits["failure"] += 1
             raise
         self.commits["success"] += 1
@@ -206,7 +220,7 @@ class DeliveryCommits:
             await asyncio.sleep(0)  # lets what ends at the same moment get into the same commit
             try:
                 self.flush()
-            except TransientError as error:
+            except (TransientError, StoreError) as error:
                 failures += 1
                 if failures >= self._settings.tries:
                     self._halt(failures, error)
@@ -219,7 +233,7 @@ class DeliveryCommits:
             else:
                 failures = 0
 
-    def _halt(self, failures: int, error: TransientError) -> None:
+    def _halt(self, failures: int, error: Exception) -> None:
         self._halt_reason = CommitsHaltedError(
             f"{len(self._outcomes)} ends of deliveries could not be committed in {failures} tries: {error}."
             " Nothing is lost: repair the store, and start the relayer again"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from bridge.records.figures import Counted
-from bridge.records.outbox import OutboxState, Outcome
+from bridge.records.outbox import Claim, OutboxState, Outcome
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 from bridge.relayer.settings import Ordering
 from bridge.settings import Settings, SettingsError
@@ -25,6 +26,7 @@ from tests.unit.relayer.commits import (
     crash,
     entry_of,
     gated,
+    is_,
     is_confirmed,
     is_first,
     repeated,
@@ -333,3 +335,24 @@ async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_t
             await until(lambda: bool(sent.created) and is_confirmed(store, sent))
         counted = store.counters.counted(Counted.COMMIT)
     assert counted == {(BETA, "failure"): 2, (BETA, "success"): len(store.commits)}, "a restart resets nothing"
+
+
+@in_virtual_time
+async def test_outcome_that_can_not_be_written_holds_up_no_other() -> None:
+    store = CountingStore()
+    finish, poisoned = store.outbox.finish, list[str]()
+
+    def picky(outcomes: Sequence[Outcome], now: float) -> set[Claim]:
+        if any(outcome.claim.event_id in poisoned for outcome in outcomes):
+            raise ValueError("a column does not hold that text")
+        return finish(outcomes, now)
+
+    store.outbox.finish = picky  # type: ignore[method-assign]  # as a database that refuses one row
+    async with world_with_blocks() as world, running(bridge_with(world, store, CommitStrategy.BATCH)):
+        sent = [world.send(ALPHA, BETA) for _ in range(3)]
+        await until(lambda: is_(OutboxState.CLAIMED, store, sent[0]), every=0.1)
+        poisoned.append(entry_of(store, sent[0]).event_id)
+        await until(lambda: is_(OutboxState.DELIVERED, store, *sent[1:]))
+        poisoned.clear()
+        await until(lambda: is_(OutboxState.DELIVERED, store, sent[0]), seconds=600)
+    assert entry_of(store, sent[0]).fence == 2, "after its lease it was claimed again, and found delivered"

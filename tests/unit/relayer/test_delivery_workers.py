@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bridge.evm.account import SendingSettings
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -272,4 +273,26 @@ async def test_a_delivery_is_given_up_without_a_letter_once_every_further_try_wo
         assert most is not None
         assert given_up.failed_tries < most
         assert store.outbox.dead_letters() == {given_up.event_id: False}
+    await world.stop()
+
+
+@in_virtual_time
+async def test_phase_timeout_behind_a_stuck_nonce_costs_no_try() -> None:
+    """The first in line is charged; what waits behind its nonce has done nothing wrong."""
+    world, store = World(block_time=5), memory_store()
+    world.start()
+    relaying = RelaySettings(phase_timeouts={"deliver": 7.0})
+    sending = SendingSettings(poll_interval=0.5, fee_bump_after=10_000, inclusion_timeout=600)
+    async with running(SimulatedRelayer(world, store, relaying=relaying, sending=sending)):
+        first = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: world.chains[BETA].pool != {})
+        world.chains[BETA].base_fee = 500  # more than the first one offers
+        behind = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(3)]
+        await until(lambda: only_entry(store, first).failed_tries == 2)
+        await until(lambda: all(only_entry(store, one).setbacks >= 2 for one in behind))
+        assert [only_entry(store, one).failed_tries for one in behind] == [0, 0, 0]
+        world.chains[BETA].base_fee = 10
+        await until(lambda: all(world.executions(one.message) == 1 for one in (first, *behind)))
+    codes = {one.failure.code for one in store.outbox.failures(only_entry(store, first).event_id)}
+    assert codes == {"DELIVERY_TIMEOUT"}
     await world.stop()
