@@ -7,7 +7,7 @@ import itertools
 import platform
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
@@ -39,6 +39,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError, read_view
+from bridge.queries.completeness import Counted, counted_lanes
 from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.queries.lanes import is_late
 from bridge.records.dead_letters import LetterStatus
@@ -48,6 +49,7 @@ from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import Settings, SettingsError, check_chains
+from bridge.store import Store
 
 _SECONDS: Final = 3.0  # that an endpoint may take
 _OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainDown
@@ -115,6 +117,7 @@ def doctor(
         findings += _stores(workspace)
         findings.append(_dead_letters(settings))
         findings += asyncio.run(_chains(deployment, settings))
+        findings += _completeness(workspace, deployment, settings)
         findings += _compared(workspace, deployment, settings)
     value = [asdict(finding) for finding in findings]
     result(value, render=lambda console: _draw(console, findings))
@@ -203,6 +206,39 @@ def _stores(workspace: Workspace) -> Iterable[Finding]:
                 yield Finding(name, CheckResult.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
             else:
                 yield Finding(name, CheckResult.OK, f"block {chain.block}")
+
+
+def _completeness(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
+    """Whether the relayer has found as many messages as the routers have counted."""
+
+    async def compare(store: Store) -> list[Finding]:
+        async with connected(deployment, settings, may_be_down=True) as chains:
+            found = []
+            for deployed in deployment.chains:
+                others = [other.chain_id for other in deployment.chains if other is not deployed]
+                counted = await counted_lanes(deployed, chains[deployed.chain_id], others, store)
+                found += [_compared_counts(deployed, counted)] if counted else []
+            return found
+
+    try:
+        with open_relayer_store(workspace) as store:
+            return asyncio.run(compare(store)) if store is not None else []
+    except (StoreError, TransientError, WrongChainError):
+        return []  # the findings about stores and endpoints say so
+
+
+def _compared_counts(deployed: ChainDeployment, counted: Sequence[Counted]) -> Finding:
+    name = f"messages from {deployed.name}"
+    silent = next((one for one in counted if one.created is None), None)
+    if silent is not None:
+        text = f"unverified: no endpoint tells what the router had counted at block {silent.block}: {silent.why}"
+        advice = "add an endpoint that keeps the state of that block, such as an archive node"
+        return Finding(name, CheckResult.WARNING, text, advice)
+    created, found = sum(one.created or 0 for one in counted), sum(one.found for one in counted)
+    text = f"{found} found of the {created} that the router had counted at block {counted[0].block}"
+    if any(one.found < (one.created or 0) for one in counted):
+        return Finding(name, CheckResult.WARNING, text, "a running relayer reads them again; is one running?")
+    return Finding(name, CheckResult.OK, text)
 
 
 def _dead_letters(settings: Settings) -> Finding:
@@ -324,9 +360,20 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
                 findings.append(Finding(f"contracts on {deployed.name}", CheckResult.OK, f"{len(places)} are there"))
             balances = [(account, await chain.balance(account)) for account in accounts]
             findings += (_balance(deployed.name, account, wei) for account, wei in balances)
+            findings += await _base_fee(deployed, chain)
     except (TransientError, TerminalError, WrongChainError):
         return findings  # its endpoints' own findings say so
     return findings
+
+
+async def _base_fee(deployed: ChainDeployment, chain: EvmChain) -> list[Finding]:
+    """A chain without EIP-1559, on which nothing can be sent."""
+    try:
+        await chain.fees()
+    except TransientError as error:
+        advice = "Waybill can send nothing there; leave the chain out of the deployments file"
+        return [Finding(f"fees on {deployed.name}", CheckResult.FAILED, str(error), advice)]
+    return []
 
 
 async def _paused(deployed: ChainDeployment, urls: Iterable[str]) -> list[Finding]:

@@ -47,6 +47,8 @@ from bridge.rpc.policy import EndpointPolicy, EndpointState, KnownBlock
 _BASE_FEE_MARGIN = 2
 _LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or drop transactions without a tip
 
+_NO_TAG = "a chain whose nodes do not know the tag needs a deployments file without finality, and confirmations"
+
 _T = TypeVar("_T")
 
 
@@ -144,15 +146,12 @@ class EvmChain:
         try:
             blocks = await self._endpoints.opinions(request, decoder_of(what, self._to_remembered_or_none))
         except RefusedError as error:
-            raise UnansweredError(
-                f"{self._name} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
-                " tag needs a deployments file without finality, and confirmations"
-            ) from error
+            raise UnansweredError(f"{self._name} does not tell which block is {tag!r}: {error}; {_NO_TAG}") from error
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
-            raise UnansweredError(f"{self._name} has no {tag} block yet, say its nodes")
+            raise UnansweredError(f"{self._name} has no {tag} block yet, say its nodes; {_NO_TAG}")
         return _reached(heights, self._endpoints.agreement)
 
     async def block(self, number: int) -> Block | None:

@@ -13,6 +13,7 @@ from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.ports import Block, Chain, Clock
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import STUCK_AFTER, ObservedDelivery, OutboxState, delivery_of
+from bridge.relayer.lagging import MissingBlocks
 from bridge.store.finality import Finality
 from bridge.store.jobs import Jobs
 from bridge.store.outbox import Outbox
@@ -54,6 +55,7 @@ class Confirmation:
         self._clock = clock
         self._finality = finality
         self._head = head or chain.head
+        self._missing = MissingBlocks(clock)
         self._seen: tuple[bytes, int] | None = None
 
     async def step(self) -> bool:
@@ -64,17 +66,29 @@ class Confirmation:
             return False
         by_block = self._outbox.unconfirmed(self._chain.chain_id)
         references = list(by_block)
+        missing = set[BlockRef]()
         for start in range(0, len(references), _BLOCKS_AT_ONCE):
-            for reference in await self._confirm(references[start : start + _BLOCKS_AT_ONCE], by_block):
-                for event_id in by_block[reference]:
-                    await self._look_again(event_id, head)
+            fallen, unknown = await self._confirm(references[start : start + _BLOCKS_AT_ONCE], by_block)
+            missing |= unknown
+            await self._look_again_at(fallen, by_block, head)
+        if self._missing.are_gone(is_missing=bool(missing)):
+            await self._look_again_at(list(missing), by_block, head)
+        elif missing:
+            return False  # the node may be behind
         self._seen = seen
         return False
 
+    async def _look_again_at(
+        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[str]], head: Block
+    ) -> None:
+        for reference in references:
+            for event_id in by_block[reference]:
+                await self._look_again(event_id, head)
+
     async def _confirm(
         self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[str]]
-    ) -> list[BlockRef]:
-        """Confirms what is in those blocks that are deep enough; returns those that fell."""
+    ) -> tuple[list[BlockRef], set[BlockRef]]:
+        """Confirms what is in those blocks that are deep enough; returns those that fell, and those that the node lacks."""
         final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
         found = list(zip(references, blocks, strict=True))
@@ -83,7 +97,8 @@ class Confirmation:
             deep = [event_id for one in standing if one.number <= final.number for event_id in by_block[one]]
             if deep:
                 await self._finish(deep, final)
-        return [reference for reference in references if reference not in standing]
+        unknown = {reference for reference, block in found if block is None}
+        return [reference for reference in references if reference not in standing | unknown], unknown
 
     async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
         """Notes as final what the router has a receipt of. What one node said, of a transaction too, may be nowhere."""

@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 import structlog
@@ -20,6 +21,7 @@ from bridge.protocol.ports import Adapter, Block, Chain, Clock, Log
 from bridge.records.observations import BlockRef, Cursor, NumberedDispatch, ObservedMessage, ObservedRange
 from bridge.records.outbox import event_id_of
 from bridge.relayer.completeness import Completeness
+from bridge.relayer.lagging import MissingBlocks
 from bridge.relayer.log_parser import Findings, LogFilter, contradiction, interpret
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.store.observations import Observations
@@ -28,6 +30,14 @@ _log = structlog.get_logger(__name__)
 
 _REMEMBERED: Final = 16  # looks
 _LONGEST_PAUSE: Final = 15.0  # seconds
+
+
+class _Change(Enum):
+    """What became of a block that was read."""
+
+    NONE = auto()
+    REPLACED = auto()  # by a reorg
+    MISSING = auto()  # the node has no block of that height
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,7 @@ class Observer:
         self._head: Block | None = None
         self._head_seen: bytes | None = None
         self._block_time = BlockTime()
+        self._missing = MissingBlocks(clock)
         self._is_caught_up = False
         self._doubted: dict[int, BlockRef] = {}  # the ends of ranges that did not fit together, by their first block
         self._receipt_logs = dict[bytes, frozenset[Log]]()  # by transaction of the range that is being read
@@ -156,19 +167,22 @@ class Observer:
             self._observations.reread(self._chain.chain_id)
             cursor = None
         first = cursor.position.number + 1 if cursor is not None else self._start_block
-        head, tagged, stands, early = await asyncio.gather(
+        head, tagged, change, early = await asyncio.gather(
             self._chain.head(),
             self._finality.tagged(self._chain),
-            self._stands(cursor.position if cursor is not None else None),
+            self._change_below(cursor),
             self._read_early(cursor),
         )
         self._head = head
         self._block_time.saw(head)
         if cursor is not None and head.hash == self._head_seen:
             return False
-        if cursor is not None and not stands:
-            await self._rewind(cursor)
-            return True
+        if self._missing.are_gone(is_missing=change is _Change.MISSING):
+            change = _Change.REPLACED
+        if cursor is not None and change is not _Change.NONE:
+            if change is _Change.REPLACED:
+                await self._rewind(cursor)
+            return change is _Change.REPLACED
         final = self._finality.last(head, tagged)
         last = self._end_of(first, min(final, first + self._block_range - 1))
         if early is not None and first <= last <= first + 1:
@@ -219,9 +233,20 @@ class Observer:
         doubted = self._doubted.get(first)
         return min(last, doubted.number) if doubted is not None else last
 
-    async def _stands(self, reference: BlockRef | None) -> bool:
-        if reference is None:
-            return True
+    async def _change_below(self, cursor: Cursor | None) -> _Change:
+        """What became of the last block that was read."""
+        if cursor is None:
+            return _Change.NONE
+        block = await self._chain.block(cursor.position.number)
+        if block is not None:
+            return _Change.NONE if block.hash == cursor.position.hash else _Change.REPLACED
+        for ancestor in self._observations.ancestors(cursor.chain_id):
+            block = await self._chain.block(ancestor.number)
+            if block is not None:  # a reorg below it is not to be waited for
+                return _Change.MISSING if block.hash == ancestor.hash else _Change.REPLACED
+        return _Change.MISSING
+
+    async def _stands(self, reference: BlockRef) -> bool:
         block = await self._chain.block(reference.number)
         return block is not None and block.hash == reference.hash
 

@@ -9,12 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer
+from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
 
 
 def node(
-    *, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: int = 0, said: str = "0x" + "00" * 64
+    *,
+    balance: int = 10**18,
+    code: str = "0x60",
+    ahead: int = 0,
+    nonce: int = 0,
+    said: str = "0x" + "00" * 64,
+    base_fee: str | None = "0x7",
+    pruned: bool = False,
 ) -> Behaviour:
+    """A node whose contracts all say the same; a `pruned` one has no state but the newest block's."""
+
     def answer(method: str, params: list[object]) -> Answer:
         named = str(params[0]) if params else ""
         header = {
@@ -22,7 +31,12 @@ def node(
             "hash": "0x" + "01" * 32,
             "parentHash": "0x" + "02" * 32,
         }
+        if base_fee is not None:
+            header["baseFeePerGas"] = base_fee
+        if pruned and method == "eth_call" and params[1] != "latest":
+            return error(-32000, "missing trie node 0xabc (path ) state 0xdef is not available")
         results: dict[str, Any] = {
+            "eth_maxPriorityFeePerGas": "0x1",
             "eth_getBlockByNumber": {**header, "timestamp": hex(int(time.time()) + ahead)},
             "eth_getBalance": hex(balance),
             "eth_getCode": code,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bridge.devnet.accounts import DAPP_KEY, TRIPWIRE_KEY, account
+from bridge.records.observations import BlockRef
+from bridge.store import open_store
+from tests.builders import observed_range
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
@@ -49,6 +53,7 @@ def test_a_healthy_network_has_no_failure(waybill: Command, tmp_path: Path) -> N
         ((BETA, node(ahead=60)), "endpoint of beta", "in this machine's future"),
         ((BETA, node(code="0x")), "contracts on beta", "no contract at the address of router"),
         ((BETA, node(balance=0)), "account on beta", "holds 0.0000 ether"),
+        ((BETA, node(base_fee=None)), "fees on beta", "name no base fee; Waybill sends EIP-1559 transactions only"),
     ],
 )
 def test_what_is_wrong_is_found_and_ends_with_failure(
@@ -91,6 +96,29 @@ def test_clocks_may_differ_as_far_as_the_settings_say_and_no_newest_block_is_old
         ended = waybill("doctor", "--json")
     verdicts = {row["check"]: row["result"] for row in json.loads(ended.out)}
     assert (ended.code, verdicts["endpoint of alpha"], verdicts["endpoint of beta"]) == (0, "ok", "warning")
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "found"),
+    [
+        (node(), "ok", "0 found of the 0 that the router had counted at block 10"),
+        (node(said="0x" + "00" * 31 + "02" + "00" * 32), "warning", "0 found of the 2 that the router had counted"),
+        (node(pruned=True), "warning", "unverified: no endpoint tells what the router had counted at block 10"),
+    ],
+)
+def test_messages_that_can_not_be_counted_are_unverified(
+    waybill: Command, tmp_path: Path, source: Behaviour, result: str, found: str
+) -> None:
+    """A log line said so once; the operator of a network with pruned nodes looks here."""
+    (tmp_path / ".waybill" / "devnet").mkdir(parents=True)
+    with closing(open_store(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")) as store:
+        store.observations.record(observed_range(position=BlockRef(10, bytes(32))))
+    with nodes((ALPHA, source), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        ended = waybill("doctor", "--json")
+    (row,) = [row for row in json.loads(ended.out) if row["check"] == "messages from alpha"]
+    assert row["result"] == result
+    assert found in row["found"]
 
 
 def test_the_stores_looked_at_are_those_of_the_settings_file_that_is_named(waybill: Command, tmp_path: Path) -> None:

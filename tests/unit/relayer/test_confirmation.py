@@ -203,3 +203,24 @@ async def test_a_reorg_of_the_source_after_delivery_marks_the_entry_and_nothing_
         assert case.entry.state is OutboxState.DELIVERED
         assert case.store.observations.attempts(orphan.id) == []
     await case.world.stop()
+
+
+@in_virtual_time
+async def test_node_that_is_behind_opens_no_delivery_again() -> None:
+    """It lacks the block and the receipt; a chain that has another block there is what a reorg looks like."""
+    store, beta = memory_store(), SimulatedChain(BETA, random.Random(1))
+    beta.mine(9)
+    store.observations.record(observed_range(message(), now=1))
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=2, lease=60)
+    head = await beta.head()
+    store.outbox.finish([Ended(entry.current_claim, ObservedDelivery(BlockRef.of(head), bytes(32)))], 3)
+    step = Confirmation(
+        beta, ROUTER_ADDRESS, store.outbox, store.jobs, VirtualClock(), finality=Finality(store.observations, BETA)
+    ).step
+    beta.rollback(2)
+    await step()
+    await step()
+    assert store.outbox.entries(message().id)[0].state is OutboxState.DELIVERED
+    await asyncio.sleep(6)
+    await step()
+    assert store.outbox.entries(message().id)[0].state is OutboxState.PENDING, "by now it is a chain that got shorter"
