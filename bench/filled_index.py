@@ -16,7 +16,6 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.store.traffic import tally_all
 
 CHAINS: Final = (31337, 31338)
 _BATCH: Final = 20_000
@@ -81,7 +80,6 @@ def fill(url: str, count: int, now: int) -> list[bytes]:
             with store.engine.begin() as connection:
                 connection.execute(CreateIndex(index, if_not_exists=True))
         with store.engine.begin() as connection:
-            tally_all(connection)
             connection.execute(delete(tables.chains))
             _insert(connection, tables.chains, [_chain_row(chain, count, now) for chain in CHAINS])
         some = range(0, count, max(1, count // _KEPT_IDS))

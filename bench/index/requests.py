@@ -11,8 +11,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from bridge.protocol.message import Message
+from bridge.protocol.numbers import percentile
 from indexer.model.settings import SourceLimits, StallPolicy
-from indexer.store.analytics import percentile
 from tests.spark.chain import anvil_chain
 from tests.spark.story import World, log_of
 from tests.unit.indexer.world import received

@@ -72,7 +72,7 @@ def demo(
     try:
         found = asyncio.run(devnet.up(home=workspace.root, chains=_CHAINS, first_port=port, progress=say))
         shutil.rmtree(workspace.state, ignore_errors=True)
-        asyncio.run(demonstrate(found, folder, say, finished))
+        asyncio.run(demonstrate(found, workspace.index_url, folder, say, finished))
     except (ProcessFailedError, DisagreementError) as error:
         raise CliError(str(error), next_step=f"look at the logs in {folder}") from error
     finally:

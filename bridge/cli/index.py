@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any
 
 import structlog
@@ -123,7 +122,7 @@ def refresh(
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
     done = run_refresh(
         settings,
-        attested=partial(attested_of, workspace),
+        attested=attested_of(workspace),
         paid=paid_of(workspace),
         full=full,
         keep_hours=workspace.settings().index.keep_hours,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 import structlog
-from eth_utils.address import to_checksum_address
 from sqlalchemy import make_url
 
 from bridge.cli.index_settings import chains_to_ask
@@ -42,9 +41,9 @@ from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.costs import Payments
 from bridge.web.payload import PayloadAbiError, read_abis
 from indexer.model.errors import IndexerError, StoreVersionError
-from indexer.sources.chain import ChainConfig, costs_of
+from indexer.model.settings import SourceLimits
+from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.store.browser import IndexBrowser
-from indexer.store.costs import TransactionCost
 
 
 class _Closable(Protocol):
@@ -202,12 +201,11 @@ def _payments(chains: Sequence[ChainConfig]) -> Callable[[Mapping[int, Sequence[
                 have = {one: known[chain.chain_id, one] for one in hashes if (chain.chain_id, one) in known}
             new = [one for one in hashes if one not in have]
             try:
-                costs = costs_of([chain], {chain.chain_id: new}) if new else {}
+                have |= _costs(chain, new) if new else {}
             except RpcError as error:
                 _log.warning("a chain does not say what transactions cost", chain=chain.chain_id, error=str(error))
                 found[chain.chain_id] = None
                 continue
-            have |= {one: _payment(cost) for (_, one), cost in costs.items()}
             found[chain.chain_id] = have
             with lock:
                 known.update({(chain.chain_id, one): paid for one, paid in have.items()})
@@ -218,8 +216,9 @@ def _payments(chains: Sequence[ChainConfig]) -> Callable[[Mapping[int, Sequence[
     return ask
 
 
-def _payment(cost: TransactionCost) -> Payment:
-    return Payment(payer=to_checksum_address(cost.payer), gas=cost.gas, gas_paid=cost.gas_paid, value=cost.value)
+def _costs(chain: ChainConfig, transactions: Sequence[bytes]) -> Mapping[bytes, Payment]:
+    with ChainReader(chain, SourceLimits()) as reader:
+        return reader.costs(transactions)
 
 
 async def _newest_actions(reader: ActionReader, deployment: Deployment) -> ActionList:

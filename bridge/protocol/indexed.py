@@ -242,78 +242,21 @@ class GmpDelivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """Messages that were created in an interval, by lane or by GMP; the other of the two is None.
-
-    Attributes:
-        lane: source and destination chain.
-        gmp: its number.
-        slot: the interval's number, from 0.
-        messages: messages created; for a GMP, those that it accepted.
-        arrived: of these, executed; for a GMP, delivered by it.
-        p50: seconds of block time until then, of those that arrived; None without any. Counted from the creation; of a GMP from
-            the attempt in which it first took the message. From 32 s on, up to a sixteenth less.
-        p95: likewise.
-    """
-
-    lane: tuple[int, int] | None
-    gmp: int | None
-    slot: int
-    messages: int
-    arrived: int
-    p50: int | None
-    p95: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The same messages over all intervals together.
+    """Messages that were created in a time, of one lane or over one GMP; the other of the two is None.
 
     Attributes:
-        lane: as in `Traffic`.
-        gmp: the same.
-        messages: the same.
-        arrived: by seconds as `Traffic` counts and rounds them, ascending, how many arrived after so many.
+        lane: source and destination chain.
+        gmp: its number.
+        messages: messages created; for a GMP, those that it accepted.
+        arrived: of those that were executed, or delivered by the GMP, the seconds of block time until then, ascending. Counted from
+            the creation; for a GMP from the attempt in which it first took the message.
     """
 
     lane: tuple[int, int] | None
     gmp: int | None
     messages: int
-    arrived: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GmpCost:
-    """What deliveries over one GMP cost on one lane's destination.
-
-    Attributes:
-        lane: source and destination chain.
-        gmp: its number.
-        deliveries: whose cost is known.
-        late: of these, how many arrived after the message was executed.
-        gas_p50: units per delivery; the one that completes a quorum pays for the execution too.
-        gas_paid: wei for all of them.
-        late_gas_paid: wei for the late ones: the price of redundancy that turned out not to be needed.
-    """
-
-    lane: tuple[int, int]
-    gmp: int
-    deliveries: int
-    late: int
-    gas_p50: int
-    gas_paid: int
-    late_gas_paid: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeePaid:
-    """What senders paid on one lane for one set of GMPs. Comparing sets shows the price of a further GMP."""
-
-    lane: tuple[int, int]
-    gmps: tuple[int, ...]
-    messages: int
-    fees_p50: int  # wei per message
-    fees: int  # wei, all messages
+    arrived: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,15 +274,6 @@ class Payment:
     gas: int
     gas_paid: int
     value: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
-    """The costs of the newest deliveries, read from the chains."""
-
-    deliveries: int  # looked at
-    gmps: tuple[GmpCost, ...]
-    fees: tuple[FeePaid, ...]
 
 
 def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Status]) -> dict[Status, int]:
@@ -396,14 +330,8 @@ class Index(Protocol):
     ) -> list[GmpDelivery]:
         """The GMPs' progress with the newest messages of a lane (source and destination chain), or of all lanes, since a time."""
 
-    def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
-        """The traffic of each lane, or of one, and of each GMP in `slots` intervals of `step` seconds from `since` on.
-
-        `since` and `step` are multiples of 150 s, of an hour or of a day.
-        """
-
-    def tallies(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Tally]:
-        """The same as `traffic` over all intervals together."""
+    def tallies(self, since: int, until: int, lane: tuple[int, int] | None = None) -> list[Tally]:
+        """The messages created from `since` until before `until` (Unix seconds), of each lane, or of one, and of each GMP."""
 
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from decimal import Decimal
 
 
@@ -44,3 +46,11 @@ def amount(wei: int) -> str:
     unit, size = ("gwei", 10**9) if wei < 10**13 else ("ETH", 10**18)
     text = f"{Decimal(f'{wei / size:.4g}'):,f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
+
+
+def percentile(ascending: Sequence[int], share: float) -> int:
+    """The nearest-rank percentile of a sorted sequence that is not empty: the least value that `share` of the values do not exceed.
+
+    It is always one of the values. Every figure of Waybill has this definition; the lake's tables call it `percentile_disc`.
+    """
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
@@ -28,13 +27,11 @@ _WAITS: Final[Mapping[Status, str]] = {
 }
 """States in which messages wait for somebody, in words."""
 
-_HOUR: Final = (150, 26)
-"""Length of an interval in seconds, and the number of intervals. The newest two are skipped: their messages are in transit."""
-
-_TOO_NEW: Final = 2
+_HOUR: Final = 3_600  # seconds
+_IN_TRANSIT: Final = 300  # seconds; messages this new need not have arrived
 _ENOUGH: Final = 3  # messages
 _EXPECTED: Final = 0.9  # share delivered
-_DAY: Final = (3_600, 24)
+_DAY: Final = 86_400  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,22 +263,16 @@ def _waiting(deployment: Deployment, index: Index, counts: Mapping[Status, int])
 
 def _silent(index: Index, now: float) -> list[Concern]:
     """GMPs that have delivered too little of what they took in the last hour."""
-    step, slots = _HOUR
-    since = (int(now) // step - slots + 1) * step
-    taken, delivered = Counter[int](), Counter[int]()
-    for one in index.traffic(since, step, slots):
-        if one.gmp is not None and one.slot < slots - _TOO_NEW:
-            taken[one.gmp] += one.messages
-            delivered[one.gmp] += one.arrived
+    until = int(now) - _IN_TRANSIT
     return [
         Concern(
-            is_bad=not delivered[gmp],
-            text=f"{gmp_title(gmp)} has delivered {count(delivered[gmp])} of {count(number)} in the last hour",
-            path=f"/gmps/{gmp_label(gmp)}",
+            is_bad=not one.arrived,
+            text=f"{gmp_title(one.gmp)} has delivered {count(len(one.arrived))} of {count(one.messages)} in the last hour",
+            path=f"/gmps/{gmp_label(one.gmp)}",
             who="the operator of the GMP's relayer",
         )
-        for gmp, number in sorted(taken.items())
-        if number >= _ENOUGH and delivered[gmp] < _EXPECTED * number
+        for one in index.tallies(until - _HOUR, until)
+        if one.gmp is not None and one.messages >= _ENOUGH and len(one.arrived) < _EXPECTED * one.messages
     ]
 
 
@@ -307,15 +298,13 @@ class Day:
     @property
     def executed(self) -> int:
         """Of these, executed by now."""
-        return sum(number for one in self.lanes.values() for _, number in one.arrived)
+        return sum(len(one.arrived) for one in self.lanes.values())
 
     @property
     def median(self) -> float | None:
         """Seconds from creation to execution."""
-        together = Counter[int]()
-        for lane in self.lanes.values():
-            together.update(dict(lane.arrived))
-        return dict(percentiles(sorted(together.items()))).get("p50")
+        together = sorted(seconds for lane in self.lanes.values() for seconds in lane.arrived)
+        return dict(percentiles(together)).get("p50")
 
 
 def day(index: Index, now: float, lane: tuple[int, int] | None = None) -> Day:
@@ -326,9 +315,8 @@ def day(index: Index, now: float, lane: tuple[int, int] | None = None) -> Day:
         now: Unix seconds.
         lane: source and destination chain; None for all lanes.
     """
-    step, slots = _DAY
-    since = (int(now) // step - slots + 1) * step
-    found = index.tallies(since, step, slots, lane)
+    since = int(now) - _DAY
+    found = index.tallies(since, int(now) + 1, lane)
     return Day(
         since=since,
         lanes={one.lane: one for one in found if one.lane is not None},

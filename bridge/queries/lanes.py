@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from bridge.protocol.indexed import (
     Tally,
 )
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
+from bridge.protocol.numbers import percentile
 from bridge.protocol.times import iso
 from bridge.records.outbox import QueueCount
 from bridge.store import Store
@@ -183,7 +183,7 @@ def lane_figures(
                 name=lane_name(deployment, *ends),
                 ends=ends,
                 messages=tally.messages if tally else 0,
-                executed=sum(number for _, number in arrived),
+                executed=len(arrived),
                 percentiles=percentiles(arrived),
                 deliveries=sum(item.seconds is not None for item in carried),
                 late=sum(item.was_late for item in carried),
@@ -228,7 +228,7 @@ def gmp_figures(
                 number=number,
                 taken=tally.messages if tally else 0,
                 refused=sum(item.dispatch_failures for item in own),
-                delivered=sum(messages for _, messages in arrived),
+                delivered=len(arrived),
                 late=sum(item.was_late for item in own),
                 repeated=sum(item.duplicates for item in own),
                 percentiles=percentiles(arrived),
@@ -242,18 +242,9 @@ def _queue(store: Store | None) -> list[QueueCount]:
     return store.outbox.counts() if store else []
 
 
-def percentiles(counted: Sequence[tuple[int, int]]) -> tuple[tuple[str, float], ...]:
-    """p50, p95 and p99 by nearest rank; none of nothing.
-
-    Args:
-        counted: seconds, ascending, and how many messages took them.
-    """
-    total = sum(number for _, number in counted)
-    if not total:
+def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
+    """The p50, p95 and p99 of seconds in ascending order; nothing if there are none."""
+    if not ascending:
         return ()
-    found, reached, ranks = [], 0, [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)]
-    for seconds, number in counted:
-        reached += number
-        while ranks and reached >= math.ceil(ranks[0][1] * total):
-            found.append((ranks.pop(0)[0], float(seconds)))
-    return tuple(found)
+    ranks = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    return tuple((name, float(percentile(ascending, share))) for name, share in ranks)

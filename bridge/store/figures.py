@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, case, func, null, select
 
@@ -26,8 +26,6 @@ from bridge.records.transactions import SlotState
 from bridge.store.counters import counted
 from bridge.store.database import Database
 from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_parts, slots, spending
-
-_IDS_IN_A_STATEMENT: Final = 500
 
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
@@ -150,7 +148,7 @@ class Figures:
         ]
         return sorted(tried, key=lambda one: one.at)
 
-    def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
+    def attested(self) -> dict[tuple[bytes, Gmp], float]:
         """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its attestation was here.
 
         A nonce is reserved for a delivery as soon as its attestation is here. A delivery that another relayer made has
@@ -162,15 +160,11 @@ class Figures:
         of_shared = chosen.join(slot_parts, slot_parts.c.transaction_key == outbox.c.event_id).join(
             slots, slots.c.slot_id == slot_parts.c.slot_id
         )
-        ids = sorted(message_ids)
         first: dict[tuple[bytes, Gmp], float] = {}
-        with self._database.reading() as connection:
-            for start in range(0, len(ids), _IDS_IN_A_STATEMENT):
-                these = outbox.c.message_id.in_(ids[start : start + _IDS_IN_A_STATEMENT])
-                for query in (of_alone, of_shared):
-                    for message_id, gmp, at in connection.execute(query.where(these)):
-                        of = (message_id, Gmp(gmp))
-                        first[of] = min(first.get(of, at), at)
+        for query in (of_alone, of_shared):
+            for message_id, gmp, at in self._database.rows(query):
+                delivery = (message_id, Gmp(gmp))
+                first[delivery] = min(first.get(delivery, at), at)
         return first
 
     def paid(self) -> dict[tuple[bytes, Gmp], int]:

@@ -6,29 +6,24 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
-from indexer.jobs.report import AskAttested, attested_rows
 from indexer.lake.lake import Lake
 from indexer.lake.reading import AsOf
-from indexer.model.errors import AttestationsUnknownError, IndexerError
+from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexSettings
 from indexer.pipeline.refresh import refresh
 from indexer.pipeline.store_facts import read_facts
 from indexer.spark.outage import SPARK_ERRORS, reason_of
 from indexer.spark.session import batch_session
 from indexer.store.engine import reading_engine
-from indexer.store.reader import IndexReader
-
-_MOST_DELIVERIES: Final = 50_000  # the newest, whose attestations the relayer is asked for
 
 
 def run_refresh(
     settings: IndexSettings,
     *,
-    attested: AskAttested,
+    attested: pa.Table | None,
     paid: pa.Table | None,
     full: bool,
     keep_hours: int,
@@ -38,7 +33,7 @@ def run_refresh(
 
     Args:
         settings: of the index.
-        attested: tells when attestations of the newest messages were there.
+        attested: `schemas.ATTESTED`; None if no relayer is here.
         paid: `schemas.PAID`; None if no relayer is here.
         full: compute everything again.
         keep_hours: for which replaced versions of the tables can still be read.
@@ -51,20 +46,12 @@ def run_refresh(
     try:
         lake = Lake(settings.folder.lake)
         with _alone_in(settings.folder.path), batch_session(master, events=lake.rows()) as spark:
-            facts = read_facts(store, attested=_known(attested, settings), paid=paid)
+            facts = read_facts(store, attested=attested, paid=paid)
             return refresh(spark, lake, facts, full=full, keep_hours=keep_hours)
     except SPARK_ERRORS as error:
         raise IndexerError(f"Spark failed: {reason_of(error)}") from error
     finally:
         store.dispose()
-
-
-def _known(ask: AskAttested, settings: IndexSettings) -> pa.Table | None:
-    try:
-        with IndexReader(settings.folder.store_url) as reader:
-            return attested_rows(ask({one.message_id for one in reader.deliveries(_MOST_DELIVERIES)}))
-    except AttestationsUnknownError:
-        return None
 
 
 @contextmanager

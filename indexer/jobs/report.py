@@ -1,142 +1,115 @@
-"""The index in figures."""
+"""The figures of `waybill report`: DuckDB reads them from the silver and gold tables, which Spark has computed."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-import pyarrow as pa
+import duckdb
 
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.status import Status
-from indexer.jobs.pruning import NOTHING, Pruned
-from indexer.model import schemas
-from indexer.store.analytics import STAGES, GmpShare, Stage, alternatives, gmps_in_sets, percentile
-from indexer.store.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
-from indexer.store.ranking import gmp_health
-from indexer.store.reader import IndexReader
-from indexer.store.records import GmpCounts, Report, RetryCounts
+from indexer.lake.reading import AsOf, as_of, opened
+from indexer.model.errors import QueryError
+from indexer.model.storage_location import StorageLocation
 
-_MOST_DELIVERIES: Final = 50_000  # the newest, from which stages, shares and alternatives follow
-_MOST_ASKED_FOR: Final = 2_000  # the newest, whose transactions the chains are asked for
-_UNKNOWN: Final = "no relayer had its store here when the tables were last refreshed"
-_LOST: Final = (Status.STALLED, Status.UNKNOWN, Status.DEAD)
+Row = Mapping[str, Any]
+
+_TABLES: Final = {
+    "messages": "silver.messages",
+    "receipts": "silver.receipts",
+    "duplicates": "gold.duplicates",
+    "lanes": "gold.lanes",
+    "latencies": "gold.latencies",
+    "redundancy": "gold.redundancy",
+    "costs": "gold.costs",
+}
+"""The tables that the report reads, by the names that its queries use."""
+
+_TOTALS: Final = """
+select count(*) as messages,
+  count(*) filter (executions > 0) as executed,
+  count(*) filter (executions > 1) as executed_twice,
+  cast(coalesce(sum(attempts), 0) as bigint) as retries_sent,
+  count(*) filter (executions > 0 and attempts > 0) as retries_executed,
+  count(*) filter (executions > 0 and failures > 0) as execution_failures_recovered,
+  cast(coalesce(sum(duplicates), 0) as bigint) as duplicates_absorbed,
+  (select cast(coalesce(sum(late_receipts), 0) as bigint) from lanes) as late_receipts
+from messages where source_block is not null
+"""
+
+_BY_STATUS: Final = """
+select status, count(*) as messages from messages where source_block is not null group by status order by status
+"""
+
+_BY_GMP: Final = """
+select gmp, cast(sum(dispatches) as bigint) as dispatched, count(received_block) as received,
+  cast(sum(duplicates) as bigint) as duplicates
+from receipts group by gmp order by gmp
+"""
+
+_DUPLICATES: Final = """
+select d.gmp, m.source_chain, m.destination_chain, cast(make_timestamp(d.block_time * 1000000) as date) as day,
+  count(*) as duplicates
+from duplicates d join messages m on m.message_id = d.message_id
+group by all order by all
+"""
+
+_LATENCIES: Final = """
+select * from latencies order by source_chain, destination_chain,
+  list_position(['attested', 'delivered', 'quorum', 'executed', 'final'], stage)
+"""
 
 
-AskCosts = Callable[[Mapping[int, Sequence[bytes]]], Costs]
-"""Tells what transactions cost, by chain; see `indexer.sources.chain`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What all final messages add up to.
 
-
-Attested = Mapping[tuple[bytes, int], float]
-"""When the attestation of a delivery was there (Unix seconds), by message and GMP."""
-
-AskAttested = Callable[[Collection[bytes]], Attested]
-"""Tells it of some messages, or raises `AttestationsUnknownError`; see `bridge.cli.report`."""
-
-
-def attested_rows(attested: Attested) -> pa.Table:
-    """What a relayer knows, as `schemas.ATTESTED`."""
-    rows = [
-        {"message_id": message_id, "gmp": gmp, "attested_at": math.floor(at)}
-        for (message_id, gmp), at in attested.items()
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.ATTESTED)
-
-
-def make_report(
-    reader: IndexReader,
-    ask_costs: AskCosts | None = None,
-    gone: Pruned = NOTHING,
-    latencies: pa.Table | None = None,
-    redundancy: pa.Table | None = None,
-) -> Report:
-    """Counts what the index knows: the store what it has now, the tables what it has pruned, latencies and redundancy.
-
-    Args:
-        reader: of the index.
-        ask_costs: asks the chains what the newest messages' transactions cost, which the index does not know.
-        gone: what the store has pruned.
-        latencies: the table gold.latencies; None if there is none.
-        redundancy: the table gold.redundancy; None if there is none.
+    Attributes:
+        tables: as of when the figures are.
+        totals: counts over all messages whose creation is known.
+        by_status: messages by their state, as their own events say; a state that only time makes, such as STALLED, is not in it.
+        gmps: dispatches, receipts and repeated deliveries, by GMP.
+        latencies: rows of gold.latencies, by lane and in the order of the stages.
+        redundancy: rows of gold.redundancy, by GMP.
+        costs: rows of gold.costs, by lane and GMP.
+        duplicates: repeated deliveries by GMP, lane and day (UTC).
     """
-    totals = Counter(reader.totals()) + Counter(gone.totals)
-    divergences = reader.divergences()
-    by_status = dict(Counter(reader.counts_by_status(divergences)) + Counter(gone.by_status))
-    seconds = sorted([*reader.latencies(), *gone.latencies])
-    deliveries = reader.deliveries(_MOST_DELIVERIES if ask_costs is None else _MOST_ASKED_FOR)
-    costs = {} if ask_costs is None else ask_costs(transactions_of(deliveries))
-    known = [] if latencies is None else stages(latencies)
-    paid = None if ask_costs is None else {key: wei for key, (_, wei) in paid_for(deliveries, costs).items()}
-    return Report(
-        chains=tuple(reader.chains()),
-        messages=totals["messages"],
-        not_counted=gone.missing,
-        executed=totals["executed"],
-        executed_twice=totals["executed_twice"],
-        lost=sum(by_status.get(status, 0) for status in _LOST),
-        by_status=by_status,
-        retries=RetryCounts(
-            requested=totals["retries_requested"],
-            sent=totals["retries_sent"],
-            executed=totals["retries_executed"],
-        ),
-        duplicates_absorbed=totals["duplicates"],
-        late_receipts=reader.late_receipts() + gone.late_receipts,
-        execution_failures_recovered=totals["recovered"],
-        divergences=tuple(divergences),
-        per_gmp=_per_gmp(reader.gmp_totals(), gone),
-        latency_p50_ms=_milliseconds(seconds, 0.50),
-        latency_p95_ms=_milliseconds(seconds, 0.95),
-        attested_unknown=None if any(one.stage == "attested" for one in known) else _UNKNOWN,
-        stages=tuple(known),
-        shares=() if redundancy is None else tuple(shares(redundancy)),
-        alternatives=tuple(alternatives(deliveries, paid)),
-        left_out=gmps_in_sets(deliveries)[1],
-        duplicates_by_day=dict(Counter(reader.duplicates_by_day()) + Counter(gone.duplicates_by_day)),
-        health=tuple(gmp_health(reader.dispatches(_MOST_DELIVERIES))),
-        costs=tuple(gmp_costs(deliveries, costs)),
-        fees=tuple(fees_paid(deliveries, costs)),
-    )
+
+    tables: AsOf
+    totals: Row
+    by_status: Mapping[str, int]
+    gmps: Sequence[Row]
+    latencies: Sequence[Row]
+    redundancy: Sequence[Row]
+    costs: Sequence[Row]
+    duplicates: Sequence[Row]
 
 
-def stages(latencies: pa.Table) -> list[Stage]:
-    """Rows of `schemas.LATENCIES` by lane, and in the order of `STAGES`."""
-    found = [
-        Stage(
-            lane=(row["source_chain"], row["destination_chain"]),
-            **{name: row[name] for name in ("stage", "messages", "p50", "p95", "p99")},
+def read_report(lake: StorageLocation) -> Report:
+    """Reads the report from the tables of a lake.
+
+    Raises:
+        QueryError: the tables were never refreshed.
+        LakeDamagedError: a file of a table is lost.
+        LakeUnreachableError: the bucket refuses, or does not answer.
+    """
+    tables = as_of(lake)
+    if tables is None:
+        raise QueryError("the tables of the lake were never refreshed; run `waybill index refresh`")
+    with opened(lake, _TABLES) as connection:
+        (totals,) = _rows(connection, _TOTALS)
+        return Report(
+            tables=tables,
+            totals=totals,
+            by_status={row["status"]: row["messages"] for row in _rows(connection, _BY_STATUS)},
+            gmps=_rows(connection, _BY_GMP),
+            latencies=_rows(connection, _LATENCIES),
+            redundancy=_rows(connection, "select * from redundancy order by gmp"),
+            costs=_rows(connection, "select * from costs order by source_chain, destination_chain, gmp"),
+            duplicates=_rows(connection, _DUPLICATES),
         )
-        for row in latencies.to_pylist()
-    ]
-    return sorted(found, key=lambda one: (one.lane, STAGES.index(one.stage)))
 
 
-def shares(redundancy: pa.Table) -> list[GmpShare]:
-    """Rows of `schemas.REDUNDANCY`, by GMP."""
-    same = ("gmp", "receipts", "lead_p50", "latency_p50", "latency_p95")
-    found = [
-        GmpShare(first=row["came_first"], late=row["late_receipts"], **{name: row[name] for name in same})
-        for row in redundancy.to_pylist()
-    ]
-    return sorted(found, key=lambda one: one.gmp)
-
-
-def _per_gmp(kept: Mapping[Gmp, Mapping[str, int]], gone: Pruned) -> dict[Gmp, GmpCounts]:
-    names = [one.name for one in fields(GmpCounts)]
-    known = {gmp for gmp in Gmp if gmp in kept or gmp.value in gone.per_gmp}
-    return {
-        gmp: GmpCounts(
-            **{name: kept.get(gmp, {}).get(name, 0) + gone.per_gmp.get(gmp.value, {}).get(name, 0) for name in names}
-        )
-        for gmp in sorted(known)
-    }
-
-
-def _milliseconds(ascending: Sequence[int], share: float) -> float | None:
-    """The nearest-rank percentile, from seconds."""
-    if not ascending:
-        return None
-    return percentile(ascending, share) * 1000.0
+def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
+    rows: list[Row] = connection.sql(query).to_arrow_table().to_pylist()
+    return rows

@@ -8,7 +8,6 @@ IndexerError
 ├── StoreVersionError       the store was written by a newer or an older Waybill
 ├── LakeVersionError        the lake was written by a newer Waybill
 ├── LakeDamagedError        a file of the lake is not there, or can't be read
-├── AttestationsUnknownError  the relayer's store does not say when GMPs attested
 ├── LakeUnreachableError    the lake's bucket is not there, refuses, or does not answer
 └── RangeGapError           a block range that does not follow what is stored
 
@@ -52,10 +51,6 @@ class LakeDamagedError(IndexerError):
 
 class LakeUnreachableError(IndexerError):
     """The bucket of the lake is not there, refuses, or does not answer."""
-
-
-class AttestationsUnknownError(IndexerError):
-    """When GMPs attested can't be told: the relayer's store is not here, or can't be read. The text says which."""
 
 
 class RangeGapError(IndexerError):

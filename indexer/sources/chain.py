@@ -6,15 +6,16 @@ import itertools
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import httpx
 import pyarrow as pa
+from eth_utils.address import to_checksum_address
 
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.events import MessageReceived, topic_of
+from bridge.protocol.indexed import Payment
 from bridge.rpc.answers import TransientRpcError, UnknownBlockError
 from bridge.rpc.policy import EndpointPolicy, KnownBlock
 from indexer.decode.events import Emitters, logs_table
@@ -25,9 +26,6 @@ from indexer.model.settings import INDEX_POLICY, SourceLimits
 from indexer.sources.blocks import AdaptiveRanges, EventReader, Headers
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.sources.transport import ChainRpc
-from indexer.store.costs import Costs, TransactionCost
-
-_RECEIVED: Final = "0x" + topic_of(MessageReceived).hex()
 
 _WINDOW: Final = 32  # heads that the block time is taken from
 _EARLIER: Final = 1 / 1024  # of a block time, by which each look that found a block comes before the last one's place
@@ -187,7 +185,7 @@ class ChainReader:
         except (AttributeError, ValueError) as error:
             raise TransientRpcError(f"{self.config.called}: eth_call answered with no bytes: {error}") from error
 
-    def costs(self, transactions: Sequence[bytes]) -> dict[bytes, TransactionCost]:
+    def costs(self, transactions: Sequence[bytes]) -> dict[bytes, Payment]:
         """What transactions cost; those that the chain does not have are left out.
 
         Raises:
@@ -198,12 +196,11 @@ class ChainReader:
         bodies = self._rpc.batch("eth_getTransactionByHash", asked)
         try:
             return {
-                transaction: TransactionCost(
+                transaction: Payment(
                     gas=quantity(receipt["gasUsed"]),
                     gas_paid=quantity(receipt["gasUsed"]) * quantity(receipt["effectiveGasPrice"]),
                     value=int(body["value"], 16),
-                    deliveries=sum(self._is_delivery(log) for log in receipt["logs"]),
-                    payer=str(body["from"]),
+                    payer=to_checksum_address(body["from"]),
                 )
                 for transaction, receipt, body in zip(transactions, receipts, bodies, strict=True)
                 if receipt is not None and body is not None
@@ -212,10 +209,6 @@ class ChainReader:
             raise TransientRpcError(
                 f"{self.config.called}: a transaction or receipt has a missing or wrong field: {error}"
             ) from error
-
-    def _is_delivery(self, log: Mapping[str, Any]) -> bool:
-        router = "0x" + self.config.emitters.router.hex()
-        return bool(log["address"].lower() == router and log["topics"] and log["topics"][0] == _RECEIVED)
 
     @property
     def waits(self) -> bool:
@@ -454,24 +447,3 @@ class PollSchedule:
             return max(self._shortest, block_time * (1 - _EARLIER))
         wait = block_time * (1 + _LATER) * 1.25 ** (self._unchanged - 1)
         return max(self._shortest, min(wait, 2 * block_time))
-
-
-def costs_of(
-    chains: Sequence[ChainConfig], transactions: Mapping[int, Sequence[bytes]], *, limits: SourceLimits = _USUAL
-) -> Costs:
-    """What transactions cost.
-
-    Args:
-        chains: where they are.
-        transactions: by chain; of chains that are not in `chains` nothing is known.
-        limits: how to read the chains.
-
-    Raises:
-        RpcError: a chain gives no usable answer.
-    """
-    found: dict[tuple[int, bytes], TransactionCost] = {}
-    for chain in chains:
-        with ChainReader(chain, limits) as reader:
-            costs = reader.costs(transactions.get(chain.chain_id, ()))
-            found |= {(chain.chain_id, transaction): cost for transaction, cost in costs.items()}
-    return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
-from itertools import groupby
 from typing import Any, Final
 
 from bridge.protocol.indexed import (
@@ -18,13 +17,11 @@ from bridge.protocol.indexed import (
     MessageRecord,
     Position,
     Tally,
-    Traffic,
 )
 from bridge.protocol.status import Status
 from indexer.store.effective_status import effective_status
 from indexer.store.reader import IndexReader, Row, message_of
 from indexer.store.tables import SEEN
-from indexer.store.traffic import NOT_ARRIVED, history_of, tally_of, width_for
 
 SCANNED: Final = 500
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
@@ -204,39 +201,39 @@ class IndexBrowser(IndexReader):
         )
         return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
 
-    def traffic(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Traffic]:
-        """What happened on each lane and over each GMP.
+    def tallies(self, since: int, until: int, lane: tuple[int, int] | None = None) -> list[Tally]:
+        """The messages that were created in a time, by lane and by GMP, with how long each took.
 
         Args:
-            since: where the first stretch of time begins, Unix seconds.
-            step: how long each is, in seconds; both are multiples of 150, or of an hour, or of a day.
-            slots: how many there are.
+            since: where the time begins, Unix seconds.
+            until: where it ends, excluded.
             lane: source and destination chain; None for all lanes.
         """
-        times, chosen = _stretches(since, step, slots, lane)
-        lanes = self._rows(history_of("source_chain, destination_chain", f"gmp = 0{chosen}"), **times)
-        gmps = self._rows(history_of("gmp", f"gmp > 0{chosen}"), **times)
-        figures = ("slot", "messages", "arrived", "p50", "p95")
+        source, destination = lane or (None, None)
+        times = {"since": since, "until": until, "source_chain": source, "destination_chain": destination}
+        chosen = f"{SEEN} >= :since and {SEEN} < :until and source_time is not null and destination_chain is not null"
+        if lane:
+            chosen += f" and {_LANE[0]}"
+        messages = self._rows(
+            f"select source_chain, destination_chain, executed_time - source_time as seconds from messages where {chosen}",
+            **times,
+        )
+        receipts = self._rows(
+            f"""
+            select r.gmp, r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds
+            from (select message_id, source_time from messages where {chosen}) m
+            join receipts r on r.message_id = m.message_id where r.dispatches > 0
+            """,
+            **times,
+        )
+        by_lane, by_gmp = defaultdict[tuple[int, int], list[int | None]](list), defaultdict[int, list[int | None]](list)
+        for row in messages:
+            by_lane[row["source_chain"], row["destination_chain"]].append(row["seconds"])
+        for row in receipts:
+            by_gmp[row["gmp"]].append(row["seconds"])
         return [
-            *(
-                Traffic(
-                    lane=(row["source_chain"], row["destination_chain"]), gmp=None, **{one: row[one] for one in figures}
-                )
-                for row in lanes
-            ),
-            *(Traffic(lane=None, gmp=row["gmp"], **{one: row[one] for one in figures}) for row in gmps),
-        ]
-
-    def tallies(self, since: int, step: int, slots: int, lane: tuple[int, int] | None = None) -> list[Tally]:
-        """The same messages over all stretches together; see `traffic`."""
-        times, chosen = _stretches(since, step, slots, lane)
-        lanes = self._rows(tally_of("source_chain, destination_chain", f"gmp = 0{chosen}"), **times)
-        gmps = self._rows(tally_of("gmp", f"gmp > 0{chosen}"), **times)
-        by_lane = groupby(lanes, key=lambda row: (row["source_chain"], row["destination_chain"]))
-        by_gmp = groupby(gmps, key=lambda row: row["gmp"])
-        return [
-            *(Tally(lane=ends, gmp=None, **_tallied(rows)) for ends, rows in by_lane),
-            *(Tally(lane=None, gmp=gmp, **_tallied(rows)) for gmp, rows in by_gmp),
+            *(_tally(seconds, lane=ends) for ends, seconds in sorted(by_lane.items())),
+            *(_tally(seconds, gmp=gmp) for gmp, seconds in sorted(by_gmp.items())),
         ]
 
     def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
@@ -259,19 +256,9 @@ class IndexBrowser(IndexReader):
         return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
 
 
-def _stretches(since: int, step: int, slots: int, lane: tuple[int, int] | None) -> tuple[dict[str, int], str]:
-    """Arguments of `history_of` and `tally_of`, and a condition that goes with them."""
-    times = {"since": since, "until": since + step * slots, "step": step, "width": width_for(since, step)}
-    times |= dict(zip(("source_chain", "destination_chain"), lane or (0, 0), strict=True))
-    return times, f" and {_LANE[0]}" if lane else ""
-
-
-def _tallied(rows: Iterable[Row]) -> dict[str, Any]:
-    found = [(row["seconds"], row["messages"]) for row in rows]
-    return {
-        "messages": sum(number for _, number in found),
-        "arrived": tuple((seconds, number) for seconds, number in found if seconds != NOT_ARRIVED),
-    }
+def _tally(seconds: Sequence[int | None], lane: tuple[int, int] | None = None, gmp: int | None = None) -> Tally:
+    arrived = tuple(sorted(one for one in seconds if one is not None))
+    return Tally(lane=lane, gmp=gmp, messages=len(seconds), arrived=arrived)
 
 
 def _is_of_time(message: MessageRecord, wanted: MessageFilter) -> bool:

@@ -7,9 +7,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, delete, insert, select, text
 
 from bridge.protocol.message import Kind
+from bridge.protocol.numbers import percentile
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
-from indexer.store.analytics import percentile
 
 _ENOUGH: Final = 50  # executed messages from which a lane's limit is learned
 _NEWEST: Final = 1_000  # of them that count

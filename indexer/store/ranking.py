@@ -9,10 +9,13 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, RowMapping, select, text
 
+from bridge.protocol.numbers import percentile
 from indexer.store import tables
-from indexer.store.analytics import Lane, percentile
 from indexer.store.effective_status import counts
 from indexer.store.tables import SEEN
+
+Lane = tuple[int, int]
+"""Source and destination chain."""
 
 NEWEST: Final = 200  # messages of a GMP and lane that count
 

@@ -6,13 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import BigInteger, BindParameter, ColumnElement, Engine, bindparam, cast, func, select, text
+from sqlalchemy import BindParameter, Engine, bindparam, select, text
 
-from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.indexed import (
     ChainRecord,
     DivergenceRecord,
@@ -29,13 +28,10 @@ from bridge.protocol.status import Status
 from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
-from indexer.store.analytics import GmpReceipt, Lane
 from indexer.store.divergences import CONTRADICTIONS_AMONG, DIVERGENCES, DIVERGENCES_OF_MESSAGE
 from indexer.store.effective_status import EFFECTIVE_STATUS, effective_status
 from indexer.store.engine import reading_engine
 from indexer.store.limits import saved_policy
-from indexer.store.ranking import Dispatch, recent_dispatches
-from indexer.store.records import QuarantinedLog
 from indexer.store.retention import pruned_among
 from indexer.store.tables import SEEN
 
@@ -198,14 +194,6 @@ class IndexReader:
         # Sorted here: a message can show one kind twice, and databases order text by locales of their own.
         return sorted((_divergence(row) for row in self._rows(found, **arguments)), key=place)
 
-    def quarantined(self, *, limit: int = 1_000) -> list[QuarantinedLog]:
-        """Logs that carry one of Waybill's events but can't be right, with the reason."""
-        rows = self._rows(
-            "select * from events where error is not null order by chain_id, block_number, log_index limit :limit",
-            limit=limit,
-        )
-        return [QuarantinedLog(**_fields_of(QuarantinedLog, row)) for row in rows]
-
     def retry_requests(self, message_id: bytes | None = None) -> list[RetryRequest]:
         """Requests in the order they were written, of one message or of all."""
         chosen = select(tables.retry_requests).order_by(tables.retry_requests.c.sequence)
@@ -231,129 +219,10 @@ class IndexReader:
         found[Status.DIVERGED] += len(contradicted - routed.keys())
         return dict(+found)
 
-    def totals(self) -> Mapping[str, Any]:
-        """Sums over all routed messages; see `indexer.jobs.report`."""
-        message = tables.messages.c
-        executed = message.executions > 0
-        chosen = select(
-            func.count().label("messages"),
-            func.count().filter(executed).label("executed"),
-            func.count().filter(message.executions > 1).label("executed_twice"),
-            _sum(message.attempts).label("retries_sent"),
-            func.count().filter(executed, message.attempts > 0).label("retries_executed"),
-            _sum(message.duplicates).label("duplicates"),
-            func.count().filter(executed, message.failures > 0).label("recovered"),
-        ).where(message.source_block.is_not(None))
-        requested = select(func.count()).select_from(tables.retry_requests)
-        with self._engine.connect() as connection:
-            sums = dict(connection.execute(chosen).mappings().one())
-            return sums | {"retries_requested": connection.scalar(requested)}
-
-    def late_receipts(self) -> int:
-        """How many GMPs delivered a message that was executed already."""
-        rows = self._rows(
-            """
-            select count(*) as number from receipts r join messages m on m.message_id = r.message_id
-            where m.executions > 0
-              and (r.received_block > m.executed_block
-                   or (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index))
-            """
-        )
-        return int(rows[0]["number"])
-
-    def gmp_totals(self) -> dict[Gmp, Mapping[str, int]]:
-        """Sums over all messages, by GMP."""
-        rows = self._rows(
-            """
-            select gmp, cast(sum(dispatches) as bigint) as dispatched,
-              cast(sum(dispatch_failures) as bigint) as dispatch_failures,
-              count(received_block) as received, cast(sum(duplicates) as bigint) as duplicates
-            from receipts group by gmp order by gmp
-            """
-        )
-        known = {gmp.value for gmp in Gmp}
-        return {Gmp(row["gmp"]): row for row in rows if row["gmp"] in known}
-
-    def latencies(self) -> list[int]:
-        """Seconds of block time from route to execution, of every executed message, ascending."""
-        rows = self._rows(
-            """
-            select executed_time - source_time as seconds from messages
-            where executions > 0 and source_time is not null order by 1
-            """
-        )
-        return [row["seconds"] for row in rows]
-
-    def deliveries(self, limit: int) -> list[GmpReceipt]:
-        """The newest receipts of messages whose source is known, those of one message together."""
-        rows = self._rows(
-            """
-            select r.message_id, m.source_chain, m.destination_chain, r.gmp, m.dispatched, m.quorum, m.source_time,
-              coalesce(r.dispatched_time, m.source_time) as dispatched_time, r.received_time, m.executed_time, f.final_time, r.received_transaction, m.source_transaction, m.attempts,
-              coalesce(r.received_block > m.executed_block or
-                (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
-            from (select * from messages where source_time is not null order by source_time desc limit :limit) m
-            join receipts r on r.message_id = m.message_id
-            left join final_times f on f.chain_id = m.destination_chain and f.block_number = m.executed_block
-            where r.received_time is not null
-            order by m.source_time desc, r.message_id, r.gmp limit :limit
-            """,
-            limit=limit,
-        )
-        return [
-            GmpReceipt(
-                message_id=row["message_id"],
-                lane=(row["source_chain"], row["destination_chain"]),
-                gmp=row["gmp"],
-                dispatched=frozenset(number for number in range(1, 17) if row["dispatched"] >> (number - 1) & 1),
-                quorum=row["quorum"],
-                source_time=row["source_time"],
-                dispatched_time=row["dispatched_time"],
-                received_time=row["received_time"],
-                executed_time=row["executed_time"],
-                final_time=row["final_time"],
-                was_late=bool(row["was_late"]),
-                transaction=row["received_transaction"],
-                source_transaction=row["source_transaction"],
-                retried=(row["attempts"] or 0) > 0,
-            )
-            for row in rows
-        ]
-
-    def dispatches(self, limit: int) -> list[Dispatch]:
-        """What GMPs took of the newest `limit` messages; see `indexer.store.ranking.recent_dispatches`."""
-        with self._engine.connect() as connection:
-            return recent_dispatches(connection, self._policy.stall_after, limit)
-
-    def duplicates_by_day(self) -> dict[tuple[int, Lane, str], int]:
-        """How many deliveries changed nothing, by GMP, lane and day (UTC)."""
-        rows = self._rows(
-            """
-            select e.gmp, m.source_chain, m.destination_chain, e.block_time / 86400 as day, count(*) as number
-            from events e join messages m on m.message_id = e.message_id
-            where e.event = 'DuplicateAbsorbed' and e.error is null
-            group by e.gmp, m.source_chain, m.destination_chain, e.block_time / 86400
-            """
-        )
-        return {
-            (row["gmp"], (row["source_chain"], row["destination_chain"]), day_of(row["day"])): row["number"]
-            for row in rows
-        }
-
-    def pruned(self) -> int:
-        """How many messages the store has pruned: the lake has them."""
-        with self._engine.connect() as connection:
-            return connection.scalar(select(_sum(tables.pruned_lanes.c.messages))) or 0
-
     def pruned_among(self, message_ids: Sequence[bytes]) -> set[bytes]:
         """Those of the messages that the store has pruned."""
         with self._engine.connect() as connection:
             return {one for ids in _in_parts(message_ids) for one in pruned_among(connection, ids)}
-
-    def ids(self) -> list[bytes]:
-        """Of the messages that the store has."""
-        with self._engine.connect() as connection:
-            return list(connection.scalars(select(tables.messages.c.message_id)))
 
     def _orphans(self, rest: str, limit: int = 1, offset: int = 0, **arguments: Any) -> list[MessageRecord]:
         rows = self._rows(
@@ -394,16 +263,6 @@ def _in_parts(ids: Collection[bytes]) -> list[list[bytes]]:
 def _divergence(row: Row) -> DivergenceRecord:
     meaning = MEANINGS[row["kind"]]
     return DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
-
-
-def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
-    """Zero of no rows, and a whole number on every engine."""
-    return cast(func.coalesce(func.sum(column), 0), BigInteger)
-
-
-def day_of(number: int) -> str:
-    """The date (UTC) of a day counted from 1970."""
-    return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
 
 
 def _fields_of(record: type[Any], row: Row) -> dict[str, Any]:

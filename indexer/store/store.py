@@ -21,7 +21,6 @@ from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.store.engine import writing_engine
 from indexer.store.finality import note_final
 from indexer.store.retention import complete_pruned, has_pruned, pruned_among
-from indexer.store.traffic import put_in, take_out
 from indexer.transforms import pauses as pause_log
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import query
@@ -404,14 +403,12 @@ def _check_follows(connection: Connection, chain: int, position: ChainPosition, 
 def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
     """Makes messages and receipts again from all events of these messages."""
     for part in parts(ids):
-        take_out(connection, part)
         connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
         connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
         derive(connection, part)
         complete_pruned(connection, part)
         for statement in (_SHOW_MARKS, _CLOSE_REQUESTS):
             connection.execute(statement, {"ids": part})
-        put_in(connection, part)
 
 
 def derive(connection: Connection, ids: Sequence[bytes]) -> None:

@@ -27,7 +27,7 @@ from bridge.protocol import retry_requests as format_
 from bridge.protocol.message import Kind
 from indexer.model import schemas
 
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 
 
 class Uint64(TypeDecorator[int]):
@@ -154,26 +154,6 @@ for _name, _few in {
     Index(_name, text(f"{SEEN}, message_id"), _table=messages, sqlite_where=_few, postgresql_where=_few)
 
 receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
-
-traffic: Final = Table(
-    "traffic",  # how many messages were created when, and how long they took; `store/traffic.py` keeps it
-    metadata,
-    *(
-        Column(name, BigInteger, primary_key=True, autoincrement=False)
-        for name in (
-            "width",  # seconds of the stretch of time
-            "since",  # where it begins, Unix seconds
-            "source_chain",
-            "destination_chain",
-            "gmp",  # 0: the message itself
-            "seconds",  # until it was executed, from the creation on; until this GMP had delivered it, from when it first took it
-        )
-    ),
-    Column("messages", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-_empty = traffic.c.messages == 0
-Index("traffic_empty", traffic.c.since, sqlite_where=_empty, postgresql_where=_empty)
 
 pauses: Final = _table("pauses", schemas.PAUSES, ("chain_id", "other_chain", "kind", "begins"))
 

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from indexer.decode.events import Emitters
-from indexer.sources.chain import ChainConfig, costs_of
+from indexer.model.settings import SourceLimits
+from indexer.sources.chain import ChainConfig, ChainReader
 from tests.anvil.rpc import free_ports, rpc
 from tests.spark.chain import TOOLS
 from tests.waiting import PATIENCE
@@ -51,10 +52,11 @@ def test_costs_are_gas_its_price_and_the_value_sent_along_and_unknown_transactio
     emitters = Emitters(chain_id=CHAIN, router=bytes(20), adapters=frozenset())
     chain = ChainConfig(chain_id=CHAIN, urls=(url,), start_block=0, emitters=emitters)
     hashes = [bytes.fromhex(transaction[2:]) for transaction in sent]
-    costs = costs_of([chain], {CHAIN: [*hashes, b"\x01" * 32], 1: [b"\x02" * 32]})
-    assert costs.keys() == {(CHAIN, transaction) for transaction in hashes}
-    assert [costs[CHAIN, one].value for one in hashes] == [0, 7 * 10**18]
-    assert [costs[CHAIN, one].gas for one in hashes] == [21_000, 21_000]
-    assert [costs[CHAIN, one].gas_paid for one in hashes] == [
+    with ChainReader(chain, SourceLimits()) as reader:
+        costs = reader.costs([*hashes, b"\x01" * 32])
+    assert costs.keys() == set(hashes)
+    assert [costs[one].value for one in hashes] == [0, 7 * 10**18]
+    assert [costs[one].gas for one in hashes] == [21_000, 21_000]
+    assert [costs[one].gas_paid for one in hashes] == [
         int(receipt["gasUsed"], 16) * int(receipt["effectiveGasPrice"], 16) for receipt in receipts
     ]

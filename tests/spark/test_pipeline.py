@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from indexer.jobs.report import read_report
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.reading import as_of, rows_of
 from indexer.model import schemas
@@ -135,6 +136,25 @@ class Oracle:
                 found[*lane, "executed"].append(execution["block_time"] - creation["block_time"])
         return {key: (len(values), nearest_rank(values, 50), nearest_rank(values, 95)) for key, values in found.items()}
 
+    def totals(self) -> dict[str, int]:
+        """Counts over all messages that were created, by the names that the report gives them."""
+        executions = {message_id: self.count(message_id, "MessageExecuted") for message_id in self.created}
+        return {
+            "messages": len(self.created),
+            "executed": sum(number > 0 for number in executions.values()),
+            "executed_twice": sum(number > 1 for number in executions.values()),
+            "duplicates_absorbed": sum(self.count(message_id, "DuplicateAbsorbed") for message_id in self.created),
+            "late_receipts": sum(
+                self.is_late(message_id, one)
+                for message_id in self.created
+                for one in self.first_receipts(message_id).values()
+            ),
+        }
+
+    def received(self) -> dict[int, int]:
+        """By GMP, how many messages it delivered, created or not."""
+        return Counter(gmp for message_id in self.of_message for gmp in self.first_receipts(message_id))
+
     def lanes(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """By lane: messages, executed ones, receipts, late ones, failures and duplicates."""
         found = defaultdict[tuple[int, int], list[int]](lambda: [0] * 6)
@@ -187,6 +207,12 @@ def expect_what_the_logs_say(made: SeededHistory, paid: pa.Table) -> None:
         lane, values = (row["source_chain"], row["destination_chain"]), tuple(row[name] for name in names)
         lanes[lane] = tuple(old + new for old, new in zip(lanes.get(lane, (0,) * len(names)), values, strict=True))
     assert lanes == oracle.lanes()
+    report = read_report(place)
+    assert {name: report.totals[name] for name in oracle.totals()} == oracle.totals()
+    assert {row["gmp"]: row["received"] for row in report.gmps if row["received"]} == oracle.received()
+    assert sum(row["duplicates"] for row in report.duplicates) == sum(
+        one["message_id"] in oracle.of_message for one in duplicates
+    )
     costs = sum(row["gwei"] for row in rows_of(place, "gold.costs").to_pylist())
     assert costs == sum(paid["gwei"].to_pylist())
     with IndexReader(str(made.store.engine.url)) as reader:

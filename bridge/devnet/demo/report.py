@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.audit import Audit
 from bridge.protocol.actions import ActionState
+from bridge.protocol.numbers import percentile
 from bridge.queries.actions import by_state
 
 
@@ -111,20 +111,18 @@ def _comparable(audit: Audit) -> dict[str, Any]:
         "messages": audit.messages,
         "executed": audit.executed,
         "executed_twice": audit.executed_twice,
-        "lost": audit.lost,
         "retries_sent": audit.retried,
         "retries_executed": len(audit.retried_and_executed),
         "late_receipts": audit.late_receipts,
         "duplicates_absorbed": audit.repeated_deliveries,
         "execution_failures_recovered": audit.execution_failures_recovered,
         "per_gmp": audit.per_gmp,
-        "latency_ms": percentiles(audit),
     }
 
 
 def percentiles(audit: Audit) -> dict[str, int]:
-    """p50 and p95 by nearest rank."""
+    """The p50 and p95 of the time from route to execution, in milliseconds."""
     ascending = audit.latencies_ms
     if not ascending:
         return {"p50": 0, "p95": 0}
-    return {name: ascending[math.ceil(share * len(ascending)) - 1] for name, share in (("p50", 0.50), ("p95", 0.95))}
+    return {name: percentile(ascending, share) for name, share in (("p50", 0.50), ("p95", 0.95))}

@@ -12,8 +12,6 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from eth_utils import decode_hex
-
 from bridge.client import Client, RefusedError, Sent
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.anvil import ChainStatus
@@ -25,6 +23,7 @@ from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, require_a_good_end, require_agreement
 from bridge.devnet.network import Devnet
 from bridge.evm.chain import EvmChain, open_chains
+from bridge.store.index_requests import IndexRequests
 
 HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
 """How many messages arrive at once, stall, and are refused; how many deliveries a stranger repeats."""
@@ -32,11 +31,8 @@ HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
 STALL_AFTER = 10  # seconds
 _PATIENCE = 90  # seconds that any step may take
 _POLL = 0.5  # seconds
-_REPORT = (
-    "report",
-    "--max-behind",
-    "3600",
-)  # what it expects the demonstration waits for, however slow the index is
+_PATIENT = ("--max-behind", "3600")  # the demonstration itself waits for the index, however slow it is
+_MOST_REQUESTS = 10_000
 
 Say = Callable[[str], None]
 Finished = Callable[[Report], Awaitable[None]]
@@ -45,9 +41,12 @@ Finished = Callable[[Report], Awaitable[None]]
 class Demonstration:
     """Runs `waybill` as a user would, and looks at the chains itself."""
 
-    def __init__(self, network: Devnet, chains: Mapping[int, EvmChain], folder: Path, say: Say) -> None:
+    def __init__(
+        self, network: Devnet, chains: Mapping[int, EvmChain], index: IndexRequests, folder: Path, say: Say
+    ) -> None:
         self._deployment = network.deployment
         self._chains = chains
+        self._index = index
         self._actions = DemonstratedActions(self._deployment, chains)
         self._falls_silent: ChainStatus = network.chains[-1]  # no traffic goes its way
         self._traffic: set[bytes] = set()
@@ -82,7 +81,7 @@ class Demonstration:
             await self._waking([index, relayer])
             await self._refused([index, relayer])
             await self._repeated([index, relayer])
-            self._say("the index reads on until what it adds up to agrees with the chains' own logs")
+            self._say("Spark refreshes the tables until what they add up to agrees with the chains' own logs")
             await finished(await self._report([index, relayer]))
 
     async def _healthy(self, services: Sequence[Service]) -> None:
@@ -172,19 +171,20 @@ class Demonstration:
             try:
                 return await self._agreed_report(names)
             except DisagreementError:
-                # The index is a moment behind the chains.
+                # The index is a moment behind the chains, and the lake has final blocks alone.
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_POLL)
 
     async def _agreed_report(self, names: Sequence[str]) -> Report:
-        audit, actions, index = await self._audit(), await self._actions.outcomes(), self._index()
+        self._waybill("index", "refresh")
+        audit, actions, index = await self._audit(), await self._actions.outcomes(), self._waybill("report", *_PATIENT)
         require_agreement(audit, actions, index)
         found = Report(
             chains=names,
             audit=audit,
             stalled=self._stalled,
-            requested=self._requested_in(index),
+            requested=await self._requests(),
             actions=actions,
             divergences=index["divergences"],
             seconds=round(time.monotonic() - self._started, 1),
@@ -226,25 +226,21 @@ class Demonstration:
         return all([(await client.progress(item.message)).executed for item in sent])
 
     async def _requested(self) -> bool:
-        requested = self._requested_in(self._index())
+        requested = await self._requests()
         if wrong := [f"0x{message_id.hex()}" for message_id in requested - self._stalled]:
             raise DisagreementError(f"the index asks to retry {sorted(wrong)}, which did not stall")
         return requested == self._stalled
 
-    def _requested_in(self, index: Mapping[str, Any]) -> frozenset[bytes]:
+    async def _requests(self) -> frozenset[bytes]:
         """The messages of the traffic whose retry the index has requested; those of actions may stall as well."""
-        requested = {decode_hex(name) for name in index["retries_requested_for"]}
-        return frozenset(requested & self._traffic)
+        requests = await self._index.requests_after(0, _MOST_REQUESTS)
+        return frozenset(request.message_id for request in requests) & self._traffic
 
     async def _index_is_there(self) -> bool:
-        return self._run(*_REPORT).returncode == 0
+        return self._run("message", "list", *_PATIENT).returncode == 0
 
     async def _audit(self) -> Audit:
         return await audit(self._deployment, self._chains)
-
-    def _index(self) -> dict[str, Any]:
-        report: dict[str, Any] = self._waybill(*_REPORT)
-        return report
 
     def _waybill(self, *arguments: str) -> Any:
         done = self._run(*arguments)
@@ -266,12 +262,19 @@ class Demonstration:
         return Service(list(arguments), self._folder / f"{arguments[0]}.log")
 
 
-async def demonstrate(network: Devnet, folder: Path, say: Say, finished: Finished) -> None:
+async def demonstrate(network: Devnet, index_url: str, folder: Path, say: Say, finished: Finished) -> None:
     """Runs the demonstration on a fresh network; its processes run until `finished` returns.
+
+    Args:
+        network: with three chains.
+        index_url: of the store that `waybill index run` writes.
+        folder: for logs.
+        say: tells what has happened.
+        finished: called with the report.
 
     Raises:
         ProcessFailedError: a process that should run ended.
         DisagreementError: something did not become what it must.
     """
     async with open_chains(network.deployment) as chains:
-        await Demonstration(network, chains, folder, say).run(finished)
+        await Demonstration(network, chains, IndexRequests(index_url), folder, say).run(finished)

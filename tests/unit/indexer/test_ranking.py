@@ -11,6 +11,7 @@ import pytest
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.store.index_requests import IndexRequests
+from indexer.store.ranking import NEWEST, Dispatch, gmp_health, recent_dispatches
 from tests.unit.indexer.clock import World
 from tests.unit.indexer.world import (
     Event,
@@ -76,8 +77,9 @@ def test_a_gmp_that_was_asked_after_another_ones_silence_is_ranked_by_its_own_ti
     world.happens(world.alpha, retried(retried_over, 1, gmps=0b1000))
     world.let_pass(2, world.alpha)
     world.happens(world.beta, *(received(*one) for one in ((retried_over, L), (slow, W))), executed(slow))
-    with world.reader() as reader:
-        seconds = {one.gmp: one.seconds for one in reader.dispatches(10) if one.seconds is not None}
+    with world.reader() as reader, reader.engine.connect() as connection:
+        dispatches = recent_dispatches(connection, stall_after=50, messages=10)
+    seconds = {one.gmp: one.seconds for one in dispatches if one.seconds is not None}
     assert seconds == {L: 2, W: 62}
     world.let_pass(200)
     assert ranking(world, stalled(world, gmps=0b1, nonce=4))[:2] == (L, W)
@@ -120,3 +122,21 @@ def test_without_any_registration_read_those_count_that_the_lane_has_seen(tmp_pa
     history(world, hyperlane=1, axelar=2)
     assert ranking(world, stalled(world, gmps=0b100)) == (H, A, L, C, W)
     world.store.close()
+
+
+def test_the_healthiest_gmp_delivered_most_and_then_soonest() -> None:
+    lane, other = (1, 2), (2, 1)
+    some = ((1, 9), (1, None), (2, 5), (3, 7), (4, None))
+    dispatches = [
+        *(Dispatch(lane=lane, gmp=gmp, seconds=seconds) for gmp, seconds in some),
+        *(Dispatch(lane=lane, gmp=2, seconds=5) for _ in range(NEWEST)),
+        Dispatch(lane=lane, gmp=2, seconds=None),  # too long ago to count
+        Dispatch(lane=other, gmp=1, seconds=1),
+    ]
+    assert [(one.lane, one.gmp, one.dispatched, one.delivered, one.latency_p50) for one in gmp_health(dispatches)] == [
+        (lane, 2, NEWEST, NEWEST, 5),
+        (lane, 3, 1, 1, 7),
+        (lane, 1, 2, 1, 9),
+        (lane, 4, 1, 0, None),
+        (other, 1, 1, 1, 1),
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import MessageFilter
 from bridge.protocol.status import Status
 from bridge.store.index_requests import IndexRequests
-from indexer.jobs.report import make_report
 from indexer.model.errors import IndexerError, StoreVersionError
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
@@ -119,15 +117,13 @@ class Pair:
                 [index.receipts(one) for one in ids],
                 [index.events(one) for one in ids],
                 index.chains(),
-                index.traffic(START // 150 * 150, 150, 10),
+                index.tallies(START, START + 1_500),
                 index.duplicates(),
-                index.quarantined(),
                 index.divergences(),
                 index.retry_requests(),
                 index.by_status(),
                 sorted(index.gmp_deliveries(10), key=repr),
                 [index.page(one, limit=2) for one in wanted],
-                replace(make_report(index), chains=()),
                 asyncio.run(IndexRequests(url).requests_after(0, 100)),
             ]
 

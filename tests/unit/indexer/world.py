@@ -266,7 +266,7 @@ def forget_ended(store: Store, before: int) -> int:
 
 def contents(store: Store, *chosen: Table) -> dict[str, list[tuple[Any, ...]]]:
     """Everything in tables, by default in those that follow from events alone."""
-    chosen = chosen or (tables.events, tables.messages, tables.receipts, tables.traffic)
+    chosen = chosen or (tables.events, tables.messages, tables.receipts)
     with store.engine.connect() as connection:
         return {
             table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]

@@ -36,7 +36,7 @@ async def test_a_delivery_was_attested_when_its_proof_was_there_and_neither_when
         sent = world.send(ALPHA, BETA, gmps=tuple(PENDING), quorum=2)
         await until(lambda: bool(sent.created) and world.executions(sent.message) == 1, seconds=900)
     await world.stop()
-    attested = store.figures.attested([sent.message.id])
+    attested = store.figures.attested()
     assert attested.keys() == proven.keys() == {(sent.message.id, gmp) for gmp in PENDING}
     assert all(0 <= attested[key] - proven[key] < 1 for key in proven)
     assert attested[sent.message.id, Gmp.AXELAR] - began >= PENDING[Gmp.AXELAR]
