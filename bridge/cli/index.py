@@ -119,19 +119,19 @@ def refresh(
     settings = index_settings(workspace)
     with open_index(workspace):
         pass  # says what to do where no index has run
+    names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
     done = run_refresh(
         settings,
         attested=attested_of(workspace),
         paid=paid_of(workspace),
+        chain_names=names,
         full=full,
         keep_hours=workspace.settings().index.keep_hours,
         master=master,
     )
-    value = {"blocks": {str(chain): block for chain, block in done.blocks.items()}, "refreshed_at": done.refreshed_at}
-    names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     reached = {names.get(chain, str(chain)): f"block {block}" for chain, block in sorted(done.blocks.items())}
-    result(value, render=lambda console: console.print(facts(reached)))
+    result(as_of_value(done), render=lambda console: console.print(facts(reached)))
 
 
 def divergences(

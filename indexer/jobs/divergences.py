@@ -6,6 +6,7 @@ from typing import Any
 
 from bridge.protocol.indexed import DivergenceRecord
 from indexer.lake.reading import AsOf, as_of, rows_of
+from indexer.model import schemas
 from indexer.model.divergences import MEANINGS
 from indexer.model.storage_location import StorageLocation
 from indexer.store.reader import IndexReader
@@ -29,4 +30,5 @@ def all_divergences(reader: IndexReader, lake: StorageLocation) -> tuple[list[Di
 
 def _record(row: dict[str, Any]) -> DivergenceRecord:
     meaning = MEANINGS[row["kind"]]
-    return DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
+    stated = {name: row[name] for name in schemas.DIVERGENCES.names}
+    return DivergenceRecord(**stated, severity=meaning.severity.value, next_action=meaning.next_action)

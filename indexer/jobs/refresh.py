@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ def run_refresh(
     *,
     attested: pa.Table | None,
     paid: pa.Table | None,
+    chain_names: Mapping[int, str],
     full: bool,
     keep_hours: int,
     master: str | None = None,
@@ -35,6 +36,7 @@ def run_refresh(
         settings: of the index.
         attested: `schemas.ATTESTED`; None if no relayer is here.
         paid: `schemas.PAID`; None if no relayer is here.
+        chain_names: by EIP-155 id.
         full: compute everything again.
         keep_hours: for which replaced versions of the tables can still be read.
         master: of a Spark cluster; see `batch_session`.
@@ -46,7 +48,7 @@ def run_refresh(
     try:
         lake = Lake(settings.folder.lake)
         with _alone_in(settings.folder.path), batch_session(master, events=lake.rows()) as spark:
-            facts = read_facts(store, attested=attested, paid=paid)
+            facts = read_facts(store, attested=attested, paid=paid, chain_names=chain_names)
             return refresh(spark, lake, facts, full=full, keep_hours=keep_hours)
     except SPARK_ERRORS as error:
         raise IndexerError(f"Spark failed: {reason_of(error)}") from error

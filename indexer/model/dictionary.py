@@ -12,6 +12,25 @@ import pyarrow as pa
 
 from indexer.model import schemas
 
+NAME_COLUMNS: Final[dict[str, str]] = {
+    "chain_id": "chain_name",
+    "source_chain": "source_name",
+    "destination_chain": "destination_name",
+    "gmp": "gmp_name",
+}
+"""By a column of gold that holds the number of a chain or GMP, the column beside it that holds its name."""
+
+
+def _with_names(schema: pa.Schema) -> pa.Schema:
+    """The schema with a name beside each number of a chain or GMP."""
+    columns: list[pa.Field] = []
+    for field in schema:
+        columns.append(field)
+        if field.name in NAME_COLUMNS:
+            columns.append(pa.field(NAME_COLUMNS[field.name], pa.string()))
+    return pa.schema(columns)
+
+
 TABLES: Final[dict[str, tuple[pa.Schema, str]]] = {
     "bronze.logs": (schemas.LOGS, "raw logs of Waybill's contracts as nodes give them; final blocks only"),
     "silver.events": (schemas.EVENTS, "one row for each log, decoded; a column that an event lacks is null"),
@@ -21,16 +40,19 @@ TABLES: Final[dict[str, tuple[pa.Schema, str]]] = {
         schemas.ATTEMPTS,
         "one row for each dispatch of a message; attempt 0 is the route, later ones are retries",
     ),
-    "gold.duplicates": (schemas.DUPLICATES, "one row for each repeated delivery that an adapter absorbed"),
-    "gold.lanes": (schemas.LANES, "one row for each lane and day (UTC) of the messages that were created on it"),
-    "gold.latencies": (schemas.LATENCIES, "one row for each lane and stage that its messages reached"),
-    "gold.redundancy": (schemas.REDUNDANCY, "one row for each GMP: what it contributed"),
+    "gold.duplicates": (_with_names(schemas.DUPLICATES), "one row for each repeated delivery that an adapter absorbed"),
+    "gold.lanes": (
+        _with_names(schemas.LANES),
+        "one row for each lane and day (UTC) of the messages that were created on it",
+    ),
+    "gold.latencies": (_with_names(schemas.LATENCIES), "one row for each lane and stage that its messages reached"),
+    "gold.redundancy": (_with_names(schemas.REDUNDANCY), "one row for each GMP: what it contributed"),
     "gold.costs": (
-        schemas.COSTS,
+        _with_names(schemas.COSTS),
         "one row for each lane and GMP: what this machine's relayer paid for its deliveries",
     ),
     "gold.divergences": (
-        schemas.DIVERGENCES,
+        _with_names(schemas.DIVERGENCES),
         "one row for each contradiction between the chains, or between their events",
     ),
 }
@@ -57,6 +79,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "came_first": "receipts of messages that no other GMP had delivered before",
     "chain": "the lane's other chain, of events about lanes",
     "chain_id": "EIP-155 id of the chain that the event is on",
+    "chain_name": "name of that chain, as in the deployments file",
     "conflicts": "set of what the message's own events contradict; 0 if nothing",
     "contradicted": "whether a later report says something else than `outcome`",
     "data": "data of the log",
@@ -64,6 +87,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "delivered_p95": "the same, 95th percentile",
     "delivered_p99": "the same, 99th percentile",
     "destination_chain": "EIP-155 id of the destination",
+    "destination_name": "name of the destination, as in the deployments file",
     "destination_router": "router of the destination, 32 bytes",
     "dispatch_failures": "dispatches that the GMP refused",
     "dispatched": "set of the GMPs that took it",
@@ -95,6 +119,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "failures": "executions that failed or were deferred",
     "gas_limit": "gas that the recipient's call gets",
     "gmp": "number of the GMP",
+    "gmp_name": "name of the GMP, such as hyperlane",
     "gmps": "set of the GMPs that the event is about",
     "gwei": "paid on the destination, in billionths of its currency, failed transactions included",
     "gwei_p50": "the same for one message, median",
@@ -142,6 +167,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "sent_at": "time of the route, as the message has it",
     "source_block": "block of the route",
     "source_chain": "EIP-155 id of the source",
+    "source_name": "name of the source, as in the deployments file",
     "source_router": "router of the source, 32 bytes",
     "source_time": "time of the route's block",
     "source_transaction": "transaction of the route",

@@ -10,7 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
+from bridge.protocol.gmps import gmp_label
 from indexer.model import schemas
+from indexer.model.dictionary import NAME_COLUMNS
 from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
 from indexer.transforms import divergences as divergence_rules
@@ -148,6 +150,21 @@ def _about_routers(events: DataFrame, messages: DataFrame) -> DataFrame:
 def frame(rows: pa.Table, like: DataFrame) -> DataFrame:
     """Rows of this process as a DataFrame in the session of another."""
     return like.sparkSession.createDataFrame(rows, spark_schema(rows.schema))
+
+
+def with_names(rows: pa.Table, chains: Mapping[int, str]) -> pa.Table:
+    """Adds the name of the chain or GMP beside each column that `NAME_COLUMNS` lists.
+
+    Args:
+        rows: of a table of gold, without names.
+        chains: the chains' names by EIP-155 id; a chain that is not among them is named by its number.
+    """
+    for column, name in NAME_COLUMNS.items():
+        if column in rows.column_names:
+            numbers = rows[column].to_pylist()
+            named = gmp_label if column == "gmp" else lambda chain: chains.get(chain, str(chain))
+            rows = rows.append_column(name, pa.array([named(number) for number in numbers], pa.string()))
+    return rows
 
 
 def _table(name: str, schema: pa.Schema, **frames: Any) -> DataFrame:

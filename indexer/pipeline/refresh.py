@@ -188,7 +188,7 @@ def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf)
         tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(facts.paid, messages)), **tables}
     computed = _at_once(lambda name: tables[name].toArrow(), tables)
     for name, rows in zip(tables, computed, strict=True):
-        _replace(name, rows, lake.place, now)
+        _replace(name, gold.with_names(rows, facts.chain_names), lake.place, now)
     for frame in (deliveries, *rules.values()):
         frame.unpersist()
 

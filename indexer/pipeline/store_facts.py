@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ class StoreFacts:
         final_times: `schemas.FINAL_TIMES`, from the same.
         attested: `schemas.ATTESTED`, from the relayer's store; None if there is none here.
         paid: `schemas.PAID`, from the same; None if there is none here.
+        chain_names: the chains' names by EIP-155 id; from the deployments file.
     """
 
     policy: StallPolicy = field(default_factory=StallPolicy)
@@ -33,15 +35,23 @@ class StoreFacts:
     final_times: pa.Table = field(default_factory=schemas.FINAL_TIMES.empty_table)
     attested: pa.Table | None = None
     paid: pa.Table | None = None
+    chain_names: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
-def read_facts(engine: Engine, *, attested: pa.Table | None = None, paid: pa.Table | None = None) -> StoreFacts:
+def read_facts(
+    engine: Engine,
+    *,
+    attested: pa.Table | None = None,
+    paid: pa.Table | None = None,
+    chain_names: Mapping[int, str] | None = None,
+) -> StoreFacts:
     """Read the facts that the running index has stored.
 
     Args:
         engine: the store's, for reading.
         attested: `schemas.ATTESTED`, of the relayer.
         paid: `schemas.PAID`, of the relayer.
+        chain_names: by EIP-155 id.
     """
     final = tables.final_times.c
     chosen: dict[pa.Schema, Executable] = {
@@ -61,4 +71,5 @@ def read_facts(engine: Engine, *, attested: pa.Table | None = None, paid: pa.Tab
         final_times=final_times,
         attested=attested,
         paid=paid,
+        chain_names=chain_names or {},
     )

@@ -18,6 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from bridge.protocol.gmps import Gmp
 from indexer.jobs.report import read_report
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.reading import as_of, rows_of
@@ -259,13 +260,14 @@ def test_tables_equal_plain_python_and_open_everywhere(
     """After a refresh in between, one that was killed between silver and gold, and the one after that."""
     made = history_with_increments(batch, 0, tmp_path, 1)
     paid = paid_for(made)
-    facts = read_facts(made.store.engine, paid=paid)
+    facts = read_facts(made.store.engine, paid=paid, chain_names={ALPHA: "alpha"})
     killed_at("_refresh_gold", 1, monkeypatch)(batch, made.lake, facts)
     stated = refresh(batch, made.lake, facts)
     assert as_of(made.lake.place) == stated
     assert stated.blocks == {chain.chain_id: chain.head for chain in made.chains}
     expect_what_the_logs_say(made, paid)
     expect_every_reader_to_open(batch, made.lake)
+    expect_names_beside_numbers(made.lake)
     made.store.close()
 
 
@@ -282,6 +284,17 @@ def expect_every_reader_to_open(batch: SparkSession, lake: Lake) -> None:
         files = DeltaTable(folder).file_uris()
         assert duckdb.execute("select count(*) from read_parquet(?)", [files]).fetchone() == (rows,)
     assert all(field.metadata["comment"] for field in batch.table("gold.lanes").schema)
+
+
+def expect_names_beside_numbers(lake: Lake) -> None:
+    """Chains have the names of the deployments file; one that is not in it has its number."""
+    named = {ALPHA: "alpha", BETA: str(BETA)}
+    for row in rows_of(lake.place, "gold.costs").to_pylist():
+        assert (row["source_name"], row["destination_name"]) == (
+            named[row["source_chain"]],
+            named[row["destination_chain"]],
+        )
+        assert row["gmp_name"] == Gmp(row["gmp"]).label
 
 
 @pytest.mark.long
