@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bridge.protocol.times import utc
+from bridge.protocol.times import iso, utc
 
 if TYPE_CHECKING:
     from indexer.lake.reading import AsOf
@@ -22,6 +22,6 @@ def as_of_value(tables: AsOf | None) -> dict[str, Any] | None:
     if tables is None:
         return None
     return {
-        "refreshed_at": tables.refreshed_at,
+        "refreshedAt": iso(tables.refreshed_at),
         "blocks": {str(chain): block for chain, block in tables.blocks.items()},
     }

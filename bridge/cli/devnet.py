@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from bridge import devnet
-from bridge.cli.output import CliError, progress, result, table
+from bridge.cli.output import CliError, fields_of, progress, result, table
 from bridge.cli.root import DEVNET
 from bridge.cli.workspace import Workspace
 from bridge.devnet import ChainState, ChainStatus
@@ -103,7 +102,7 @@ def _attach(workspace: Workspace, urls: list[str]) -> None:
             **chain.examples,
         }.items()
     ]
-    value = {"file": str(found.deployments_file), "chains": [asdict(chain) for chain in found.chains]}
+    value = {"file": str(found.deployments_file), "chains": [fields_of(chain) for chain in found.chains]}
     contracts = [dict(zip(("chain", "chainId", "contract", "address"), row, strict=True)) for row in rows]
     drawn = table(None, ["chain", "id", "contract", "address"], rows)
     result(value | {"contracts": contracts}, render=lambda console: console.print(drawn))
@@ -148,6 +147,6 @@ def _print(chains: tuple[ChainStatus, ...]) -> None:
         [chain.name, str(chain.chain_id), chain.url, chain.state.value, "" if chain.block is None else str(chain.block)]
         for chain in chains
     ]
-    value: list[dict[str, Any]] = [asdict(chain) for chain in chains]
+    value: list[dict[str, Any]] = [fields_of(chain) for chain in chains]
     drawn = table(None, ["chain", "id", "rpc", "state", "block"], rows)
     result(value, render=lambda console: console.print(drawn))

@@ -13,7 +13,7 @@ from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.output import CliError, ExitCode, result
 from bridge.cli.workspace import Workspace
 from bridge.protocol.indexed import ChainRecord
-from bridge.protocol.times import utc
+from bridge.protocol.times import iso, utc
 from bridge.queries.explain import distance
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Freshness:
                 {
                     "chain": chain.name,
                     "block": chain.record and chain.record.block,
-                    "blockTime": chain.record and chain.record.block_time,
+                    "blockTime": iso(chain.record.block_time) if chain.record else None,
                     "head": chain.head,
                     "blocksBehind": chain.blocks,
                     "secondsBehind": chain.seconds,

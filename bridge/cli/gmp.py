@@ -18,7 +18,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import read_view
-from bridge.protocol.times import utc
+from bridge.protocol.times import iso, readable
 
 app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)
 
@@ -174,7 +174,7 @@ def _act(
 
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         until = await read_view(chain, ROUTER, here.router, "gmpPausedUntil", int(gmp))
-        return {"pausedUntil": until if until > (await chain.head()).timestamp else None}
+        return {"pausedUntil": iso(until) if until > (await chain.head()).timestamp else None}
 
     then = f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}"
     name = f"{what} {gmp.label}"
@@ -191,7 +191,12 @@ def _act(
         for row in done
     ]
     rows = [
-        [row["chain"], utc(row["pausedUntil"]) or "not paused", row["error"] or row["transaction"]] for row in value
+        [
+            row["chain"],
+            readable(row["pausedUntil"]) if row["pausedUntil"] else "not paused",
+            row["error"] or row["transaction"],
+        ]
+        for row in value
     ]
     columns = ["chain", "paused until (UTC)", "transaction"]
     result(

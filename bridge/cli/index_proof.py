@@ -83,7 +83,7 @@ def _violation(found: Violation, *, repaired: bool) -> dict[str, Any]:
     return {
         "chain": found.chain_id,
         "fork": found.fork,
-        "final_block": found.final[0],
+        "finalBlock": found.final[0],
         "events": len(found.events),
         "messages": [message_id for message_id, _, _ in found.marks()],
         "repaired": repaired,
@@ -134,9 +134,9 @@ def _value(workspace: Workspace, checks: list[LaneCheck]) -> dict[str, Any]:
                 "direction": check.direction.value,
                 "other": names.get(check.other_chain, str(check.other_chain)),
                 "block": check.block,
-                "block_hash": check.block_hash,
+                "blockHash": check.block_hash,
                 "indexed": check.indexed and {"count": check.indexed.count, "sum": hex(check.indexed.sum)},
-                "on_chain": check.router and {"count": check.router.count, "sum": hex(check.router.sum)},
+                "onChain": check.router and {"count": check.router.count, "sum": hex(check.router.sum)},
                 "verdict": check.verdict.value,
                 "reason": check.reason,
                 "wrong": [
@@ -156,7 +156,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
             lane["direction"],
             "" if lane["block"] is None else f"{lane['block']} 0x{lane['block_hash'].hex()[:8]}…",
             _total(lane["indexed"]),
-            _total(lane["on_chain"]),
+            _total(lane["onChain"]),
             lane["verdict"],
         ]
         for lane in value["lanes"]

@@ -6,8 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from enum import IntEnum
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,6 +18,9 @@ from rich.table import Table
 from bridge.cli.root import DEVNET, current
 from bridge.protocol.text import visible
 from bridge.queries.commands import for_network, value_for_network
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
 _READABLE: Final = 20
@@ -137,6 +141,16 @@ def _add_column(drawn: _Rows, header: str, cells: Sequence[str], style: str = ""
 def escaped(text: str) -> str:
     """The text with markup and control characters made harmless: payloads and reasons come from strangers."""
     return escape(visible(text, keep="\n"))
+
+
+def fields_of(record: DataclassInstance) -> dict[str, Any]:
+    """A record's fields for JSON, under their names in camelCase."""
+    return {_camel_case(name): value for name, value in asdict(record).items()}
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from bridge.deploy.plan import adapter_numbers
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import TerminalError, TransientError
+from bridge.protocol.times import iso
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
 from bridge.queries.lanes import chain_name
 from bridge.queries.overview import chain_value, overview_value
@@ -44,7 +45,7 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
                 "network": workspace.network,
                 "chains": [chain_value(one, said.head, indexed.get(one.chain_id), said.error) for one, said in asked],
                 "gmpPauses": [
-                    {"gmp": one.gmp.label, "chain": chain_name(deployment, one.chain_id), "until": one.until}
+                    {"gmp": one.gmp.label, "chain": chain_name(deployment, one.chain_id), "until": iso(one.until)}
                     for said in heads
                     for one in said.gmp_pauses
                 ],

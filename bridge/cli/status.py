@@ -20,7 +20,7 @@ from bridge.cli.output import CliError, facts, result, table, with_network
 from bridge.cli.overview import overview
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
-from bridge.protocol.times import utc
+from bridge.protocol.times import readable
 
 _LOOK_SECONDS = 1.0
 
@@ -113,7 +113,7 @@ def _drawn(value: Mapping[str, Any]) -> Group:
 def _held(value: Mapping[str, Any]) -> Iterator[RenderableType]:
     """What is not worked on, and why; nothing if everything is."""
     if value["gmpPauses"]:
-        paused = [[row["gmp"], row["chain"], f"{utc(row['until'])} UTC"] for row in value["gmpPauses"]]
+        paused = [[row["gmp"], row["chain"], f"{readable(row['until'])} UTC"] for row in value["gmpPauses"]]
         yield from (table(None, ["GMP paused", "on", "until"], paused), "")
     if value["lanes"]:
         held = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value["lanes"]]

@@ -19,6 +19,11 @@ def iso_milliseconds(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def readable(moment: str) -> str:
+    """A moment that `iso` wrote, as `utc` writes it: for people who read what programs get."""
+    return moment[:19].replace("T", " ")
+
+
 def utc(seconds: float | None) -> str | None:
     """Unix seconds as a date and a time of day in UTC, such as ``2026-11-28 22:00:00``."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -90,10 +90,10 @@ def explanation_value(
         "primaryRecords": [_record_value(job) for job in found.changes],
         "gmps": [_progress_value(progress) for progress in found.gmps],
         "gmpPauses": [
-            {"gmp": one.gmp.label, "chain": one.chain_id, "until": iso(one.until)} for one in found.gmp_pauses
+            {"gmp": one.gmp.label, "chainId": one.chain_id, "until": iso(one.until)} for one in found.gmp_pauses
         ],
         "indexBehind": [
-            {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
+            {"chainId": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
             for lag in found.lags
         ],
     }
@@ -152,7 +152,7 @@ def _message_value(message: Message) -> dict[str, Any]:
         "destinationRouter": from_bytes32(message.destination_router),
         "recipient": from_bytes32(message.recipient),
         "gasLimit": message.gas_limit,
-        "sentAt": message.sent_at,
+        "sentAt": iso(message.sent_at),
         "ttl": message.ttl,
         "kind": message.kind.name,
         "quorum": message.quorum,

@@ -6,6 +6,7 @@ from typing import Any
 
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import Index
+from bridge.protocol.times import iso
 from bridge.queries.lanes import chain_name, lane_change_value, queue_value
 from bridge.records.jobs import RetryJob, totals
 from bridge.relayer.breaker import BreakerSettings, breakers
@@ -53,7 +54,7 @@ def overview_value(
                 "destination": chain_name(deployment, destination),
                 "state": one.state(now).value,
                 "failures": one.failures,
-                "probesAt": one.probes_at,
+                "probesAt": iso(one.probes_at),
             }
             for (gmp, destination), one in sorted(found.items())
         ],

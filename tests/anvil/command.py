@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ class Ended:
     def value(self) -> Any:
         """What it printed with --json."""
         return json.loads(self.out)
+
+
+TABLES_AND_STREAMS = {"rows", "sent"}
+"""Parts of results that are keyed by names of tables and of streams."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,22 @@ class Waybill:
         """What it prints with --json; it must succeed."""
         ended = self(*arguments, "--json", **environment)
         assert ended.code == 0, ended.err
+        expect_the_schema(ended.value)
         return ended.value
+
+
+def expect_the_schema(value: Any) -> None:
+    """Names are in camelCase, and moments are ISO 8601 in UTC, whatever command prints them."""
+    if isinstance(value, list):
+        for item in value:
+            expect_the_schema(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            assert name.isupper() or "_" not in name, f"{name} is not in camelCase"
+            if re.fullmatch(r"(\w+(At|Until|Time)|until)", name) and item is not None:
+                assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", str(item)), f"{name} is {item}"
+            if name not in TABLES_AND_STREAMS:
+                expect_the_schema(item)
 
 
 def environment_of(home: Path) -> dict[str, str]:

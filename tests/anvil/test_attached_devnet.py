@@ -79,7 +79,7 @@ def test_one_anvil_gets_a_second_chain(waybill: Waybill, tmp_path: Path) -> None
     (port,) = free_ports(1)
     with anvil(port) as url:
         up = waybill.json("devnet", "up", "--rpc", url)
-        assert [(one["name"], one["chain_id"]) for one in up["chains"]] == [("alpha", 31337), ("beta", 31338)]
+        assert [(one["name"], one["chainId"]) for one in up["chains"]] == [("alpha", 31337), ("beta", 31338)]
         assert up["chains"][0]["url"] == url
         deployed = json.loads((tmp_path / "deployments" / "devnet.json").read_text())
         contracts = {(one["chain"], one["contract"]): one["address"] for one in up["contracts"]}

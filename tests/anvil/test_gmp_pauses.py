@@ -11,7 +11,6 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.times import iso
 from tests.anvil.command import Waybill, new_home
 
 pytestmark = pytest.mark.long
@@ -37,7 +36,7 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
     (row,) = [one for one in doctor if one["check"] == "GMPs on beta"]
     assert row["result"] == "warning"
     assert row["found"].startswith("Axelar is paused until ")
-    assert explained["gmpPauses"] == [{"gmp": "axelar", "chain": beta.chain_id, "until": iso(until)}]
+    assert explained["gmpPauses"] == [{"gmp": "axelar", "chainId": beta.chain_id, "until": until}]
     assert "on its destination, where its receipts do not count" in explained["reason"]
     assert waybill.json("status")["gmpPauses"] == []
     assert "paused" not in waybill("message", "show", message_id, "--json").value["reason"]
