@@ -219,6 +219,11 @@ export async function execute(destination: ChainReader, wallet: Wallet, message:
   return transact(destination, wallet, { functionName: "execute", args: [message] }, 0n);
 }
 
+/** Lets an account retry the wallet's messages beside the wallet itself; the zero address lets nobody. */
+export async function appointRetrier(source: ChainReader, wallet: Wallet, retrier: Address): Promise<TransactionReceipt> {
+  return transact(source, wallet, { functionName: "appointRetrier", args: [retrier] }, 0n);
+}
+
 /** Marks a message whose time has run out, so that it is final; anyone may. */
 export async function expire(destination: ChainReader, wallet: Wallet, message: Message): Promise<TransactionReceipt> {
   return transact(destination, wallet, { functionName: "expire", args: [message] }, 0n);
@@ -262,7 +267,7 @@ async function price(
 }
 
 interface RouterCall {
-  readonly functionName: "route" | "retryRoute" | "fund" | "execute" | "expire" | "cancel" | "report";
+  readonly functionName: "route" | "retryRoute" | "fund" | "execute" | "expire" | "cancel" | "report" | "appointRetrier";
   readonly args: readonly unknown[];
 }
 

@@ -1,6 +1,6 @@
 /** The kit's front door. */
 
-import type { Hex, TransactionReceipt } from "viem";
+import type { Address, Hex, TransactionReceipt } from "viem";
 
 import { cancellationOf, reportOf } from "./about.ts";
 import { type ChainReader, type ClientOf, openChains } from "./chains.ts";
@@ -74,6 +74,14 @@ export class Waybill {
   async retryRoute(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
     const [source, destination] = [this.#chain(message.sourceChain), this.#chain(message.destinationChain)];
     return sending.retryRoute(source, destination, this.#signer(), message, gmps, options);
+  }
+
+  /**
+   * Appoints the account that may retry this wallet's messages from that chain beside the wallet itself, such as the relayer's;
+   * the zero address appoints nobody. Throws as {@link route}.
+   */
+  async appointRetrier(source: number | bigint | string, retrier: Address): Promise<TransactionReceipt> {
+    return sending.appointRetrier(this.#chain(source), this.#signer(), retrier);
   }
 
   /** The GMPs to retry a message over: as many as it lacks, first those that were not tried. */

@@ -67,15 +67,15 @@ class Terminal:
             check=False,
         )
 
-    def paste(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Runs a block of code in the folder of the devnet, which looks like the repository's where the code reads it."""
+    def paste(self, command: list[str], folder: str = ".") -> subprocess.CompletedProcess[str]:
+        """Runs a block of code in a folder below the devnet's, which looks like the repository's where the code reads it."""
         if not (link := self.home / "bridge").exists():
             link.symlink_to(ROOT / "bridge")
         tools = f"{ROOT / 'build' / 'tools' / 'bin'}{os.pathsep}{os.environ['PATH']}"
         return subprocess.run(
             command,
             env=self._environment | {"PATH": tools, "PYTHONPATH": str(ROOT)},
-            cwd=self.home,
+            cwd=self.home / folder,
             capture_output=True,
             text=True,
             timeout=PATIENCE * 5,
@@ -160,12 +160,32 @@ def run_scripts(terminal: Terminal) -> None:
         ended.stdout
     )
     (plain,) = re.findall(r"```python\n(.*?)```", QUICKSTART, re.DOTALL)
-    ended = terminal.paste([sys.executable, "-c", plain])
-    assert re.fullmatch(r"0x[0-9a-f]{64}\n", ended.stdout), ended.stderr
-    (shell,) = re.findall(r"```sh\n(.*?)```", QUICKSTART, re.DOTALL)
+    expect_execution(terminal.paste([sys.executable, "-c", plain]), "executed\n")
+    (script,) = re.findall(r"```ts\n(.*?)```", QUICKSTART, re.DOTALL)
+    write_package(terminal.home / "hello", script)
+    node = ["node", "--conditions=source", "--import", "tsx", "hello.ts"]
+    expect_execution(terminal.paste(node, "hello"), "EXECUTED the recipient on beta has it\n")
+    (shell,) = re.findall(r"```sh\n(ROUTER=.*?)```", QUICKSTART, re.DOTALL)
     if shutil.which("jq"):
-        ended = terminal.paste(["bash", "-ec", shell])
-        assert ended.returncode == 0, ended.stderr
+        expect_execution(terminal.paste(["bash", "-ec", shell]), "executed\n")
+
+
+def expect_execution(ended: subprocess.CompletedProcess[str], last: str) -> None:
+    """A script said what it sent, and last that it was executed."""
+    assert ended.returncode == 0, ended.stderr
+    assert re.match(r"sent over Axelar: 0x[0-9a-f]{64}\n", ended.stdout), ended.stdout
+    assert ended.stdout.endswith(last), ended.stdout
+
+
+def write_package(folder: Path, script: str) -> None:
+    """A package as the quickstart has npm make it, with links for what npm installs."""
+    kit, modules = ROOT / "dapp", folder / "node_modules"
+    (modules / "@waybill").mkdir(parents=True)
+    (modules / "@waybill" / "dapp").symlink_to(kit)
+    for name in ("viem", "tsx"):
+        (modules / name).symlink_to(kit / "node_modules" / name)
+    (folder / "package.json").write_text('{"type": "module"}')
+    (folder / "hello.ts").write_text(script)
 
 
 def check_demonstration(terminal: Terminal, ended: subprocess.CompletedProcess[str]) -> None:

@@ -35,6 +35,7 @@ PLAYED: Final = (
 ELSEWHERE: Final = {
     ("README.md", "python"): "run by tests/spark/test_quickstart.py",
     ("docs/quickstart.md", "python"): "run by tests/spark/test_quickstart.py",
+    ("docs/quickstart.md", "ts"): "run by tests/spark/test_quickstart.py",
     ("docs/quickstart.md", "sh"): "run by tests/spark/test_quickstart.py",
     ("docs/add-an-adapter.md", "python"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/own-anvil.md", "sh"): "run by tests/anvil/test_attached_devnet.py",
