@@ -41,7 +41,7 @@ class Stage(StrEnum):
     """How far one GMP is with a message."""
 
     REFUSED = "REFUSED"  # the GMP did not take it
-    DISPATCHED = "DISPATCHED"  # the GMP took it, and no relayer has seen that yet
+    DISPATCHED = "DISPATCHED"  # the GMP accepted it, and no relayer has seen that yet
     ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's attestation
     DELIVERING = "DELIVERING"
     DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
@@ -682,7 +682,7 @@ def _refusal(said: _Said) -> str:
 def _prospects(said: _Said, now: float) -> list[str]:
     """Whether the relayer will execute it, and what it found when it looked last."""
     execution = said.execution
-    if execution is None:
+    if execution is None or (execution.state is ExecutionState.WAITING and not said.has_quorum):
         return []
     found = f": {execution.outcome}" if execution.outcome and said.refusal is None else ""
     return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.available_at - now))} s)"]
@@ -704,7 +704,7 @@ def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
     last = retries[-1] if retries else None
     if last is None or last.state is not RetryState.OPEN or not last.outcome:
         return []
-    return [f"the relayer does not retry it now: {last.outcome}"]
+    return [f"the relayer does not retry it: {last.outcome}"]
 
 
 def _silences(said: _Said, now: float) -> list[str]:
@@ -721,7 +721,7 @@ def _silences(said: _Said, now: float) -> list[str]:
     return [f"{' and '.join(names)} {words}" for words, names in named.items()]
 
 
-_LEFT_OUT = "took it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`, see `waybill doctor --settings`)"
+_LEFT_OUT = "accepted it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`, see `waybill doctor --settings`)"
 
 _UNDELIVERED = frozenset({Stage.DISPATCHED, Stage.ATTESTING})
 
@@ -746,11 +746,11 @@ def _gmps_paused(message: Message, pauses: Sequence[GmpPause]) -> list[str]:
 
 
 _SILENCES = {
-    Stage.REFUSED: "did not take it",
-    Stage.DISPATCHED: "took it, and no relayer has seen that: is the relayer running?",
-    Stage.ATTESTING: "took it, and its delivery is still to come: the GMP may be paused, or its attestation not there yet",
-    Stage.DELIVERING: "took it, and the relayer is delivering it",
-    Stage.DELIVERED: "took it, and the relayer has delivered it: its receipt has not been read yet",
+    Stage.REFUSED: "refused it",
+    Stage.DISPATCHED: "accepted it, and no relayer has seen that: is the relayer running?",
+    Stage.ATTESTING: "accepted it and did not deliver it yet: the attestation may be missing, or the relayer may have paused the GMP",
+    Stage.DELIVERING: "accepted it, and the relayer is delivering it",
+    Stage.DELIVERED: "accepted it, and the relayer has delivered it: the index has not read the receipt yet",
 }
 
 
@@ -769,10 +769,10 @@ def _silence(progress: GmpProgress, now: float) -> str:
             return f"{failed} ({_error(progress)}){stuck}, next try in {wait} s"
         case Stage.DEAD:
             tries = "1 try" if progress.failed_tries == 1 else f"{progress.failed_tries} tries"
-            return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
+            return f"accepted it, and the relayer gave up after {tries} ({_error(progress)})"
         case Stage.BLOCKED:
             wait = max(0, round((progress.next_try_at or now) - now))
-            return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"
+            return f"accepted it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"
         case stage:
             return _SILENCES[stage]
 

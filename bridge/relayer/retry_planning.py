@@ -230,8 +230,13 @@ class Planner:
                 why = f"its sender {owner} has appointed {named}, which pays for no retries of it: add it to {setting}"
                 raise SpendBlockedError(Refusal(Bound.CONSENT, why))
             return appointed, contract
-        others = f" nor for its retrier {retrier}" if retrier else ", and it has appointed no retrier"
-        raise NotNowError(f"there is no key for its sender {owner}{others}")
+        if retrier:
+            raise NotNowError(
+                f"its sender {owner} has appointed the retrier {retrier}, whose key this relayer does not have"
+            )
+        ours = next((account for chain, account in self._senders if chain == message.source_chain), None)
+        how = f": `waybill role set retrier {ours}`, signed by the sender, appoints this relayer" if ours else ""
+        raise NotNowError(f"its sender {owner} has appointed no retrier{how}")
 
     async def _contract_retrier(self, message: Message, owner: str) -> Sender | None:
         """An account of ours that the sender, a contract, lets retry what it sends (`IRouterClient.setRetrier`)."""

@@ -170,7 +170,7 @@ def _request(connection: Connection, message: RowMapping, received: int, now: fl
         )
     )
     missing = message["dispatched"] & ~received
-    silent = ", ".join(sorted(gmp.label for gmp in gmps_from_bits(missing))) or "none"
+    silent = ", ".join(gmp.title for gmp in sorted(gmps_from_bits(missing))) or "none"
     last = f"retry {message['attempts']}" if message["attempts"] else "the route"
     return {
         "message_id": message["message_id"],

@@ -66,7 +66,7 @@ def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     assert (request.cause_chain, request.cause_block) == (sent.source_chain, 1)
     assert request.cause_hash == world.alpha.blocks[1].hash
     assert (request.deadline, request.requested_at) == (START + 100, world.now)
-    assert request.reason == "1 of 2 receipts 100 s after the route; silent: axelar"
+    assert request.reason == "1 of 2 receipts 100 s after the route; silent: Axelar"
 
 
 def test_one_request_is_written_per_attempt_however_often_it_is_asked(world: World) -> None:

@@ -108,8 +108,8 @@ def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
 
 def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
     found = explained(entry(Gmp.HYPERLANE), index=seen_by_index(Status.ROUTED))
-    assert "Hyperlane took it, and its delivery is still to come" in found.reason
-    assert "Axelar took it, and no relayer has seen that" in found.reason
+    assert "Hyperlane accepted it and did not deliver it yet" in found.reason
+    assert "Axelar accepted it, and no relayer has seen that" in found.reason
 
 
 def test_a_message_that_fewer_gmps_carry_than_its_destination_asks_for_needs_another_gmp() -> None:
@@ -150,14 +150,14 @@ def test_a_gmp_that_the_settings_leave_out_is_not_said_to_be_delivered_over() ->
         left_out=frozenset({Gmp.AXELAR}),
         now=NOW,
     )
-    assert "Hyperlane took it, and its delivery is still to come" in found.reason
-    assert "Axelar took it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
+    assert "Hyperlane accepted it and did not deliver it yet" in found.reason
+    assert "Axelar accepted it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
 
 
 def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_that_is_behind_says_so() -> None:
     found = explained(index=seen_by_index(Status.UNKNOWN))
     assert found.reason == (
-        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; Hyperlane and Axelar took it, and no "
+        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; Hyperlane and Axelar accepted it, and no "
         "relayer has seen that: is the relayer running?"
     )
 
@@ -217,7 +217,7 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
     dead = claimed.marked_dead(claimed.current_claim, failure)
     found = explained(replace(dead))
-    assert "Axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
+    assert "Axelar accepted it, and the relayer gave up after 1 try (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
 
 
@@ -253,7 +253,7 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
     both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
     assert both.status is Status.DEAD
     assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
-    assert "Hyperlane and Axelar took it, and the relayer gave up after 1 try (gateway is down)" in both.reason
+    assert "Hyperlane and Axelar accepted it, and the relayer gave up after 1 try (gateway is down)" in both.reason
     one = explained(given_up(Gmp.AXELAR), receipts=frozenset({Gmp.HYPERLANE}), index=seen_by_index(Status.RECEIVED))
     assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
     assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED

@@ -113,7 +113,7 @@ def test_message_shows_stages_gmps_reason_and_next_step(world: World) -> None:
         ("ahead", "Delivered"),
         ("ahead", "Executed"),
     ]
-    assert "1 of 2 GMPs have delivered. Axelar took it" in shown
+    assert "1 of 2 GMPs have delivered. Axelar accepted it" in shown
     assert "Next: retry it over other GMPs, as its sender" in shown
     assert re.findall(r'<th scope="row"><span class="gmp (\w+)', body) == ["hyperlane", "axelar"]
     assert f'data-copy="0x{sent.id.hex()}"' in body
