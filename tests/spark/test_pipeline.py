@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from bridge.protocol.gmps import Gmp
 from indexer.jobs.report import read_report
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.reading import as_of, rows_of
+from indexer.lake.user_queries import answer
 from indexer.model import schemas
 from indexer.model.dictionary import TABLES
 from indexer.pipeline import refresh as pipeline
@@ -268,6 +270,7 @@ def test_tables_equal_plain_python_and_open_everywhere(
     expect_what_the_logs_say(made, paid)
     expect_every_reader_to_open(batch, made.lake)
     expect_names_beside_numbers(made.lake)
+    expect_the_page_for_analysts_to_run(made.lake, tmp_path, monkeypatch)
     made.store.close()
 
 
@@ -284,6 +287,23 @@ def expect_every_reader_to_open(batch: SparkSession, lake: Lake) -> None:
         files = DeltaTable(folder).file_uris()
         assert duckdb.execute("select count(*) from read_parquet(?)", [files]).fetchone() == (rows,)
     assert all(field.metadata["comment"] for field in batch.table("gold.lanes").schema)
+
+
+def expect_the_page_for_analysts_to_run(lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Python opens the tables of the network in this folder, and each of its questions has an answer."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "analysts.md").read_text()
+    (folder / ".waybill" / "devnet").mkdir(parents=True)
+    (folder / ".waybill" / "devnet" / "lake").symlink_to(lake.place.root)
+    monkeypatch.chdir(folder)
+    scripts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(scripts) == 4
+    for script in scripts:
+        exec(script, {})  # noqa: S102  what a reader pastes
+    questions = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(questions) == 5
+    for question in questions:
+        rows, _ = answer(lake.place, question, 100, 60)
+        assert len(rows), question
 
 
 def expect_names_beside_numbers(lake: Lake) -> None:
