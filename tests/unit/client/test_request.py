@@ -27,7 +27,7 @@ def test_a_sent_message_prints_as_one_line() -> None:
         gmps=frozenset({Gmp.HYPERLANE}),
         failed=frozenset({Gmp.AXELAR}),
         fee=5,
-        receipt={"transactionHash": HexBytes("0x12"), "logs": ["kilobytes" * 1_000]},  # type: ignore[typeddict-item]
+        receipt={"transactionHash": HexBytes("0x12"), "logs": ["kilobytes" * 1_000]},  # type: ignore[typeddict-item]  # the fields that printing may touch
     )
     assert str(sent) == (
         f"message 0x{message.id.hex()}, attempt 0, over hyperlane, refused by axelar; fee 5 wei; transaction 0x12"

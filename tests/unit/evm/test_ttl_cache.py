@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from bridge.evm.ttl_cache import AsyncCached, Cached, Dated
+from tests.waiting import PATIENCE, eventually
 
 
 class Clock:
     def __init__(self) -> None:
         self.now = 1_000.0
+        self.asked = 0
 
     def __call__(self) -> float:
+        self.asked += 1
         return self.now
 
 
@@ -32,7 +34,7 @@ class Figure:
 
     def __call__(self) -> int:
         self.computed += 1
-        self.may_end.wait(10)
+        self.may_end.wait(PATIENCE)
         if self.error is not None:
             raise self.error
         return self.value
@@ -53,12 +55,12 @@ def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
 
 
 def test_many_who_look_have_it_computed_once() -> None:
-    figure = Figure()
+    figure, clock = Figure(), Clock()
     figure.may_end.clear()
-    cached = Cached(figure, lasts=60)
+    cached = Cached(figure, lasts=60, clock=clock)
     with ThreadPoolExecutor(8) as pool:
         looking = [pool.submit(cached.look) for _ in range(8)]
-        time.sleep(0.1)
+        eventually(lambda: clock.asked == 8 + 1, "all eight have looked, and one computation has begun")
         figure.may_end.set()
         found = [one.result() for one in looking]
     assert figure.computed == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 import pytest
+from sqlalchemy import text
 
 from bridge.protocol.errors import CursorMovedError, StoreBusyError
 from bridge.protocol.gmps import Gmp
@@ -156,7 +156,8 @@ def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost
         with other._database.transaction() as connection:
             connection.execute(_ENTRIES.with_for_update(of=outbox)).all()
             lost = thread.submit(finish, store, claimed)
-            time.sleep(0.3)
+            locks = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            eventually(lambda: connection.execute(locks).scalar(), "it waits for the lock")
             assert not lost.done()
         assert lost.result(PATIENCE) == set()
     store.close()
@@ -169,7 +170,7 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
         stores = [Store(url) for _ in range(WORKERS)]
         total = 1_000
         stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, total + 1))))
-        clock, troubles = count(1_000), count()
+        clock, troubles = count(1_000), set[str]()
         is_over = threading.Event()
 
         def work(store: Store, worker: str) -> None:
@@ -180,8 +181,8 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
                     finish(store, held, now=next(clock))
                     held = []
                 except StoreBusyError:
-                    next(troubles)
-                    time.sleep(0.05)
+                    troubles.add(worker)
+                    is_over.wait(0.05)
 
         threads = [threading.Thread(target=work, args=(store, f"w{n}")) for n, store in enumerate(stores)]
         for thread in threads:
@@ -190,14 +191,14 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
             for how, share in ((signal.SIGQUIT, 0.1), (signal.SIGINT, 0.5)):
                 eventually(partial(_have_delivered, stores[0], share * total))
                 server.stop(how)
-                time.sleep(0.15)
+                troubles.clear()
+                eventually(lambda: len(troubles) == WORKERS, "every worker notices that the server is gone")
                 server.start()
             eventually(lambda: _delivered(stores[0]) == total, lambda: str(stores[0].outbox.counts()))
         finally:  # or the threads, and with them the run, would never end
             is_over.set()
             for thread in threads:
                 thread.join()
-        assert next(troubles) > 0, "nobody noticed that the server was gone"
         for store in stores:
             store.close()
 
