@@ -1,4 +1,4 @@
-"""For dApps and scripts in Python: quote, route, retry, execute, and follow a message to its end.
+"""The Python client for dApps and scripts: quotes, routes, retries, executes and tracks messages.
 
 Example:
     ::
@@ -9,8 +9,8 @@ Example:
             sent = client.route("alpha", request)
             progress = client.wait(sent.message, timeout=60)
 
-`Client` is the same for code that awaits; `BlockingClient` runs it, so that there is one implementation. Both take `AsyncWeb3` and `Web3`
-objects of your own, and return web3's types.
+`Client` is the asynchronous version, which `BlockingClient` wraps. Both take your own `AsyncWeb3` and `Web3` objects and return
+web3's types.
 """
 
 from bridge.client.blocking import BlockingClient

@@ -1,4 +1,4 @@
-"""What acts on atomic actions: each call as one transaction of one account."""
+"""Operations on atomic actions, each a transaction of one account."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from bridge.protocol.ports import Call, Chain
 
 
 class ActionClient:
-    """Acts on actions with one account.
+    """Operates on actions with one account.
 
-    Methods raise `RefusedError` if a contract refuses, and `NotIncludedError` if no block includes the transaction in time.
+    Methods raise `RefusedError` if a contract rejects the call, and `NotIncludedError` if the transaction is not
+    included in time.
     """
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], account: BaseAccount | Signer) -> None:
@@ -32,34 +33,35 @@ class ActionClient:
         self._account = account
 
     async def take(self, step: Step) -> TxReceipt:
-        """Does what moves an action on."""
+        """Sends the transaction of the next step of an action."""
         return await self._transact(step.chain, step.call)
 
     async def abort(self, action: Action) -> TxReceipt:
-        """Aborts an action that is not decided, as its initiator or the coordinator's owner."""
+        """Aborts an undecided action, as its initiator or the coordinator's owner."""
         return await self._transact(action.chain, abort_call(action))
 
     async def reconcile(self, action: Action, branch: Branch, evidence: str | None) -> TxReceipt:
-        """Puts a participant right that is not where the decision wants it.
+        """Brings a participant in line with the decision.
 
-        One that says DIVERGED makes its change, for its owner. For any other the coordinator's owner vouches; the hash of the
-        evidence is kept on chain.
+        A DIVERGED participant applies the change for its owner. For any other, the coordinator's owner vouches, and the
+        hash of the evidence
+        is recorded on chain.
 
         Raises:
-            RefusedError: there is no evidence where it is needed, too.
+            RefusedError: also if evidence is required and missing.
         """
         by_participant, by_coordinator = reconcile_calls(action, branch, keccak(text=evidence or ""))
         if branch.participation is not None and branch.participation.state is BranchState.DIVERGED and not evidence:
             return await self._transact(branch.chain, by_participant)
         if not evidence:
             raise RefusedError(
-                f"participant {branch.number} does not say that it diverged, so the coordinator's owner has to vouch for it: say"
-                " with --evidence what shows that its chain agrees with the decision"
+                f"participant {branch.number} is not DIVERGED, so the coordinator's owner must vouch for it: pass --evidence with"
+                " the proof that its chain agrees with the decision"
             )
         return await self._transact(action.chain, by_coordinator)
 
     async def retry(self, message: Message, gmps: tuple[Gmp, ...]) -> TxReceipt:
-        """Sends a phase's message again, as a retrier of the contract that sent it."""
+        """Retries a phase's message as a retrier of the contract that sent it."""
         source = self._deployment.chain(message.source_chain)
         chain = self._chains[source.chain_id]
         router = RouterReader(chain, source.router)

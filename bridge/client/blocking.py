@@ -1,4 +1,4 @@
-"""The client for code that does not await."""
+"""The client for synchronous code."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from bridge.protocol.guarantee import AssetClass
 from bridge.protocol.message import Message
 
 OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Connection]]]
-"""How chains are connected to, such as `bridge.evm.chain.open_chains`."""
+"""Opens connections to a network's chains, such as `bridge.evm.chain.open_chains`."""
 
 
-_Given = ParamSpec("_Given")
-_Answer = TypeVar("_Answer")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 def _blocking(
-    method: Callable[Concatenate[Client, _Given], Coroutine[Any, Any, _Answer]],
-) -> Callable[Concatenate[BlockingClient, _Given], _Answer]:
-    """The same method for callers that do not await, with its documentation."""
+    method: Callable[Concatenate[Client, _Parameters], Coroutine[Any, Any, _Result]],
+) -> Callable[Concatenate[BlockingClient, _Parameters], _Result]:
+    """Wraps a method for synchronous callers, keeping its documentation."""
 
     @wraps(method)
-    def run(self: BlockingClient, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+    def run(self: BlockingClient, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         return self._runner.run(method(self._client, *args, **kwargs))
 
     return run
 
 
 class BlockingClient:
-    """Runs `Client` on an event loop of its own. Use it as a context manager, in one thread, where no other loop runs.
+    """Runs `Client` on an event loop of its own.
 
-    Every method is the one of `Client` with that name, and raises the same.
+    Use it as a context manager, in a single thread without a running loop. Every method is that of `Client` with the
+    same name, and raises the same exceptions.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class BlockingClient:
         account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Connects to nothing yet. The arguments are those of `Client`, or how its chains are opened and closed."""
+        """Takes the arguments of `Client`, or a function that opens the chains. Connects on entry."""
         self._asset_classes = asset_classes
         self._deployment = deployment
         self._chains = chains
@@ -63,7 +64,7 @@ class BlockingClient:
         """Connects to the network's chains.
 
         Raises:
-            TransientError: a chain has no endpoint that answers.
+            TransientError: no endpoint of a chain answered.
         """
         self._opened = self._runner.run(self._open())
         return self
@@ -105,7 +106,9 @@ class BlockingClient:
     @property
     def _client(self) -> Client:
         if self._opened is None:
-            raise RuntimeError("a BlockingClient is used as a context manager: with BlockingClient(…) as client: …")
+            raise RuntimeError(
+                "BlockingClient is not open; use it as a context manager: with BlockingClient(…) as client: …"
+            )
         return self._opened
 
     async def _open(self) -> Client:

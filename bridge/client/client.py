@@ -1,4 +1,4 @@
-"""The client: what a dApp asks for, what it gets, how it is refused, and the account that speaks to the routers of a network."""
+"""The client: requests, results, errors, and the account that calls a network's routers."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ _POLL_SECONDS: Final = 0.2
 _INCLUSION_SECONDS: Final = 180
 _GAS_MARGIN: Final = 1.2
 
-# What the router needs to execute, in gas: for the transaction and its bookkeeping, and for each byte of the payload.
+# The router's own gas for an execution: transaction and bookkeeping, and per byte of the payload.
 _EXECUTION_GAS: Final = 60_000
 _GAS_PER_BYTE: Final = 25
 _RECEIVE: Final = keccak(text="receiveMessage(bytes32,bytes,bytes)")[:4]
 
 USUAL_GMP_SECONDS: Final = Reliability().gmp_time
-"""What a GMP usually takes once a message is final on its source, as relayers assume unless they are told otherwise."""
+"""Usual delivery time of a GMP after source finality, in seconds; the relayers' default."""
 
 
 class RefusedError(Exception):
-    """A contract refused what was asked; the text says which rule, and what to do where that is known.
+    """A contract rejected the call; the message gives the rule and, where known, the remedy.
 
     Attributes:
-        revert: the decoded refusal, or None if there was no reason or it is unknown.
+        revert: Decoded revert, or None without a known reason.
     """
 
     revert: Revert | None = None
 
     @classmethod
     def of(cls, what: str, data: bytes, otherwise: str = "") -> Self:
-        """What was refused, by the revert data; `otherwise` is what to do where these say nothing."""
+        """Creates an error from revert data; `otherwise` is the advice if the data gives none."""
         revert = decode_revert(data)
         advice = (revert.advice or revert.meaning) if revert else otherwise
         error = cls(f"{what}: {explain_revert(data)}" + (f"; {advice}" if advice else ""))
@@ -73,116 +73,116 @@ class RefusedError(Exception):
 
 
 class FeeCapError(RefusedError):
-    """Its fee is above the cap that was set, and nothing was sent."""
+    """The fee exceeds the cap; nothing was sent."""
 
 
 class NothingToRetryError(RefusedError):
-    """The message has ended on its destination, so that a retry would cost its fee and change nothing; nothing was sent."""
+    """The message has ended on its destination, so a retry would cost a fee without effect; nothing was sent."""
 
     def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
         how = "was executed" if executed else "expired or was cancelled"
         super().__init__(
-            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost its fee and change nothing"
+            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost a fee without effect"
         )
 
 
 class TtlTooShortError(RefusedError):
-    """A message would expire before it could arrive, and nothing was sent."""
+    """The message would expire before it could arrive; nothing was sent."""
 
     def __init__(self, ttl: int, source: str, finality: float, gmp_time: float) -> None:
         super().__init__(
-            f"a TTL of {ttl} s is less than it takes to arrive: {finality:g} s until {source} is final, and {gmp_time:g} s that"
-            " a GMP usually takes; give more, or 0 for ever"
+            f"a TTL of {ttl} s is too short to arrive: finality on {source} takes {finality:g} s, and a GMP usually takes"
+            f" {gmp_time:g} s; use a longer TTL, or 0 for none"
         )
 
 
 class NoRecipientError(RefusedError):
-    """No contract is at the recipient's address, so that nothing could execute the message; nothing was sent."""
+    """The recipient's address has no contract, so the message could not be executed; nothing was sent."""
 
     def __init__(self, recipient: str, destination: str) -> None:
         super().__init__(
-            f"no contract is at {recipient} on {destination}: the message would be paid for and delivered, and can't be executed;"
+            f"{recipient} has no contract on {destination}, so the message could be paid for and delivered, but not executed;"
             " correct the recipient, or set check_recipient to False"
         )
 
 
 class TooMuchGasError(RefusedError):
-    """Relayers would not give its execution so much gas, and nothing was sent."""
+    """The execution needs more gas than relayers provide; nothing was sent."""
 
-    def __init__(self, needed: int, most: int, *, length: int, by: str) -> None:
+    def __init__(self, needed: int, limit: int, *, length: int, by: str) -> None:
         super().__init__(
-            f"its execution needs about {needed} gas ({by}, a payload of {length} bytes), and relayers give a transaction at most"
-            f" {most}: it would arrive and never be executed; send less, or raise max_gas if your relayer gives more"
+            f"the execution needs about {needed} gas ({by}, a payload of {length} bytes), but relayers provide at most {limit}"
+            " per transaction, so it would never be executed; send less data, or raise max_gas if your relayer provides more"
         )
 
 
 class NotIncludedError(Exception):
-    """A transaction was handed to the chain, and no block includes it yet."""
+    """A transaction was broadcast but not included in time."""
 
 
 class UnknownMessageError(LookupError):
-    """No chain of the network has created a message with that id."""
+    """No chain of the network created a message with that id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRequest:
-    """A message to send, and how."""
+    """A message to send, with its options."""
 
     destination: int | str  # chain id or name
     recipient: str
     payload: bytes | str  # text is sent as UTF-8
     gmps: Sequence[Gmp | str]  # a GMP or its name, such as "hyperlane"
-    quorum: int | None = None  # None: every GMP named
+    quorum: int | None = None  # None: all of `gmps`
     gas_limit: int = 200_000  # gas
     ttl: int | None = (
-        None  # seconds; 0 = never expires; None: what is recommended for its kind, and long enough to arrive
+        None  # seconds; 0: never expires; None: the recommended TTL of its kind, but long enough to arrive
     )
     kind: Kind = Kind.PLAIN
     retriable: bool = True
     min_dispatched: int = 0  # 0: all of them
-    replaces: bytes = bytes(32)  # the first message of a chain of re-issues; zero: none
-    max_fee: int | None = None  # wei; None: whatever the GMPs ask for
-    max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs
-    check_recipient: bool = True  # whether a recipient without code is refused
+    replaces: bytes = bytes(32)  # first message of a series of re-issues; zero: none
+    max_fee: int | None = None  # wei; None: no cap
+    max_gas: int | None = MOST_GAS  # gas that relayers provide per transaction; None: no limit
+    check_recipient: bool = True  # whether to reject a recipient without code
 
     @property
     def named(self) -> tuple[Gmp, ...]:
-        """The GMPs, in their order.
+        """The GMPs, in order.
 
         Raises:
-            UnknownGmpError: a name is none of a GMP.
+            UnknownGmpError: a name is not a GMP's.
         """
         return named_gmps(self.gmps)
 
     @property
     def data(self) -> bytes:
-        """The payload's bytes."""
+        """The payload as bytes."""
         return self.payload.encode() if isinstance(self.payload, str) else self.payload
 
 
 def named_gmps(gmps: Sequence[Gmp | str]) -> tuple[Gmp, ...]:
-    """GMPs by number or name; one text may name several, separated by commas.
+    """Parses GMPs given as numbers or names; a string may contain several names, separated by commas.
 
     Raises:
-        UnknownGmpError: a name is none of a GMP.
+        UnknownGmpError: a name is not a GMP's.
     """
-    each: Sequence[Gmp | str] = gmps.split(",") if isinstance(gmps, str) else gmps
-    return tuple(Gmp.parse(one) if isinstance(one, str) else one for one in each)
+    items: Sequence[Gmp | str] = gmps.split(",") if isinstance(gmps, str) else gmps
+    return tuple(Gmp.parse(item) if isinstance(item, str) else item for item in items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message that a chain has taken, or taken again."""
+    """A message that a source chain accepted, or a retry of it."""
 
     message: Message
     attempt: int
-    gmps: frozenset[Gmp]  # those that took it
-    failed: frozenset[Gmp]  # those that were asked and did not
+    gmps: frozenset[Gmp]  # GMPs that accepted it
+    failed: frozenset[Gmp]  # GMPs that failed to accept it
     fee: int  # wei
     receipt: TxReceipt = field(repr=False)
 
     def __str__(self) -> str:
-        """The message's id, the GMPs that took it, the fee and the transaction."""
+        """Returns message id, accepting GMPs, fee and transaction."""
         over = ", ".join(sorted(gmp.label for gmp in self.gmps)) or "no GMP"
         failed = f", refused by {', '.join(sorted(gmp.label for gmp in self.failed))}" if self.failed else ""
         return (
@@ -192,25 +192,25 @@ class Sent:
 
     @property
     def transaction(self) -> HexBytes:
-        """The hash of the transaction."""
+        """The transaction's hash."""
         return self.receipt["transactionHash"]
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A message, as the chain tells that created it."""
+    """A message as its source chain recorded it."""
 
     message: Message
-    unfunded: bool  # it was created without its fee, and nobody has funded it since
-    retriable: bool | None  # None: its source was not asked
+    unfunded: bool  # created without its fee and not funded since
+    retriable: bool | None  # None: unknown
 
 
 Connection = AsyncWeb3[Any] | Web3 | Chain
-"""A chain as a user has it, with a provider, middleware and account of their own; or as Waybill's own transport reaches it."""
+"""A chain through the user's own Web3, with its provider, middleware and account, or through Waybill's own transport."""
 
 
 class Client:
-    """Speaks to the routers of one network as one account."""
+    """Calls a network's routers with one account."""
 
     def __init__(
         self,
@@ -219,13 +219,13 @@ class Client:
         account: BaseAccount | Signer | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Asks nothing yet.
+        """Creates a client; nothing is requested yet.
 
         Args:
-            deployment: the network.
-            chains: by id; chains that are left out can't be asked.
-            account: signs transactions. Without one, the Web3 of a chain signs for its `eth.default_account`, if it has one.
-            asset_classes: what is routed lives at least as long as these demand.
+            deployment: The network's deployment.
+            chains: Connections by chain id; chains that are left out cannot be used.
+            account: Signs transactions. Without one, a chain's Web3 signs for its `eth.default_account`, if set.
+            asset_classes: Classes whose minimum TTLs apply to routed messages.
         """
         self._asset_classes = asset_classes
         self._deployment = deployment
@@ -236,22 +236,22 @@ class Client:
         self._account = account
 
     async def quote(self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
-        """What each GMP asks for carrying the message now, in wei.
+        """Returns each GMP's current fee for a message, in wei.
 
         Raises:
-            RefusedError: a GMP can't carry it.
+            RefusedError: a GMP cannot carry the message.
             DeploymentError: the source has no adapter for a GMP.
         """
         router = RouterReader(self._chain(source), source.router)
         fees = {}
         for gmp in gmps:
-            adapter = source.adapter(gmp)  # says better than the router which chain lacks which GMP
+            adapter = source.adapter(gmp)  # its error names the chain and the GMP
             try:
                 fees[gmp] = await router.quote(message, gmp)
             except CallRevertedError as error:
-                what = f"{gmp.label} gives no quote: quote of its adapter {adapter} on {source.name}"
+                what = f"{gmp.label} gives no quote: its adapter {adapter} on {source.name}"
                 wrong = (
-                    f"one of {gmp.label}'s contracts does not answer: compare gmps.{gmp.label} and verification.{gmp.label} of"
+                    f"one of {gmp.label}'s contracts failed: compare gmps.{gmp.label} and verification.{gmp.label} of"
                     f" {source.name} in the network file with {gmp.label}'s documentation"
                 )
                 raise RefusedError.of(what, error.data, wrong) from error
@@ -260,7 +260,7 @@ class Client:
     async def _priced(
         self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp], min_dispatched: int
     ) -> dict[Gmp, int]:
-        """What each GMP gets: its quote, or nothing if it gives none and enough others do."""
+        """Returns each GMP's fee in wei; 0 for a GMP without a quote, if enough others have one."""
         fees: dict[Gmp, int] = {}
         refusals: list[RefusedError] = []
         for gmp in gmps:
@@ -274,27 +274,29 @@ class Client:
         return fees
 
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
-        """What each GMP asks for carrying such a message now, in wei. See `quote`."""
+        """Returns each GMP's current fee for a new message, in wei. See `quote`."""
         origin = self._deployment.chain(source)
         return await self.quote(origin, self._draft(origin, request, self._sender(origin)), request.named)
 
     async def quote_retry(self, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
-        """What each GMP asks for carrying that message again now, in wei. See `quote`."""
+        """Returns each GMP's current fee for a retry, in wei. See `quote`."""
         return await self.quote(self._deployment.chain(message.source_chain), message, gmps)
 
     async def route(self, source: int | str, request: RouteRequest) -> Sent:
         """Sends a new message and waits until its transaction is included.
 
-        A TTL below the minimum of its class of assets is raised to that. Without a TTL it gets the one that is recommended for
-        its kind, or as much as it takes to arrive, if that is more.
+        A TTL below the minimum of the message's asset class is raised to it. Without a TTL, the message gets the
+        recommended TTL of its
+        kind, or the time it needs to arrive, whichever is longer.
 
         Raises:
-            TtlTooShortError: it would expire before it could arrive; nothing was sent.
-            NoRecipientError: no contract is at the recipient's address, as far as the destination answers; nothing was sent.
-            TooMuchGasError: relayers would not give its execution so much gas, as far as the destination answers; nothing was sent.
-            FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
-            RefusedError: the router refused.
-            DeploymentError: a chain or adapter that the network does not have.
+            TtlTooShortError: the message would expire before it could arrive; nothing was sent.
+            NoRecipientError: the recipient has no contract, according to a reachable destination; nothing was sent.
+            TooMuchGasError: the execution needs more gas than relayers provide, according to a reachable destination;
+                nothing was sent.
+            FeeCapError: the fees exceed `request.max_fee`; nothing was sent.
+            RefusedError: the router rejected the call.
+            DeploymentError: the network lacks a chain or an adapter.
         """
         origin = self._deployment.chain(source)
         call = await self.route_call(source, request, self._sender(origin))
@@ -302,25 +304,26 @@ class Client:
         return _sent(receipt, origin.router, frozenset(request.named), call.value, None)
 
     async def route_call(self, source: int | str, request: RouteRequest, sender: str) -> Call:
-        """The transaction with which an account sends a message: for a contract, or for a wallet that signs elsewhere.
+        """Returns the transaction that sends a message, for a contract or an external wallet.
 
         Args:
-            source: chain id or name.
-            request: the message.
-            sender: the account; refunds go to it.
+            source: Chain id or name.
+            request: Message to send.
+            sender: Account that sends it and receives refunds.
 
         Raises:
-            TtlTooShortError, NoRecipientError, TooMuchGasError, FeeCapError, RefusedError, DeploymentError: see `route`.
+            TtlTooShortError, NoRecipientError, TooMuchGasError, FeeCapError, RefusedError, DeploymentError: see
+                `route`.
         """
         origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
         draft = self._draft(origin, request, sender)
-        demanded = class_of(draft, self._asset_classes)
+        asset_class = class_of(draft, self._asset_classes)
         ttl = await self._ttl(origin, request)
-        request = replace(request, ttl=resolve_ttl(ttl, None if demanded is None else demanded.min_ttl))
+        request = replace(request, ttl=resolve_ttl(ttl, None if asset_class is None else asset_class.min_ttl))
         await refuse_short_ttl(self._chain(origin), origin, request)
         if destination.chain_id in self._chains:
-            with suppress(TransientError):  # a destination that does not answer is no obstacle
+            with suppress(TransientError):  # the checks are skipped if the destination does not answer
                 if request.check_recipient and not await is_contract(self._chain(destination), request.recipient):
                     raise NoRecipientError(request.recipient, destination.name)
                 await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
@@ -354,19 +357,20 @@ class Client:
         *,
         even_if_ended: bool = False,
     ) -> Sent:
-        """Sends a message again over those GMPs.
+        """Retries a message over the given GMPs.
 
         Args:
-            message: the message, unchanged.
-            gmps: any; receipts that it has already still count.
-            min_dispatched: how many GMPs must take it for the call to succeed.
-            max_fee: the most that it may cost, in wei; None is whatever the GMPs ask for.
-            even_if_ended: send it though the destination says that it has ended.
+            message: The unchanged message.
+            gmps: Any GMPs; existing receipts still count.
+            min_dispatched: Number of GMPs that must accept the message for the call to succeed.
+            max_fee: Cap of the fee in wei; no cap if None.
+            even_if_ended: Whether to retry a message that has ended on its destination.
 
         Raises:
-            NothingToRetryError: it has ended on its destination; nothing was sent. A destination that does not answer is no obstacle.
-            FeeCapError: the GMPs ask for more than `max_fee`; nothing was sent.
-            RefusedError: the router refused: not the sender, not retriable, or the message differs from the original.
+            NothingToRetryError: the message has ended, according to a reachable destination; nothing was sent.
+            FeeCapError: the fees exceed `max_fee`; nothing was sent.
+            RefusedError: the router rejected the call: not the sender, not retriable, or the message differs from the
+                original.
         """
         origin = self._deployment.chain(message.source_chain)
         if not even_if_ended:
@@ -383,7 +387,7 @@ class Client:
         """Executes a message whose quorum is reached.
 
         Raises:
-            RefusedError: the quorum is not reached, it was executed already, or the recipient refuses.
+            RefusedError: the quorum is not reached, the message was already executed, or the recipient rejects it.
         """
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
@@ -392,8 +396,8 @@ class Client:
         """Pays for a message that was created without its fee, over the GMPs that its sender chose.
 
         Raises:
-            RefusedError: the router refused: it was paid for when it was created or since, or too few GMPs would take it.
-            UnknownMessageError: its source has not created it.
+            RefusedError: the router rejected the call: the message is already funded, or too few GMPs accept it.
+            UnknownMessageError: the source has not created the message.
         """
         origin = self._deployment.chain(message.source_chain)
         gmps = await self._chosen(origin, message.id)
@@ -403,13 +407,15 @@ class Client:
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
     async def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
-        """Asks the destination never to execute a message; it may have been executed before this arrives.
+        """Sends a cancellation that stops the destination from executing a message.
+
+        It may be executed before that arrives.
 
         Returns:
-            The cancellation, which is a message itself.
+            The cancellation, which is itself a message.
 
         Raises:
-            RefusedError: the router refused: not the sender, or not a message of this router.
+            RefusedError: the router rejected the call: not the sender, or not a message of this router.
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, cancellation_of(message), gmps)
@@ -419,13 +425,15 @@ class Client:
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), None)
 
     async def report(self, message: Message, gmps: Sequence[Gmp]) -> Sent:
-        """Has the destination report to the source how a message ended; anyone may. At least its quorum of GMPs has to take that.
+        """Makes the destination report a message's outcome to the source, over at least its quorum of GMPs.
+
+        Anyone may call this.
 
         Returns:
-            The report, which is a message itself.
+            The report, which is itself a message.
 
         Raises:
-            RefusedError: the router refused: the message has not ended there.
+            RefusedError: the router rejected the call: the message has not ended there.
         """
         destination = self._deployment.chain(message.destination_chain)
         call = await self.report_call(message, gmps, self._sender(destination))
@@ -433,30 +441,30 @@ class Client:
         return _sent(receipt, destination.router, frozenset(gmps), call.value, None)
 
     async def report_call(self, message: Message, gmps: Sequence[Gmp], refund_to: str) -> Call:
-        """The call by which the destination reports how a message ended, at the fees that GMPs ask for now."""
+        """Returns the call that makes the destination report a message's outcome, with the current fees."""
         destination = self._deployment.chain(message.destination_chain)
         fees = await self.quote(destination, report_of(message), gmps)
         data = ROUTER.encode("report", message_tuple(message), message.quorum, _named(fees), refund_to)
         return Call(to=destination.router, data=data, value=sum(fees.values()))
 
     async def expire(self, message: Message) -> TxReceipt:
-        """Marks a message whose time has run out as expired, for good; anyone may.
+        """Marks an overdue message as expired, permanently; anyone may call this.
 
         Raises:
-            RefusedError: its time has not run out, or it has ended otherwise.
+            RefusedError: the TTL has not elapsed, or the message has already ended.
         """
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)), 0)
 
     async def appoint_retrier(self, source: int | str, retrier: str) -> TxReceipt:
-        """Lets another account retry all messages of this one on a chain; the zero address takes that back."""
+        """Lets another account retry all messages of this one on a chain; the zero address revokes that."""
         return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
 
     async def refuse_ended(self, message: Message) -> None:
-        """Makes sure that a retry can still change something, as far as the destination answers.
+        """Checks that a message has not ended on its destination; an unreachable destination passes.
 
         Raises:
-            NothingToRetryError: the message has ended there.
+            NothingToRetryError: the message has ended.
         """
         if message.destination_chain not in self._chains:
             return
@@ -469,12 +477,12 @@ class Client:
             raise NothingToRetryError(message.id, name, executed=progress.executed)
 
     async def progress(self, message: Message) -> Progress:
-        """What the destination's router says about the message now."""
+        """Returns the message's current state on the destination's router."""
         destination = self._deployment.chain(message.destination_chain)
         return await RouterReader(self._chain(destination), destination.router).progress(message.id)
 
     async def wait(self, message: Message, timeout: float) -> Progress:  # noqa: ASYNC109  # the user's own limit
-        """Waits until the message is executed, at most `timeout` seconds; the progress then says which of the two it was."""
+        """Waits until the message is executed, for up to `timeout` seconds, and returns its last known progress."""
         progress = Progress(frozenset(), executed=False, ended=False)
         async for progress in self.watch(message, timeout):
             if progress.executed:
@@ -482,7 +490,7 @@ class Client:
         return progress
 
     async def watch(self, message: Message, timeout: float) -> AsyncIterator[Progress]:  # noqa: ASYNC109  as `wait`
-        """How far the message is now, and again whenever that changes, until it has ended or `timeout` seconds are over."""
+        """Yields the message's progress now and after each change, until it ends or `timeout` seconds have passed."""
         deadline = time.monotonic() + timeout
         before = None
         while True:
@@ -495,17 +503,17 @@ class Client:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def find(self, message_id: bytes) -> Message:
-        """The message with that id, read from the chain that created it. See `created`."""
+        """Returns the message with that id from its source chain. See `created`."""
         return (await self.created(message_id)).message
 
     async def created(self, message_id: bytes) -> Created:
-        """What the chain that created the message with that id says of it.
+        """Returns the source chain's record of the message with that id.
 
         Raises:
-            UnknownMessageError: no chain of the network did, of those that can be asked.
+            UnknownMessageError: no reachable chain of the network created it.
         """
-        asked = [chain for chain in self._deployment.chains if chain.chain_id in self._chains]
-        for origin in asked:
+        reachable = [chain for chain in self._deployment.chains if chain.chain_id in self._chains]
+        for origin in reachable:
             created = None
             async for event, message in created_messages(self._chain(origin), origin):
                 if message.id == message_id:
@@ -514,23 +522,23 @@ class Client:
                         break
             if created is not None:
                 return created
-        left_out = [chain.name for chain in self._deployment.chains if chain not in asked]
-        but = f", and {' and '.join(left_out)} did not answer" if left_out else ""
+        unreachable = [chain.name for chain in self._deployment.chains if chain not in reachable]
+        note = f", and {' and '.join(unreachable)} did not answer" if unreachable else ""
         raise UnknownMessageError(
-            f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}{but}"
+            f"no chain of network {self._deployment.network!r} has created message 0x{message_id.hex()}{note}"
         )
 
     async def _chosen(self, origin: ChainDeployment, message_id: bytes) -> list[Gmp]:
-        """The GMPs that the sender of an unfunded message chose."""
+        """Returns the GMPs that the sender of an unfunded message chose."""
         async for created, message in created_messages(self._chain(origin), origin):
             if message.id == message_id:
                 if isinstance(created, MessageRouted):
                     raise RefusedError(f"message 0x{message_id.hex()} was paid for when it was created")
                 return sorted(gmps_from_bits(created.gmps))
-        raise UnknownMessageError(f"{origin.name} has created no message 0x{message_id.hex()}")
+        raise UnknownMessageError(f"{origin.name} has not created message 0x{message_id.hex()}")
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest, sender: str) -> Message:
-        """The message as the router will create it, but for nonce and time: good for a quote."""
+        """Returns the message as the router will create it, except for nonce and time; suitable for quotes."""
         destination = self._deployment.chain(request.destination)
         return Message(
             source_chain=origin.chain_id,
@@ -550,7 +558,7 @@ class Client:
         )
 
     async def _ttl(self, origin: ChainDeployment, request: RouteRequest) -> int:
-        """What the request names, or what is recommended for its kind, but long enough to arrive."""
+        """Returns the requested TTL in seconds, or the recommended one of the kind, but long enough to arrive."""
         if request.ttl is not None:
             return request.ttl
         recommended = default_ttl(request.kind)
@@ -561,7 +569,7 @@ class Client:
 
     def _chain(self, deployed: ChainDeployment) -> Chain:
         if deployed.chain_id not in self._chains:
-            raise DeploymentError(f"the client was given no connection to {deployed.name}, chain {deployed.chain_id}")
+            raise DeploymentError(f"the client has no connection to {deployed.name}, chain {deployed.chain_id}")
         return self._chains[deployed.chain_id]
 
     def _sender(self, where: ChainDeployment) -> str:
@@ -573,12 +581,15 @@ class Client:
 
 
 def cancellation_of(message: Message) -> Message:
-    """What the router sends when a message is cancelled, but for nonce and time: good for a quote."""
+    """Returns the message that cancels another one, except for nonce and time; suitable for quotes."""
     return _about(message, Kind.CANCELLATION)
 
 
 def report_of(message: Message) -> Message:
-    """What the destination's router sends when it reports a message's end, but for nonce, time and end: good for a quote."""
+    """Returns the message that reports another one's outcome, except for nonce, time and outcome.
+
+    Suitable for quotes.
+    """
     return replace(
         _about(message, Kind.REPORT),
         source_chain=message.destination_chain,
@@ -608,35 +619,37 @@ def _about(message: Message, kind: Kind) -> Message:
 
 
 def _check_cap(fees: Mapping[Gmp, int], cap: int | None) -> None:
-    asked = sum(fees.values())
-    if cap is not None and asked > cap:
-        each = ", ".join(f"{gmp.label} {fee}" for gmp, fee in fees.items())
-        raise FeeCapError(f"the GMPs ask for {asked} wei ({each}), above the cap of {cap}; nothing was sent")
+    total = sum(fees.values())
+    if cap is not None and total > cap:
+        breakdown = ", ".join(f"{gmp.label} {fee}" for gmp, fee in fees.items())
+        raise FeeCapError(f"the GMPs charge {total} wei ({breakdown}), above the cap of {cap} wei; nothing was sent")
 
 
 def _named(fees: Mapping[Gmp, int]) -> list[tuple[int, int]]:
     return [(int(gmp), fee) for gmp, fee in fees.items()]
 
 
-def _sent(receipt: TxReceipt, router: str, asked: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
+def _sent(receipt: TxReceipt, router: str, requested: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
     for log in receipt["logs"]:
         is_ours = log["address"] == router
         event = decode_event(tuple(map(bytes, log["topics"])), bytes(log["data"])) if is_ours else None
         if isinstance(event, MessageRouted):
             message = decode_envelope(event.envelope).message
         if isinstance(event, MessageRouted | MessageRetried) and message is not None:
-            took = gmps_from_bits(event.gmps)
+            accepted = gmps_from_bits(event.gmps)
             attempt = event.attempt if isinstance(event, MessageRetried) else 0
-            return Sent(message=message, attempt=attempt, gmps=took, failed=asked - took, fee=fee, receipt=receipt)
-    raise DeploymentError(f"{router} took the transaction but emitted no routing event: is it Waybill's router?")
+            return Sent(
+                message=message, attempt=attempt, gmps=accepted, failed=requested - accepted, fee=fee, receipt=receipt
+            )
+    raise DeploymentError(f"{router} emitted no routing event; check that it is Waybill's router")
 
 
 async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: RouteRequest) -> None:
-    """Makes sure that a message can arrive within its TTL. Heartbeats are exempt: the next one replaces them.
+    """Checks that a message can arrive within its TTL. Heartbeats are exempt, because the next one replaces them.
 
     Raises:
-        TtlTooShortError: it would expire before relayers could deliver it; nothing was sent.
-        TransientError: the chain does not answer.
+        TtlTooShortError: the message would expire before delivery; nothing was sent.
+        TransientError: the chain did not answer.
     """
     if not request.ttl or request.kind is Kind.HEARTBEAT:
         return
@@ -646,17 +659,17 @@ async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: Route
 
 
 async def refuse_much_gas(chain: Chain, router: str, draft: Message, most: int | None) -> None:
-    """Makes sure that a relayer can execute a message: the gas limit asked for, and what its recipient would use now.
+    """Checks that relayers can provide a message's gas: its gas limit, and the recipient's current usage.
 
     Args:
-        chain: the destination.
-        router: the destination's.
-        draft: the message; nonce and time do not matter.
-        most: gas that relayers give a transaction at most; None asks nothing.
+        chain: Destination chain.
+        router: Router on the destination.
+        draft: Message; nonce and time are ignored.
+        most: Gas that relayers provide per transaction; None skips the check.
 
     Raises:
-        TooMuchGasError: it needs more; nothing was sent.
-        TransientError: the chain does not answer.
+        TooMuchGasError: the execution needs more; nothing was sent.
+        TransientError: the chain did not answer.
     """
     if most is None:
         return
@@ -666,23 +679,21 @@ async def refuse_much_gas(chain: Chain, router: str, draft: Message, most: int |
         by = f"a gas limit of {draft.gas_limit}"
         raise TooMuchGasError(draft.gas_limit * 64 // 63 + own, most, length=length, by=by)
     chain_id = draft.source_chain.to_bytes((draft.source_chain.bit_length() + 7) // 8, "big")
-    sender = (
-        b"\x00\x01\x00\x00" + bytes([len(chain_id)]) + chain_id + b"\x14" + draft.sender[-20:]
-    )  # as ERC-7930 has it
+    sender = b"\x00\x01\x00\x00" + bytes([len(chain_id)]) + chain_id + b"\x14" + draft.sender[-20:]  # ERC-7930 encoding
     data = _RECEIVE + encode(["bytes32", "bytes", "bytes"], [bytes(32), sender, draft.payload])
     try:
         used = await chain.estimate_gas(Call(to=from_bytes32(draft.recipient), data=data), router)
     except (CallRevertedError, TerminalError, AddressError):
-        return  # it may be refused now and taken later, and a recipient may know the message by its id
+        return  # a revert proves nothing: the recipient may accept later, or only the real message id
     if used * 64 // 63 + own > most:
-        raise TooMuchGasError(used * 64 // 63 + own, most, length=length, by="as its recipient is now")
+        raise TooMuchGasError(used * 64 // 63 + own, most, length=length, by="the recipient's current usage")
 
 
 async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
-    """How long a chain's blocks take at present until relayers act on them: the age of the newest that they act on.
+    """Returns the current delay in seconds until relayers act on a block: the age of the newest such block.
 
     Raises:
-        TransientError: the chain does not answer.
+        TransientError: the chain did not answer.
     """
     head = await chain.head()
     rule = FinalityRule.of(deployed)
@@ -691,21 +702,21 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
 
 
 async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Call) -> TxReceipt:
-    """Sends one transaction and waits until a block includes it.
+    """Sends one transaction and waits until it is included.
 
-    For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.evm`).
+    For accounts that send one transaction at a time; a relayer's traffic uses the nonce ledger (`bridge.evm`).
 
     Raises:
-        RefusedError: the contract refuses, the account can't pay, or it sends something else at the same time.
-        NotIncludedError: no block includes it in time.
+        RefusedError: the contract reverts, the account lacks funds, or another transaction took its nonce.
+        NotIncludedError: the transaction was not included in time.
     """
     sender = _sender_on(chain, account)
     try:
         gas = int(await chain.estimate_gas(call, sender) * _GAS_MARGIN)
     except CallRevertedError as error:
-        raise RefusedError.of(f"{call.to} on chain {chain.chain_id} refuses", error.data) from error
+        raise RefusedError.of(f"{call.to} on chain {chain.chain_id} reverts", error.data) from error
     except InsufficientFundsError as error:
-        raise RefusedError(await _lacking(chain, sender, call.value)) from error
+        raise RefusedError(await _funds_error(chain, sender, call.value)) from error
     fees = await chain.fees()
     try:
         if account is None:
@@ -725,21 +736,21 @@ async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Cal
             transaction = signed.hash
             await _broadcast(chain, sender, signed)
     except InsufficientFundsError as error:
-        raise RefusedError(await _lacking(chain, sender, call.value + gas * fees.max_fee)) from error
+        raise RefusedError(await _funds_error(chain, sender, call.value + gas * fees.max_fee)) from error
     receipt = await _included(chain, transaction)
     if receipt["status"] != 1:
         raise RefusedError(
-            f"transaction 0x{receipt['transactionHash'].hex()} on chain {chain.chain_id} reverted after its estimate did"
-            " not: the state changed in between; try again"
+            f"transaction 0x{receipt['transactionHash'].hex()} on chain {chain.chain_id} reverted although its estimate"
+            " succeeded, because the state changed in between; try again"
         )
     return receipt
 
 
 async def _broadcast(chain: Chain, sender: str, signed: SignedTransaction) -> None:
-    """Hands a transaction to the chain.
+    """Broadcasts a transaction.
 
     Raises:
-        RefusedError: the account's other transactions have taken its nonce, so that this one is nowhere.
+        RefusedError: another transaction of the account took the nonce, so this one was dropped.
     """
     try:
         await chain.broadcast(signed.raw)
@@ -750,15 +761,15 @@ async def _broadcast(chain: Chain, sender: str, signed: SignedTransaction) -> No
         waiting = await chain.pending_count(sender) - await chain.transaction_count(sender)
         if waiting == 0 and reason.meaning is Meaning.UNDERPRICED:
             raise
-        others = f"{waiting} that no block includes yet" if waiting else "one in the same moment"
+        others = f"{waiting} still pending" if waiting else "one at the same time"
         raise RefusedError(
-            f"account {sender} has sent other transactions on chain {chain.chain_id}, {others}; this one was not sent: wait for"
-            " them and try again, or send from another account"
+            f"account {sender} sent other transactions on chain {chain.chain_id}, {others}; this one was not sent: wait for"
+            " the others and try again, or use another account"
         ) from error
 
 
 async def _signed(account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> SignedTransaction:
-    """The transaction, signed by an account of eth_account or by a signer of ours, which may be elsewhere."""
+    """Signs a transaction with an eth_account account or a Waybill signer, which may be remote."""
     if not isinstance(account, BaseAccount):
         return await account.sign(unsigned)
     signed = account.sign_transaction(
@@ -782,12 +793,14 @@ def _sender_on(chain: Chain, account: BaseAccount | Signer | None) -> str:
         return str(account.address)
     if isinstance(chain, Web3Chain) and chain.account is not None:
         return chain.account
-    raise RefusedError("this needs a key to sign with, and none was given")
+    raise RefusedError("signing requires a key, but none was given")
 
 
-async def _lacking(chain: Chain, account: str, needed: int) -> str:
+async def _funds_error(chain: Chain, account: str, needed: int) -> str:
     balance = await chain.balance(account)
-    return f"account {account} holds {balance} wei on chain {chain.chain_id}, and needs at least {needed}: send it some"
+    return (
+        f"account {account} has {balance} wei on chain {chain.chain_id} and needs at least {needed} wei: send it funds"
+    )
 
 
 async def _included(chain: Chain, transaction_hash: bytes) -> TxReceipt:
@@ -797,11 +810,11 @@ async def _included(chain: Chain, transaction_hash: bytes) -> TxReceipt:
     else:
         deadline = time.monotonic() + _INCLUSION_SECONDS
         while time.monotonic() < deadline:
-            found = await chain.receipt(transaction_hash)
-            if found is not None:
-                return as_tx_receipt(found)
+            receipt_here = await chain.receipt(transaction_hash)
+            if receipt_here is not None:
+                return as_tx_receipt(receipt_here)
             await asyncio.sleep(_POLL_SECONDS)
     raise NotIncludedError(
-        f"transaction 0x{transaction_hash.hex()} is on its way but in no block after {_INCLUSION_SECONDS} s;"
+        f"transaction 0x{transaction_hash.hex()} was broadcast but not included within {_INCLUSION_SECONDS} s;"
         " look it up before sending again"
     )

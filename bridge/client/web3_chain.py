@@ -1,4 +1,4 @@
-"""A chain behind a Web3 of the user's own: its provider, middleware and account do what they are there for."""
+"""A chain behind the user's own Web3, which keeps its provider, middleware and account."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _BASE_FEE_MARGIN: Final = 2  # as in `bridge.evm.chain`
 
 
 class Web3Chain:
-    """See `Chain`: everything goes through `web3.eth`. One that blocks runs in a thread."""
+    """Implements `Chain` through `web3.eth`. A synchronous Web3 runs in a thread."""
 
     def __init__(self, chain_id: int, web3: AsyncWeb3[Any] | Web3) -> None:
-        """Asks nothing yet; connections stay their owner's."""
+        """Wraps a Web3 for `chain_id`; the caller keeps ownership of its connections."""
         self._chain_id = chain_id
         self._web3 = web3
         self._is_verified = False
@@ -60,7 +60,7 @@ class Web3Chain:
         try:
             return int((await self._ask("eth_getBlockByNumber", lambda eth: eth.get_block(tag)))["number"])
         except BlockNotFound as error:
-            raise UnansweredError(f"chain {self._chain_id} has no {tag} block yet, says its node") from error
+            raise UnansweredError(f"the node of chain {self._chain_id} reports no {tag} block yet") from error
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
@@ -98,7 +98,7 @@ class Web3Chain:
         """See `Chain.fees`."""
         base = (await self._ask("eth_getBlockByNumber", lambda eth: eth.get_block("latest"))).get("baseFeePerGas")
         if base is None:
-            raise UnansweredError(f"chain {self._chain_id} names no base fee; Waybill sends EIP-1559 transactions only")
+            raise UnansweredError(f"chain {self._chain_id} has no base fee; Waybill sends EIP-1559 transactions only")
         priority = max(1, int(await self._ask("eth_maxPriorityFeePerGas", lambda eth: eth.max_priority_fee)))
         if limit is not None and base + priority > limit:
             raise FeesTooHighError(self._chain_id, base + priority, limit)
@@ -110,12 +110,12 @@ class Web3Chain:
         await self._ask("eth_sendRawTransaction", lambda eth: eth.send_raw_transaction(transaction))
 
     async def send(self, call: Call, sender: str, gas: int) -> HexBytes:
-        """Sends a transaction that this Web3 signs, by its middleware or its node; returns the hash."""
+        """Sends a transaction that this Web3 signs, through its middleware or node; returns the hash."""
         params: TxParams = {**_params_of(call, sender), "gas": gas}
         return HexBytes(await self._ask("eth_sendTransaction", lambda eth: eth.send_transaction(params)))
 
     async def inclusion(self, transaction_hash: bytes, seconds: float) -> TxReceipt | None:
-        """The receipt once a block includes the transaction, or None after so many seconds."""
+        """Returns the receipt once the transaction is included, or None after `seconds`."""
         try:
             return cast(
                 TxReceipt,
@@ -161,21 +161,21 @@ class Web3Chain:
         return int(await self._ask("eth_getBalance", lambda eth: eth.get_balance(to_checksum_address(address))))
 
     async def _ask(self, method: str, ask: Callable[[Any], Any]) -> Any:
-        """What `web3.eth` answers.
+        """Calls `web3.eth`.
 
         Raises:
-            BlockNotFound, TransactionNotFound, TimeExhausted: as web3 does.
+            BlockNotFound, TransactionNotFound, TimeExhausted: raised by web3.
             CallRevertedError, TransientError: see `Chain`.
-            DeploymentError: the Web3 is of another chain.
+            DeploymentError: the Web3 is connected to another chain.
         """
         if not self._is_verified:
-            found = await self._made("eth_chainId", lambda eth: eth.chain_id)
-            if found != self._chain_id:
-                raise DeploymentError(f"the Web3 given for chain {self._chain_id} is of chain {found}")
+            actual = await self._request("eth_chainId", lambda eth: eth.chain_id)
+            if actual != self._chain_id:
+                raise DeploymentError(f"the Web3 for chain {self._chain_id} is connected to chain {actual}")
             self._is_verified = True
-        return await self._made(method, ask)
+        return await self._request(method, ask)
 
-    async def _made(self, method: str, ask: Callable[[Any], Any]) -> Any:
+    async def _request(self, method: str, ask: Callable[[Any], Any]) -> Any:
         try:
             if isinstance(self._web3, AsyncWeb3):
                 return await ask(self._web3.eth)
@@ -185,17 +185,17 @@ class Web3Chain:
         except ContractLogicError as error:
             raise CallRevertedError(revert_data(RpcError(str(error), data=error.data))) from error
         except Web3RPCError as error:
-            said = (error.rpc_response or {}).get("error") or str(error)
-            reason = error_of(said, Request(method), f"chain {self._chain_id}: {method}")
+            response = (error.rpc_response or {}).get("error") or str(error)
+            reason = error_of(response, Request(method), f"chain {self._chain_id}: {method}")
             reason.__cause__ = error
             raise as_port_error(reason) from reason
         except Exception as error:
-            # Each provider has errors of its own for a node that does not answer.
+            # Providers raise different exceptions for an unreachable node.
             raise TransientError(f"chain {self._chain_id}: {method}: {type(error).__name__}: {error}") from error
 
 
 def as_tx_receipt(receipt: Receipt) -> TxReceipt:
-    """A receipt that Waybill's own transport brought, as web3 has it: those fields that Waybill reads."""
+    """Converts a receipt of Waybill's transport to web3's type, with the fields that Waybill uses."""
     logs = [
         {
             "address": to_checksum_address(log.address),

@@ -1,7 +1,7 @@
-"""A network on this machine: anvil chains with the real GMPs' contracts on them.
+"""A local network: anvil chains with the GMPs' real contracts.
 
-Waybill signs here as the GMPs' validators, signers and guardians, with well-known test keys:
-nothing of this is for a network that is worth anything.
+Waybill signs as the GMPs' validators, signers and guardians, with well-known test keys. Never use any of this on a network
+with real value.
 """
 
 from bridge.devnet.anvil import ChainState, ChainStatus, PortTakenError

@@ -1,4 +1,4 @@
-"""Accounts of the devnet. Their keys are public: anvil prints them, and everybody's devnet has the same."""
+"""Accounts of the devnet. Their keys are public, and every devnet has the same."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ ANVIL_KEYS: Final = (
 )
 
 DEPLOYER_KEY: Final = ANVIL_KEYS[0]
-"""Deploys the GMPs and Waybill, and owns both."""
+"""The account that deploys and owns the GMPs' contracts and Waybill's."""
 
 RELAYER_KEY: Final = ANVIL_KEYS[1]
-"""Pays for deliveries."""
+"""The relayer's account, which pays for deliveries."""
 
 DAPP_KEY: Final = ANVIL_KEYS[2]
-"""Sends messages."""
+"""The account that sends messages."""
 
 TRIPWIRE_KEY: Final = ANVIL_KEYS[9]
-"""Pauses a GMP that lies."""
+"""The tripwire's account, which pauses faulty GMPs."""
 
 
 def account(key: str) -> LocalAccount:
-    """The account behind a private key."""
-    opened: LocalAccount = Account.from_key(key)
-    return opened
+    """Returns the account of a private key."""
+    result: LocalAccount = Account.from_key(key)
+    return result
 
 
 def signer(role: str, index: int) -> LocalAccount:
-    """One of a GMP's validators, signers or guardians: the same on every machine, funded on none."""
-    opened: LocalAccount = Account.from_key(keccak(text=f"waybill devnet {role} {index}"))
-    return opened
+    """Returns one of a GMP's validators, signers or guardians: the same on every machine, without funds."""
+    result: LocalAccount = Account.from_key(keccak(text=f"waybill devnet {role} {index}"))
+    return result

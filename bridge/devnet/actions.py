@@ -1,4 +1,4 @@
-"""The examples for atomic actions: a coordinator on the first chain, and assets that take part on each of the others."""
+"""The example of atomic actions: a coordinator on the first chain, and participating assets on each other chain."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ FREEZE, UNFREEZE = 0, 1
 """`AtomicAssets.Act`."""
 
 ASSET: Final = keccak(text="gold")
-"""Exists on every chain with a participant."""
+"""Example asset, which every participant has."""
 
 UNITS: Final = 1_000
 
 _GMPS: Final = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 _QUORUM: Final = 2
-_GAS: Final = 400_000  # for a phase's execution; gas
+_GAS: Final = 400_000  # gas limit of a phase's execution
 _WINDOW: Final = Window(prepare_ttl=300, decision_ttl=120, max_retries=5, max_backoff=60, lock_ttl=900)
 _LEAST: Final = Window(prepare_ttl=2, decision_ttl=1, max_retries=1, max_backoff=1, lock_ttl=4)
-"""What the example's participants ask for at least: a devnet's blocks are fast, and a demonstration is short."""
+"""Shortest window that the example's participants accept, for a devnet's fast blocks and short demonstrations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one chain's assets are to do."""
+    """The change that one chain's participant is to make."""
 
     chain: ChainDeployment
     act: int
 
 
 async def deploy_actions(deployment: Deployment, chains: Mapping[int, Chain]) -> Deployment:
-    """Puts the examples on the chains of a devnet, and lets its relayer retry what they send.
+    """Deploys the examples on a devnet's chains, and lets the relayer retry their messages.
 
     Raises:
         DevnetError: a transaction failed.
@@ -67,16 +67,16 @@ async def deploy_actions(deployment: Deployment, chains: Mapping[int, Chain]) ->
         other.chain_id: deployers[other.chain_id].create(assets_code, other.router, owner, _tuple(_LEAST))
         for other in others
     }
-    believed = bits_from_gmps(home.gmp_numbers)
+    trusted = bits_from_gmps(home.gmp_numbers)
     here = deployers[home.chain_id]
     here.call(coordinator_code, coordinator, "setInitiator", dapp, True)
     here.call(coordinator_code, coordinator, "setRetrier", relayer, True)
     for other in others:
         there, participant = deployers[other.chain_id], assets[other.chain_id]
         here.call(coordinator_code, coordinator, "setParticipant", _lane(other.chain_id, participant))
-        here.call(coordinator_code, coordinator, "allowRoute", other.chain_id, participant, _QUORUM, believed)
+        here.call(coordinator_code, coordinator, "allowRoute", other.chain_id, participant, _QUORUM, trusted)
         there.call(assets_code, participant, "setCoordinator", _lane(home.chain_id, coordinator))
-        there.call(assets_code, participant, "allowRoute", home.chain_id, coordinator, _QUORUM, believed)
+        there.call(assets_code, participant, "allowRoute", home.chain_id, coordinator, _QUORUM, trusted)
         there.call(assets_code, participant, "setRetrier", relayer, True)
         there.call(assets_code, participant, "create", ASSET, dapp, UNITS)
     await asyncio.gather(*(deployer.send() for deployer in deployers.values()))
@@ -103,19 +103,19 @@ async def begin(
     subject: bytes = ASSET,
     initiator: LocalAccount | None = None,
 ) -> bytes:
-    """Begins an action of the example, and returns its id.
+    """Begins an action of the example and returns its id.
 
     Args:
-        deployment: the devnet.
-        chains: its chains by id.
-        changes: what each participant is to do.
-        level: what is promised.
-        window: its times; None is the coordinator's default.
-        subject: the asset.
-        initiator: who begins it; the example dApp if not given.
+        deployment: The devnet's deployment.
+        chains: The devnet's chains by id.
+        changes: Change of each participant.
+        level: Guarantee level of the action.
+        window: Timeouts and retries; the coordinator's default if None.
+        subject: Asset that the action changes.
+        initiator: Account that begins the action; the example dApp if None.
 
     Raises:
-        RefusedError: the coordinator refuses.
+        RefusedError: the coordinator rejected the action.
     """
     home = deployment.chains[0]
     coordinator = Coordinator(home.chain_id, home.examples[COORDINATOR_EXAMPLE])
@@ -135,7 +135,7 @@ async def begin(
 
 
 async def is_frozen(chains: Mapping[int, Chain], chain: ChainDeployment, subject: bytes = ASSET) -> bool:
-    """Whether a chain's participant has the asset frozen."""
+    """Returns whether a chain's participant has frozen the asset."""
     call = Call(to=chain.examples[PARTICIPANT_EXAMPLE], data=ASSETS.encode("isFrozen", subject))
     return bool(ASSETS.decode("isFrozen", await chains[chain.chain_id].call(call)))
 

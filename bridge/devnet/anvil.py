@@ -1,4 +1,4 @@
-"""anvil processes that outlive the command that starts them."""
+"""Runs anvil processes that outlive the command that started them."""
 
 from __future__ import annotations
 
@@ -23,83 +23,85 @@ from bridge.devnet.paths import ANVIL
 
 HOST: Final = "127.0.0.1"
 
-_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # anvil has none, and the machine's take long to read
+_NO_CERTIFICATES = ssl.SSLContext(
+    ssl.PROTOCOL_TLS_CLIENT
+)  # anvil uses plain HTTP, and loading the system's certificates is slow
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
-# Two readings of one process's start may differ by a clock tick; another process with the same id is older or younger.
+# Two readings of a process's start time may differ by a clock tick; a larger difference means a reused process id.
 _START_TOLERANCE = 1.0  # seconds
 
 
 class PortTakenError(DevnetError):
-    """Somebody else listens where a chain should."""
+    """Another process listens on a chain's port."""
 
 
 class ChainState(StrEnum):
-    """How a chain of the devnet does."""
+    """State of a devnet chain."""
 
     RUNNING = "running"
-    CRASHED = "crashed"  # its process is gone, and its blocks with it
-    SILENT = "silent"  # its process is there and does not answer
+    CRASHED = "crashed"  # the process is gone, and with it the chain
+    SILENT = "silent"  # the process runs but does not respond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnvilProcess:
-    """One anvil, as the devnet's file remembers it."""
+    """An anvil process as recorded in the devnet's file."""
 
     name: str
     chain_id: int
     port: int
     pid: int
-    started_at: float  # Unix seconds; tells it from a later process with the same id
+    started_at: float  # Unix seconds; distinguishes it from a later process with the same id
     log: str
 
     @property
     def url(self) -> str:
-        """Its RPC endpoint."""
+        """URL of the RPC endpoint."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def states(self) -> Path:
-        """Where it puts the states of older blocks when they get many; `stop` removes it."""
+        """Folder for older blocks' states that exceed memory; `stop` removes it."""
         return _states_beside(Path(self.log))
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the devnet's file."""
+        """Returns the record for the devnet's file."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainStatus:
-    """How one chain does now."""
+    """Current status of one chain."""
 
     name: str
     chain_id: int
     url: str
-    pid: int  # 0 for a chain that the devnet did not start
+    pid: int  # 0 for an attached chain
     state: ChainState
-    block: int | None  # the newest block's number, while it answers
+    block: int | None  # number of the newest block; None if the chain does not respond
     log: str
 
 
 def require_free_port(port: int, chain: str, option: str) -> None:
-    """Makes sure that a chain can have its port.
+    """Checks that a chain's port is free.
 
     Args:
-        port: on this machine's loopback address.
-        chain: whose port it will be, for the text.
-        option: the command's option that chooses another one, for the text.
+        port: Port on the loopback address.
+        chain: Name of the chain, for the error.
+        option: Command-line option that selects another port, for the error.
 
     Raises:
-        PortTakenError: it is taken; the text names the process if the system tells.
+        PortTakenError: the port is in use; the message names the process if the system reveals it.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As anvil does: a port that was closed a moment ago is free.
+        # Like anvil, treat a recently closed port as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError:
             raise PortTakenError(
-                f"port {port}, meant for chain {chain}, is taken{_owner_of(port)}; end that process, or choose another "
+                f"port {port} for chain {chain} is in use{_owner_of(port)}; stop that process, or choose another "
                 f"first port with {option}"
             ) from None
 
@@ -112,36 +114,39 @@ def start(
     log: Path,
     keep_states: int | None = None,
 ) -> AnvilProcess:
-    """Starts a chain and waits until it answers.
+    """Starts a chain and waits until it responds.
 
-    It mines a block for each transaction, and one a second, until `mine_every` says otherwise: with a block for each
-    transaction alone, anvil may leave one in its pool that arrives while another is mined, until something else comes.
-    It is a process group of its own and hears no signal from the terminal.
+    Until `mine_every` changes it, the chain mines a block per transaction and one per second: in automine mode alone,
+    anvil may leave a
+    transaction that arrives during mining in its pool until the next one. The process runs in its own session, so that
+    terminal
+    signals do not reach it.
 
     Args:
-        name: the chain's.
-        chain_id: its id.
-        port: on this machine's loopback address.
-        log: the file for what it prints; older states are kept beside it.
-        keep_states: of how many of the newest blocks the state is kept, all of them in memory; all if None, older ones on
-            disk. From there anvil 1.7.1 brings back accounts without their code when a reorg needs them.
+        name: Name of the chain.
+        chain_id: Id of the chain.
+        port: Port on the loopback address.
+        log: File for the output; older states are kept beside it.
+        keep_states: Number of newest blocks whose state is kept, in memory. If None, all states are kept, with older
+            ones on
+            disk; anvil 1.7.1 restores them without contract code when a reorg needs them.
 
     Raises:
-        DevnetError: anvil is missing, ended, or does not answer.
+        DevnetError: anvil is missing, exited, or does not respond.
     """
     if not ANVIL.exists():
         raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`, or `waybill devnet up`, which fetches it")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
     command += ["--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
     command += ["--hardfork", "cancun"]
-    # Left to itself anvil puts these states into the user's home, and leaves them there when it is killed.
+    # By default anvil puts these states into the user's home and leaves them there when it is killed.
     command += ["--cache-path", str(_states_beside(log))]
     if keep_states is not None:
         command += ["--prune-history", str(keep_states)]
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = _spawn(command, log)
     try:
-        started = AnvilProcess(
+        anvil = AnvilProcess(
             name=name,
             chain_id=chain_id,
             port=port,
@@ -149,14 +154,14 @@ def start(
             started_at=psutil.Process(pid).create_time(),
             log=str(log),
         )
-        _wait_until_it_answers(started)
+        _wait_until_ready(anvil)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         raise
-    return started
+    return anvil
 
 
 def _states_beside(log: Path) -> Path:
@@ -164,7 +169,7 @@ def _states_beside(log: Path) -> Path:
 
 
 def _spawn(command: list[str], log: Path) -> int:
-    """Starts a process that does not end with this one: in a session of its own, with its output in a file."""
+    """Starts a process that outlives this one: in its own session, with its output in a file."""
     return os.posix_spawn(
         command[0],
         command,
@@ -178,49 +183,49 @@ def _spawn(command: list[str], log: Path) -> int:
     )
 
 
-def _wait_until_it_answers(anvil: AnvilProcess) -> None:
+def _wait_until_ready(anvil: AnvilProcess) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    # Another process could have taken the port since it was looked at: its answer must not pass for ours.
+    # Another process may have taken the port since the check; its response must not count as anvil's.
     while _rpc(anvil, "eth_chainId") != hex(anvil.chain_id) or not is_alive(anvil):
         if not is_alive(anvil):
-            raise DevnetError(f"anvil for chain {anvil.name} ended at once: {_tail(anvil.log)}")
+            raise DevnetError(f"anvil for chain {anvil.name} exited at once: {_tail(anvil.log)}")
         if time.monotonic() > deadline:
-            raise DevnetError(f"anvil for chain {anvil.name} does not answer at {anvil.url}; its log is {anvil.log}")
+            raise DevnetError(f"anvil for chain {anvil.name} does not respond at {anvil.url}; see its log {anvil.log}")
         time.sleep(0.02)
 
 
 def mine_every(anvil: AnvilProcess, seconds: int) -> None:
-    """Makes a chain mine a block every so many seconds; 0: for each transaction, and never without one.
+    """Makes a chain mine a block every `seconds`, or for 0 one block per transaction.
 
     Raises:
-        DevnetError: the chain does not answer, or refuses.
+        DevnetError: the chain did not respond, or returned an error.
     """
     method, argument = ("evm_setIntervalMining", seconds) if seconds else ("evm_setAutomine", True)
     request(anvil, method, argument)
 
 
 def request(anvil: AnvilProcess, method: str, *params: Any) -> Any:
-    """What anvil answers to a request, such as one of its own methods that no other node has.
+    """Returns the result of an RPC request, such as one of anvil's own methods.
 
     Raises:
-        DevnetError: the chain does not answer, or refuses.
+        DevnetError: the chain did not respond, or returned an error.
     """
     try:
-        said = answer(anvil.url, method, params, timeout=_START_SECONDS)
+        response = answer(anvil.url, method, params, timeout=_START_SECONDS)
     except (httpx.HTTPError, ValueError) as error:
-        raise DevnetError(f"anvil for chain {anvil.name} does not answer {method}: {error!r}") from error
-    if "error" in said:
-        raise DevnetError(f"anvil for chain {anvil.name} refuses {method}: {said['error']}")
-    return said.get("result")
+        raise DevnetError(f"anvil for chain {anvil.name} did not respond to {method}: {error!r}") from error
+    if "error" in response:
+        raise DevnetError(f"anvil for chain {anvil.name} rejected {method}: {response['error']}")
+    return response.get("result")
 
 
 def is_alive(anvil: AnvilProcess) -> bool:
-    """Whether the very process that was started still runs."""
+    """Returns whether the process still runs; another process with a reused id does not count."""
     return _process_of(anvil) is not None
 
 
 def look_at(anvil: AnvilProcess) -> ChainStatus:
-    """How a chain does now."""
+    """Returns a chain's current status."""
     block = None
     if not is_alive(anvil):
         state = ChainState.CRASHED
@@ -239,10 +244,10 @@ def look_at(anvil: AnvilProcess) -> ChainStatus:
 
 
 def look_at_url(name: str, chain_id: int, url: str) -> ChainStatus:
-    """How a chain does that somebody else started."""
+    """Returns the current status of a chain that the devnet did not start."""
     try:
-        found = answer(url, "eth_blockNumber", (), timeout=2.0).get("result")
-        block = int(found, 16) if isinstance(found, str) else None
+        number = answer(url, "eth_blockNumber", (), timeout=2.0).get("result")
+        block = int(number, 16) if isinstance(number, str) else None
     except (httpx.HTTPError, ValueError):
         block = None
     state = ChainState.SILENT if block is None else ChainState.RUNNING
@@ -250,14 +255,14 @@ def look_at_url(name: str, chain_id: int, url: str) -> ChainStatus:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens at."""
+    """Returns an unused port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def stop(anvils: list[AnvilProcess]) -> None:
-    """Ends chains, and returns when their processes and states are gone. They keep nothing that an orderly end would save."""
+    """Kills chains and removes their states; returns when the processes are gone."""
     processes = [process for anvil in anvils if (process := _process_of(anvil)) is not None]
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -268,9 +273,9 @@ def stop(anvils: list[AnvilProcess]) -> None:
 
 
 def block_number(anvil: AnvilProcess) -> int | None:
-    """The newest block's number, or None if there is no answer."""
-    found = _rpc(anvil, "eth_blockNumber")
-    return int(found, 16) if isinstance(found, str) else None
+    """Returns the newest block's number, or None without a response."""
+    number = _rpc(anvil, "eth_blockNumber")
+    return int(number, 16) if isinstance(number, str) else None
 
 
 def _rpc(anvil: AnvilProcess, method: str, *params: Any) -> Any:
@@ -281,17 +286,17 @@ def _rpc(anvil: AnvilProcess, method: str, *params: Any) -> Any:
 
 
 def answer(url: str, method: str, params: Sequence[Any], *, timeout: float) -> dict[str, Any]:
-    """What a node answers to a request, as it answered it.
+    """Returns a node's JSON-RPC response as it is.
 
     Raises:
-        httpx.HTTPError: there is no answer within `timeout` seconds.
-        ValueError: the answer is not JSON.
+        httpx.HTTPError: no response within `timeout` seconds.
+        ValueError: the response is not JSON.
     """
-    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-    found: dict[str, Any] = httpx.post(
-        url, json=asked, timeout=timeout, trust_env=False, verify=_NO_CERTIFICATES
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+    response: dict[str, Any] = httpx.post(
+        url, json=body, timeout=timeout, trust_env=False, verify=_NO_CERTIFICATES
     ).json()
-    return found
+    return response
 
 
 def _process_of(anvil: AnvilProcess) -> psutil.Process | None:
@@ -306,7 +311,7 @@ def _process_of(anvil: AnvilProcess) -> psutil.Process | None:
 
 
 def _reap(pid: int) -> None:
-    """Buries the process if it was started by this one and has ended."""
+    """Reaps the process if it is a child of this one and has exited."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
@@ -318,9 +323,9 @@ def _owner_of(port: int) -> str:
             if connection.status == psutil.CONN_LISTEN and connection.pid and address and address.port == port:
                 return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
     except psutil.Error:
-        pass  # not every system tells everybody
+        pass  # not every system reveals other users' connections
     return ""
 
 
 def _tail(log: str) -> str:
-    return Path(log).read_text(errors="replace").strip()[-500:] or f"it said nothing in {log}"
+    return Path(log).read_text(errors="replace").strip()[-500:] or f"its log {log} is empty"

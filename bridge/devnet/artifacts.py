@@ -1,4 +1,4 @@
-"""The GMPs' own contracts, as set-up unpacked them, and examples of ours, as they were compiled."""
+"""Loads compiled contracts: the GMPs' own, which set-up unpacked, and Waybill's."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from bridge.protocol.events import Abi, load_abi
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One contract, ready to be deployed."""
+    """A compiled contract, ready for deployment."""
 
     name: str
     abi: Abi
     bytecode: bytes
-    contract: Contract  # its functions
+    contract: Contract
 
     @classmethod
     @cache
     def load(cls, gmp: str, name: str) -> Artifact:
-        """Reads a contract of a GMP.
+        """Reads one of a GMP's contracts.
 
         Raises:
-            DevnetError: set-up has not brought it in.
+            DevnetError: set-up has not fetched the contract.
         """
         path = GMP_ARTIFACTS / gmp / f"{name}.json"
         try:
             content: dict[str, Any] = json.loads(path.read_text())
         except FileNotFoundError:
             raise DevnetError(
-                f"the contract {gmp}/{name} is missing ({path}); run `make setup`, or `waybill devnet up`, which fetches it"
+                f"contract {gmp}/{name} is missing ({path}); run `make setup`, or `waybill devnet up`, which fetches it"
             ) from None
         bytecode = decode_hex(content["bytecode"])
         return cls(f"{gmp}/{name}", content["abi"], bytecode, Contract(content["abi"]))
@@ -48,10 +48,10 @@ class Artifact:
     @classmethod
     @cache
     def compiled(cls, name: str) -> Artifact:
-        """Reads a contract of ours, which a deployment has compiled.
+        """Reads one of Waybill's contracts.
 
         Raises:
-            DevnetError: it is not compiled.
+            DevnetError: the contract is not compiled.
         """
         try:
             bytecode = compiled.Artifact.load(name).bytecode
@@ -61,7 +61,7 @@ class Artifact:
         return cls(name, abi, bytecode, Contract(abi))
 
     def creation_code(self, *arguments: Any) -> bytes:
-        """What a transaction without a recipient carries to create it."""
+        """Returns the bytecode with encoded constructor arguments."""
         types = [
             collapse_if_tuple(field) for item in self.abi if item["type"] == "constructor" for field in item["inputs"]
         ]

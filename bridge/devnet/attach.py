@@ -1,4 +1,4 @@
-"""A devnet on anvils that somebody else started."""
+"""A devnet on anvil nodes that the user started."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import Deployment
 
 _CLIENTS: Final = ("anvil", "hardhat")
-_LEAST_BALANCE: Final = 10**18  # wei
+_MIN_BALANCE: Final = 10**18  # wei
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
-_SECONDS: Final = 5.0  # that a node may take for an answer
+_SECONDS: Final = 5.0  # timeout of a request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedChain:
-    """A chain that the devnet uses and did not start."""
+    """A chain that the devnet uses but did not start."""
 
     name: str
     chain_id: int
@@ -49,21 +49,21 @@ class AttachedChain:
 
     @property
     def status(self) -> ChainStatus:
-        """How it does now."""
+        """The chain's current status."""
         return anvil.look_at_url(self.name, self.chain_id, self.url)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """What is known of an attached devnet between two commands."""
+    """State of an attached devnet, persisted between commands."""
 
     chains: tuple[AttachedChain, ...]
-    plan: dict[str, Any] | None = None  # once the GMPs are on all chains
-    is_done: bool = False  # whether Waybill is on all chains
+    plan: dict[str, Any] | None = None  # set once all chains have the GMPs
+    is_done: bool = False  # whether all chains have Waybill
 
     @classmethod
     def read(cls, folder: Folder) -> Attachment | None:
-        """What `write` wrote; None if nothing is attached."""
+        """Reads the state that `write` saved, or returns None if nothing is attached."""
         try:
             document = json.loads(folder.attached.read_text())
         except FileNotFoundError:
@@ -72,25 +72,26 @@ class Attachment:
         return cls(chains=chains, plan=document["plan"], is_done=document["is_done"])
 
     def write(self, folder: Folder) -> None:
-        """Keeps it for the next command."""
+        """Saves the state for the next command."""
         fresh = folder.attached.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(self), indent=2) + "\n")
         fresh.replace(folder.attached)
 
 
 async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda _: None) -> Devnet:
-    """Puts the GMPs, Waybill and the examples on anvils that the user started, and connects all with all.
+    """Deploys the GMPs, Waybill and the examples on anvil nodes that the user started, and connects every pair of chains.
 
-    A message needs another chain to go to: where one URL is named, a second chain is started, which `down` ends. What is there
-    already stays; after an interruption a second call goes on, and after a restart of an anvil it begins again.
+    With a single URL, a second chain is started as a destination; `down` stops it. Existing contracts are kept. A
+    second call
+    continues after an interruption, and starts over after an anvil was restarted.
 
     Args:
-        home: the folder below which ``build/devnet`` and ``deployments`` are.
-        urls: JSON-RPC endpoints, of one chain each.
-        progress: is told what happens, one line at a time.
+        home: Folder that contains ``build/devnet`` and ``deployments``.
+        urls: JSON-RPC endpoints, one per chain.
+        progress: Callback for progress lines.
 
     Raises:
-        DevnetError: a URL does not lead to a development chain; the devnet is up otherwise; a contract can't be deployed.
+        DevnetError: a URL is not a development chain, another devnet is up, or a contract cannot be deployed.
     """
     folder = Folder.below(home)
     with exclusively(folder):
@@ -99,14 +100,14 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
         if known is None and record is not None:
             raise DevnetError("the devnet is up with chains of its own; run `waybill devnet down` first")
         if known is not None and known.chains != named:
-            there = ", ".join(f"{one.url} (chain {one.chain_id})" for one in known.chains)
+            there = ", ".join(f"{chain.url} (chain {chain.chain_id})" for chain in known.chains)
             raise DevnetError(f"the devnet is on {there}, not on {', '.join(urls)}; run `waybill devnet down` first")
-        if known is not None and (found := await _as_it_is(folder, known, record)) is not None:
-            return found
-        return await _put_on(folder, named, known, record, progress)
+        if known is not None and (complete := await _complete(folder, known, record)) is not None:
+            return complete
+        return await _deploy(folder, named, known, record, progress)
 
 
-async def _put_on(
+async def _deploy(
     folder: Folder,
     named: tuple[AttachedChain, ...],
     known: Attachment | None,
@@ -114,13 +115,13 @@ async def _put_on(
     progress: Progress,
 ) -> Devnet:
     await asyncio.to_thread(bring_in, progress)
-    started = [one for one in record.anvils if anvil.is_alive(one)] if record is not None else []
+    started = [process for process in record.anvils if anvil.is_alive(process)] if record is not None else []
     plan = NetworkPlan.model_validate(known.plan) if known is not None and known.plan else None
     nodes: list[Node] = [*named, *started]
     if plan is None or not await _has_gmps(nodes, plan):
         if plan is not None:
             await _require_empty(named, plan)
-        anvil.stop(started)  # it knows contracts of chains that are gone
+        anvil.stop(started)  # its contracts are connected to chains that are gone
         started = []
         if len(named) == 1:
             started = [_second_chain(folder, named[0], progress)]
@@ -128,7 +129,7 @@ async def _put_on(
         nodes = [*named, *started]
         progress(f"deploying the GMPs to {', '.join(node.name for node in nodes)}")
         Attachment(chains=named).write(folder)
-        # Only an anvil's own clock mines blocks: nothing is known of how often, so an event counts at once.
+        # The user's anvil may mine only on demand, so events count without confirmations.
         plan = await deploy_gmps(nodes, confirmations=0)
     document = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
     Attachment(chains=named, plan=document).write(folder)
@@ -139,8 +140,8 @@ async def _put_on(
     return _devnet(folder, named, started, deployment, started=True)
 
 
-async def _as_it_is(folder: Folder, known: Attachment, record: Record | None) -> Devnet | None:
-    """The devnet that a former call completed; None if it did not, or a chain has lost it since."""
+async def _complete(folder: Folder, known: Attachment, record: Record | None) -> Devnet | None:
+    """Returns the devnet if an earlier call completed it and every chain still has it, else None."""
     processes = record.anvils if record is not None else ()
     if not known.is_done or not folder.deployments_file.exists() or not all(map(anvil.is_alive, processes)):
         return None
@@ -168,61 +169,61 @@ def _devnet(
     return Devnet(
         deployment=deployment,
         deployments_file=folder.deployments_file,
-        chains=(*(one.status for one in named), *map(anvil.look_at, processes)),
+        chains=(*(chain.status for chain in named), *map(anvil.look_at, processes)),
         block_time=0,
         started=started,
     )
 
 
 async def _has_gmps(nodes: Sequence[Node], plan: NetworkPlan) -> bool:
-    """Whether the contracts of a plan's GMPs are still on the chains."""
+    """Returns whether the chains still have the GMPs' contracts of a plan."""
     if [chain.chain_id for chain in plan.chains] != [node.chain_id for node in nodes]:
         return False
     for node, chain in zip(nodes, plan.chains, strict=True):
-        places = _ADDRESS.findall(json.dumps(chain.model_dump(mode="json")["gmps"]))
+        addresses = _ADDRESS.findall(json.dumps(chain.model_dump(mode="json")["gmps"]))
         async with await EvmChain.connect(node.chain_id, [node.url]) as opened:
-            if not all([await opened.code(place) for place in places]):
+            if not all([await opened.code(address) for address in addresses]):
                 return False
     return True
 
 
 async def _require_empty(named: Sequence[AttachedChain], plan: NetworkPlan) -> None:
-    """Makes sure that all chains were restarted, if one was: contracts on one know those on the others.
+    """Checks that no chain kept its contracts if one was restarted, because contracts refer to those on other chains.
 
     Raises:
-        DevnetError: a chain still has the former contracts.
+        DevnetError: a chain still has the earlier contracts.
     """
     for node in named:
-        chain = [one for one in plan.chains if one.chain_id == node.chain_id]
+        chain = [planned for planned in plan.chains if planned.chain_id == node.chain_id]
         if chain and await _has_gmps([node], plan.model_copy(update={"chains": tuple(chain)})):
             raise DevnetError(
-                f"{node.url} still has the contracts of a devnet whose other chains were restarted: restart its anvil too"
+                f"{node.url} still has the contracts of a devnet whose other chains were restarted: restart this anvil, too"
             )
 
 
 def _second_chain(folder: Folder, first: AttachedChain, progress: Progress) -> AnvilProcess:
     port, name = anvil.free_port(), CHAIN_NAMES[1]
-    progress(f"starting chain {name} on port {port}: messages need another chain to go to")
+    progress(f"starting chain {name} on port {port} as a destination")
     return anvil.start(name=name, chain_id=first.chain_id + 1, port=port, log=folder.state / f"{name}.log")
 
 
 def _named(urls: Sequence[str]) -> tuple[AttachedChain, ...]:
-    """The chains behind the URLs, which must be development chains.
+    """Returns the chains at the URLs.
 
     Raises:
-        DevnetError: one is not, does not answer, or two have the same chain id.
+        DevnetError: a URL does not respond or is not a development chain, or two chains have the same id.
     """
     if len(urls) > len(CHAIN_NAMES):
         raise DevnetError(f"a devnet has at most {len(CHAIN_NAMES)} chains, not {len(urls)}")
-    found = tuple(
+    chains = tuple(
         AttachedChain(name=name, chain_id=_chain_id(url), url=url) for name, url in zip(CHAIN_NAMES, urls, strict=False)
     )
-    for chain in _repeated(found):
+    for chain in _repeated(chains):
         raise DevnetError(
             f"two of the chains have id {chain.chain_id}: start {chain.url} with another one, such as"
             f" anvil --chain-id {chain.chain_id + 1}"
         )
-    return found
+    return chains
 
 
 def _repeated(chains: Sequence[AttachedChain]) -> Iterator[AttachedChain]:
@@ -234,32 +235,32 @@ def _repeated(chains: Sequence[AttachedChain]) -> Iterator[AttachedChain]:
 
 
 def _chain_id(url: str) -> int:
-    """The id of the development chain at a URL."""
-    version, chain_id = str(_asked(url, "web3_clientVersion")), int(str(_asked(url, "eth_chainId")), 16)
+    """Returns the id of the development chain at a URL."""
+    version, chain_id = str(_request(url, "web3_clientVersion")), int(str(_request(url, "eth_chainId")), 16)
     if not version.lower().startswith(_CLIENTS):
         raise DevnetError(
-            f"{url} is not a development chain: it runs {version}. This command deploys with well-known keys, and only to anvil"
-            " or hardhat; for other chains: waybill network create, then waybill deploy"
+            f"{url} is not a development chain: it runs {version}. This command uses well-known keys and supports anvil and"
+            " hardhat only; for other chains, use `waybill network create` and `waybill deploy`"
         )
     if chain_id in public_chain_ids():
         raise DevnetError(
-            f"{url} has the id of a public chain, {chain_id}: start it with an id of its own, such as anvil --chain-id 31337"
+            f"{url} has the id of a public chain, {chain_id}: start it with another id, such as anvil --chain-id 31337"
         )
     deployer = account(DEPLOYER_KEY).address
-    balance = int(str(_asked(url, "eth_getBalance", deployer, "latest")), 16)
-    if balance < _LEAST_BALANCE:
+    balance = int(str(_request(url, "eth_getBalance", deployer, "latest")), 16)
+    if balance < _MIN_BALANCE:
         raise DevnetError(
-            f"the first account of anvil, {deployer}, holds {balance} wei on {url}: start anvil with its own mnemonic, or send"
-            " it 1 ether"
+            f"anvil's first account {deployer} has only {balance} wei on {url}: start anvil with its default mnemonic, or send"
+            " the account 1 ether"
         )
     return chain_id
 
 
-def _asked(url: str, method: str, *params: Any) -> Any:
+def _request(url: str, method: str, *params: Any) -> Any:
     try:
         answer = anvil.answer(url, method, params, timeout=_SECONDS)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise DevnetError(f"nothing answers JSON-RPC at {url} ({error}); start anvil there first") from error
+        raise DevnetError(f"no JSON-RPC response from {url} ({error}); start anvil there first") from error
     if "result" not in answer:
-        raise DevnetError(f"{url} refuses {method}: {answer.get('error')}")
+        raise DevnetError(f"{url} rejected {method}: {answer.get('error')}")
     return answer["result"]

@@ -1,4 +1,4 @@
-"""What the attesters of a devnet do alike: look that a dispatch stands, and sign."""
+"""Shared steps of a devnet's attesters: confirming that a dispatch is on chain, and signing."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from bridge.protocol.ports import Block, Chain, Dispatch, TransientError
 
 
 async def confirm(chain: Chain, dispatch: Dispatch) -> Block:
-    """The block that holds a dispatch.
+    """Returns the block that contains a dispatch.
 
     Raises:
-        TransientError: that block is not part of the chain: it fell to a reorg, or the node is behind.
+        TransientError: the chain lacks that block, because of a reorg or a lagging node.
     """
     block = await chain.block(dispatch.block_number)
     if block is None or block.hash != dispatch.block_hash:
-        now = "not there yet" if block is None else f"0x{block.hash.hex()} now"
+        now = "missing" if block is None else f"0x{block.hash.hex()}"
         raise TransientError(
             f"block {dispatch.block_number} of chain {dispatch.source_chain} was 0x{dispatch.block_hash.hex()} when "
-            f"0x{dispatch.message_id.hex()} was sent, and is {now}: nothing is signed"
+            f"0x{dispatch.message_id.hex()} was sent, and is now {now}; nothing was signed"
         )
     return block
 
 
 def sign_digest(account: LocalAccount, digest: bytes) -> bytes:
-    """A signature of 32 bytes as they are: r, s, v with v 27 or 28."""
-    signature = _opened(bytes(account.key)).sign_recoverable(digest, hasher=None)
+    """Signs a digest of 32 bytes without a prefix; returns r, s and v, where v is 27 or 28."""
+    signature = _private_key(bytes(account.key)).sign_recoverable(digest, hasher=None)
     return signature[:64] + bytes([27 + signature[64]])
 
 
-@functools.cache  # opening a key costs more than signing with it
-def _opened(key: bytes) -> PrivateKey:
+@functools.cache  # loading a key costs more than signing
+def _private_key(key: bytes) -> PrivateKey:
     return PrivateKey(key)

@@ -1,4 +1,4 @@
-"""GMPs whose nodes write their attestations to the destination, where the deliverer finds them."""
+"""Base for GMPs whose nodes write their attestations to the destination."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from bridge.protocol.ports import Chain, Dispatch, Log, TerminalError, Transient
 
 
 class Committee(DeploymentReader, ABC):
-    """Writes to each destination from one account of its own, one batch after the other.
+    """Writes attestations to each destination from one account, one batch at a time.
 
-    Such GMPs take messages in the order in which they were sent: what is missing before one that is asked for is written
-    along with it, and so is what came after it, as far as it was asked for too.
+    These GMPs process messages in order, so missing attestations before the requested one are written with it, as are
+    those of
+    later messages that were requested meanwhile.
     """
 
     ATTESTATION: ClassVar[bytes] = b""
-    """What a delivery needs besides."""
+    """Attestation that `attest` returns for a delivery."""
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], account: LocalAccount) -> None:
-        """Serves the chains of a deployment; `account` pays there."""
+        """Serves the chains of a deployment; `account` pays for the transactions."""
         super().__init__(deployment, chains)
         self._account = account
         self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # by destination
-        self._newest: dict[tuple[int, int], int] = defaultdict(int)  # by lane: the highest block that was asked for
+        self._newest: dict[tuple[int, int], int] = defaultdict(int)  # highest requested block by lane
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """Sees to it that the attestation stands on the destination.
+        """Ensures that the attestation is on the destination.
 
         Raises:
-            CallRevertedError: the GMP's contracts refuse what the nodes signed.
-            TransientError: the dispatch's block is not on its chain any more, or nothing could be written.
+            CallRevertedError: the GMP's contracts rejected the attestation.
+            TransientError: the dispatch's block is no longer on its chain, or the write failed.
         """
         await confirm(self._chains[dispatch.source_chain], dispatch)
         lane = (dispatch.source_chain, dispatch.destination_chain)
@@ -57,7 +58,7 @@ class Committee(DeploymentReader, ABC):
 
     @abstractmethod
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
-        """Queues what brings a dispatch's attestation to its destination, and those of its lane up to a block."""
+        """Queues the attestations of a lane up to block `newest`, including the dispatch's."""
 
     async def _logs(self, source: ChainDeployment, emitter: str, topic: bytes, first: int, last: int) -> list[Log]:
         return await self._chains[source.chain_id].logs(first, last, [emitter], [topic])
@@ -67,5 +68,5 @@ async def _send(deployer: Deployer) -> None:
     try:
         await deployer.send()
     except (DevnetError, TerminalError) as error:
-        # Another process with the same account was faster, or a reorg came between: the next try sees what is there.
+        # Another process used the account first, or a reorg happened: the next attempt reads the new state.
         raise TransientError(str(error)) from error

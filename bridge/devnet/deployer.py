@@ -1,4 +1,4 @@
-"""Many transactions of one account at once: addresses are known before anything is sent."""
+"""Sends many transactions of one account at once, with contract addresses known in advance."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.errors import DevnetError
 from bridge.protocol.ports import Chain, Fees, Receipt, TransientError
 
-# A devnet's gas costs nothing: a limit that always suffices spares an estimate, which could not see what is still queued.
+# Gas is free on a devnet. A generous limit avoids estimates, which would not see the queued transactions.
 _CREATION_GAS = 6_000_000
 _CALL_GAS = 1_000_000
 _INCLUSION_SECONDS = 120.0
-_AGAIN_AFTER = 3.0  # seconds; now and then anvil takes a transaction and forgets it
-_FEE_RISE = 1.125  # by which the same transaction is sent again: with the same bytes, anvil may say that it has it
+_RESEND_AFTER = 3.0  # seconds; anvil sometimes accepts a transaction and drops it
+_FEE_RISE = 1.125  # per replacement; anvil may reject identical bytes as already known
 
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """A transaction, with all the versions of it that were sent; the chain includes one of them."""
+    """A transaction with all versions that were sent; the chain includes one of them."""
 
     step: str
     fields: dict[str, Any]
@@ -33,7 +33,7 @@ class _Queued:
 
 
 class Deployer:
-    """Queues creations and calls, and sends them together. Create it with `on`."""
+    """Queues contract creations and calls, and sends them together. Create it with `on`."""
 
     def __init__(self, chain: Chain, account: LocalAccount, nonce: int, fees: Fees) -> None:
         self.chain = chain
@@ -45,37 +45,37 @@ class Deployer:
 
     @classmethod
     async def on(cls, chain: Chain, account: LocalAccount) -> Deployer:
-        """A deployer that begins at the account's next nonce."""
+        """Creates a deployer that starts at the account's next nonce."""
         return cls(chain, account, await chain.transaction_count(account.address), await chain.fees())
 
     def create(self, artifact: Artifact, *arguments: Any) -> str:
-        """Queues the creation of a contract and returns the address it will have."""
+        """Queues the creation of a contract and returns its future address."""
         address: str = get_create_address(self._account.address, Nonce(self._nonce))
         self._enqueue(f"creating {artifact.name}", {"data": artifact.creation_code(*arguments), "gas": _CREATION_GAS})
         return address
 
     def call(self, artifact: Artifact, address: str, function: str, *arguments: Any) -> None:
-        """Queues a call of a contract's function."""
+        """Queues a function call."""
         data = artifact.contract.encode(function, *arguments)
         self._enqueue(f"{artifact.name}.{function}", {"to": address, "data": data, "gas": _CALL_GAS})
 
     def fund(self, address: str, amount: int) -> None:
-        """Queues a payment, in wei."""
+        """Queues a payment of `amount` wei."""
         self._enqueue(f"funding {address}", {"to": address, "value": amount, "gas": 21_000})
 
     def skip_nonces(self, count: int) -> None:
-        """Queues transactions that do nothing: later contracts get other addresses."""
+        """Queues empty transactions, which shifts the addresses of later contracts."""
         for _ in range(count):
             self._enqueue("an empty transaction", {"to": self.address, "gas": 21_000})
 
     async def send(self) -> None:
-        """Sends what is queued and waits until all of it is included.
+        """Sends the queue and waits until all transactions are included.
 
         Raises:
-            DevnetError: a transaction failed; the text names its step.
+            DevnetError: a transaction failed; the message names it.
         """
         queue, self._queue = self._queue, []
-        # In the order of their nonces: what comes before its turn, anvil may keep until something else comes.
+        # In nonce order, because anvil may hold back a transaction that arrives early.
         for queued in queue:
             await self.chain.broadcast(self._sign(queued))
         await asyncio.gather(*(self._included(queued) for queued in queue))
@@ -96,18 +96,18 @@ class Deployer:
 
     async def _included(self, queued: _Queued) -> None:
         now = asyncio.get_running_loop().time
-        deadline, again_at, refusal = now() + _INCLUSION_SECONDS, now() + _AGAIN_AFTER, ""
+        deadline, resend_at, problem = now() + _INCLUSION_SECONDS, now() + _RESEND_AFTER, ""
         while (receipt := await self._receipt(queued)) is None:
             if now() > deadline:
                 raise DevnetError(
-                    f"{queued.step} is not included on chain {self.chain.chain_id} after {_INCLUSION_SECONDS:.0f} s{refusal}"
+                    f"{queued.step} was not included on chain {self.chain.chain_id} within {_INCLUSION_SECONDS:.0f} s{problem}"
                 )
-            if now() > again_at:
-                again_at = now() + _AGAIN_AFTER
+            if now() > resend_at:
+                resend_at = now() + _RESEND_AFTER
                 try:
                     await self.chain.broadcast(self._sign(queued))
-                except TransientError as error:  # it may have got into a block just now
-                    refusal = f": {error}"
+                except TransientError as error:  # it may just have been included
+                    problem = f": {error}"
             await asyncio.sleep(0.02)
         if not receipt.succeeded:
             raise DevnetError(f"{queued.step} failed on chain {self.chain.chain_id}")

@@ -1,5 +1,5 @@
-"""What can go wrong with a devnet."""
+"""Errors of the devnet."""
 
 
 class DevnetError(Exception):
-    """The devnet can't do what was asked; the text says why, and what to do."""
+    """A devnet operation failed; the message gives the reason and the remedy."""

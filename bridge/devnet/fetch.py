@@ -1,7 +1,8 @@
-"""Brings in what a devnet is made of: the GMPs' contracts, and anvil where there is none, from pinned npm packages.
+"""Fetches the GMPs' contracts, and anvil where it is missing, from pinned npm packages.
 
 Contracts: npm tarball -> checked integrity -> <gmp>/<Contract>.json. Each file is {"abi": [...], "bytecode": "0x...",
-"source": "<package>@<version>/<path>"}. `make setup` does it in a checkout, and the first `waybill devnet up` of an installed
+"source": "<package>@<version>/<path>"}. `make setup` runs this in a checkout, the first `waybill devnet up` in an
+installed
 package.
 """
 
@@ -31,11 +32,11 @@ Progress = Callable[[str], None]
 _OLDEST_FOUNDRY: Final = (1, 7)
 _NEXT_FOUNDRY: Final = (2, 0)
 _NATIVE_MAGIC: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # Linux; macOS; macOS, two architectures
-_FETCHED_FROM: Final = ".pins"  # in the contracts' folder: the pins that they were fetched by
+_FETCHED_FROM: Final = ".pins"  # hash of the pins, in the contracts' folder
 
 
 class ArtifactError(DevnetError):
-    """A package could not be fetched, is not the pinned one, or does not hold what it should."""
+    """A package could not be fetched, differs from its pin, or lacks expected content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +55,19 @@ class Package:
     """Contract names by file name or, where a package has several versions of a contract, by path."""
 
     def name_of(self, contract: str) -> str:
-        """The contract's name, which its artifact's file has too."""
+        """Returns the contract's name, which is also its artifact's file name."""
         file_name = contract.rsplit("/", 1)[-1]
         return self.names.get(contract) or self.names.get(file_name, file_name)
 
     @property
     def specifier(self) -> str:
-        """The package as npm names it."""
+        """The npm package specifier."""
         return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A contract as published: its ABI, its creation bytecode as 0x-hex, and the file in the package."""
+    """A published contract: ABI, creation bytecode as 0x-prefixed hex, and path in the package."""
 
     abi: object
     bytecode: str
@@ -74,13 +75,13 @@ class Artifact:
 
 
 class PackageFiles:
-    """Text files of an npm package, by their path in it."""
+    """Text files of an npm package by path."""
 
     def __init__(self, tarball: tarfile.TarFile) -> None:
         self._tarball = tarball
 
     def text(self, path: str) -> str:
-        """Return one file's text.
+        """Returns a file's text.
 
         Raises:
             ArtifactError: the package has no such file.
@@ -95,24 +96,24 @@ class PackageFiles:
 
 
 def object_literal(text: str) -> object:
-    """Read a JavaScript literal of the plain kind that typechain writes: bare keys, trailing commas."""
+    """Parses a plain JavaScript literal as typechain writes it, with bare keys and trailing commas."""
     quoted = re.sub(r"([{,]\s*)([A-Za-z_]\w*):", r'\1"\2":', text)
     return json.loads(re.sub(r",(\s*[}\]])", r"\1", quoted))
 
 
 def read_typechain(files: PackageFiles, folder: str, contract: str) -> Artifact:
-    """Read a contract from the factory class that typechain generated for it."""
+    """Reads a contract from its typechain factory class."""
     path = f"{folder}/{contract}__factory.js"
     text = files.text(path)
     abi = re.search(r"(?:const|var) _abi\s*=\s*(\[[\s\S]*?\n\]);", text)
     bytecode = re.search(r'_bytecode\s*=\s*"(0x\w+)"', text)
     if abi is None or bytecode is None:
-        raise ArtifactError(f"{path} holds no ABI or no bytecode")
+        raise ArtifactError(f"{path} lacks the ABI or the bytecode")
     return Artifact(object_literal(abi[1]), bytecode[1], path)
 
 
 def read_hardhat(files: PackageFiles, folder: str, contract: str) -> Artifact:
-    """Read a contract from Hardhat's or Foundry's JSON artifact."""
+    """Reads a contract from a Hardhat or Foundry JSON artifact."""
     path = f"{folder}/{contract}.json"
     artifact = json.loads(files.text(path))
     bytecode = artifact["bytecode"]
@@ -120,7 +121,7 @@ def read_hardhat(files: PackageFiles, folder: str, contract: str) -> Artifact:
 
 
 def read_abi_and_bytecode(files: PackageFiles, _folder: str, contract: str) -> Artifact:
-    """Read a contract from two files, JSON and hex."""
+    """Reads a contract from a JSON and a hex file."""
     path = f"bytecode/{contract}.bin"
     return Artifact(json.loads(files.text(f"abi/{contract}.json")), files.text(path).strip(), path)
 
@@ -133,51 +134,51 @@ READERS: dict[str, Callable[[PackageFiles, str, str], Artifact]] = {
 
 
 def integrity_of(archive: Path) -> str:
-    """Return a file's hash in the form npm writes it."""
+    """Returns a file's hash in npm's format."""
     return "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
 
 
 def check_integrity(package: Package, archive: Path) -> None:
-    """Refuse a tarball that is not the pinned one.
+    """Checks a tarball against its pin.
 
     Raises:
         ArtifactError: the hashes differ.
     """
-    found = integrity_of(archive)
-    if found != package.integrity:
+    actual = integrity_of(archive)
+    if actual != package.integrity:
         raise ArtifactError(
-            f"the tarball is not the pinned one and was not unpacked.\n  pinned: {package.integrity}\n  found:  {found}\n"
+            f"the tarball is not the pinned one and was not unpacked.\n  pinned: {package.integrity}\n  found:  {actual}\n"
             f"If the change is wanted, review the package and pin the new hash in {PINS.name}."
         )
 
 
 def download(package: Package, folder: Path) -> Path:
-    """Fetch a package's tarball with npm into a folder.
+    """Downloads a package's tarball with npm.
 
     Raises:
         ArtifactError: npm failed.
     """
     if shutil.which("npm") is None:
-        raise ArtifactError("npm is missing: it fetches the package; install Node >= 20, which brings it")
+        raise ArtifactError("npm is missing; install Node >= 20, which includes it")
     command = ["npm", "pack", "--silent", "--pack-destination", str(folder), package.specifier]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = done.stderr.strip() or done.stdout.strip()
-        raise ArtifactError(f"npm pack failed with exit code {done.returncode}:\n{said}")
-    return folder / done.stdout.split()[-1]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        output = process.stderr.strip() or process.stdout.strip()
+        raise ArtifactError(f"npm pack exited with status {process.returncode}:\n{output}")
+    return folder / process.stdout.split()[-1]
 
 
 def read_artifacts(package: Package, files: PackageFiles) -> dict[str, Artifact]:
-    """Read the contracts asked for, by their names."""
+    """Reads a package's contracts by name."""
     read = READERS[package.layout]
     return {package.name_of(contract): read(files, package.folder, contract) for contract in package.contracts}
 
 
 def unpack(package: Package, archive: Path, target: Path) -> None:
-    """Write the contracts asked for to <target>/<gmp>/<Contract>.json.
+    """Writes a package's contracts to <target>/<gmp>/<Contract>.json.
 
     Raises:
-        ArtifactError: a contract is missing, or is not ready to be deployed.
+        ArtifactError: a contract is missing or cannot be deployed.
     """
     folder = target / package.gmp
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,10 +193,10 @@ def unpack(package: Package, archive: Path, target: Path) -> None:
 
 
 def fetch(packages: Sequence[Package], target: Path, progress: Progress) -> None:
-    """Fetch all packages; the target folder is replaced once everything is there.
+    """Fetches all packages, then replaces the target folder.
 
     Raises:
-        ArtifactError: naming the package that failed; the target is as it was before.
+        ArtifactError: a package failed, and the target is unchanged; the message names the package.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".gmp-") as scratch:
@@ -215,15 +216,15 @@ def fetch(packages: Sequence[Package], target: Path, progress: Progress) -> None
 
 
 def pinned_packages() -> list[Package]:
-    """Return the packages that gmp_artifacts.toml names."""
+    """Returns the packages in gmp_artifacts.toml."""
     return [Package(**entry) for entry in tomllib.loads(PINS.read_text())["package"]]
 
 
 def bring_in(progress: Progress) -> None:
-    """Bring in what a devnet needs and an installed package does not hold. A checkout has it from `make setup`.
+    """Fetches what an installed package does not contain; does nothing in a checkout, where `make setup` fetched it.
 
     Raises:
-        ArtifactError: npm is missing or failed, or there is no anvil for this machine.
+        ArtifactError: npm is missing or failed, or there is no anvil for this platform.
     """
     if IS_CHECKOUT:
         return
@@ -235,25 +236,26 @@ def bring_in(progress: Progress) -> None:
 
 
 def is_native(binary: Path) -> bool:
-    """Tell whether a file is an executable of the operating system, and not a launcher script."""
+    """Returns whether a file is a native executable, not a launcher script."""
     with binary.open("rb") as file:
         return file.read(4) in _NATIVE_MAGIC
 
 
 def foundry_version(binary: Path) -> tuple[int, int] | None:
-    """Return (major, minor) of a Foundry binary, or None if it does not run or does not say."""
+    """Returns the (major, minor) version of a Foundry binary, or None if it cannot be determined."""
     try:
-        answer = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
+        output = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r"Version:? (\d+)\.(\d+)\.", answer)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.search(r"Version:? (\d+)\.(\d+)\.", output)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def is_supported(binary: Path) -> bool:
-    """Tell whether a Foundry binary is native, runs, and is of a version this project works with.
+    """Returns whether a Foundry binary is native, runs, and has a supported version.
 
-    The launchers of Foundry's npm packages are never used: they swallow exit codes (a failing `forge test` returns 0) and leave
+    The launchers in Foundry's npm packages are never used: they swallow exit codes (a failing `forge test` returns 0)
+    and leave
     the real process running when they are killed.
     """
     if not is_native(binary):
@@ -263,12 +265,12 @@ def is_supported(binary: Path) -> bool:
 
 
 def find_foundry(tool: str, packaged: Sequence[Path], path: str | None = None) -> Path | None:
-    """Find one Foundry binary, on PATH or else among those of npm packages.
+    """Returns a supported Foundry binary on PATH, or else from the npm packages; None if there is none.
 
     Args:
         tool: "forge", "anvil" or "cast".
-        packaged: where npm may have put it.
-        path: the search path, `PATH` if None.
+        packaged: Candidate paths in npm packages.
+        path: Search path; `PATH` if None.
     """
     on_path = shutil.which(tool, path=path)
     candidates = [*([Path(on_path).resolve()] if on_path else []), *packaged]
@@ -276,16 +278,16 @@ def find_foundry(tool: str, packaged: Sequence[Path], path: str | None = None) -
 
 
 def no_foundry(tool: str, places: str) -> str:
-    """What to do where there is none."""
+    """Returns the error for a missing Foundry binary."""
     oldest = ".".join(map(str, _OLDEST_FOUNDRY))
     return (
-        f"{tool}: no native {tool} >= {oldest} on PATH, and none {places}. Install Foundry (foundryup,"
+        f"{tool}: no native {tool} >= {oldest} on PATH or {places}. Install Foundry (foundryup,"
         " https://getfoundry.sh) and try again."
     )
 
 
 def link(target: Path, at: Path) -> None:
-    """Point a link at a binary, in one step."""
+    """Atomically replaces a symbolic link to a binary."""
     at.parent.mkdir(parents=True, exist_ok=True)
     fresh = at.with_name(f".{at.name}.new")
     fresh.unlink(missing_ok=True)
@@ -294,20 +296,20 @@ def link(target: Path, at: Path) -> None:
 
 
 def bring_anvil(progress: Progress) -> None:
-    """Bring in anvil, and nothing else, if it is not there. A checkout has it from `make setup`.
+    """Fetches anvil alone if it is missing; does nothing in a checkout, where `make setup` installed it.
 
     Raises:
-        ArtifactError: npm is missing or failed, or there is no anvil for this machine.
+        ArtifactError: npm is missing or failed, or there is no anvil for this platform.
     """
     if IS_CHECKOUT or ANVIL.exists():
         return
-    found = find_foundry("anvil", [])
-    if found is None:
+    binary_path = find_foundry("anvil", [])
+    if binary_path is None:
         package = Package(**tomllib.loads(PINS.read_text())["anvil"])
         progress(f"fetching anvil with npm ({package.specifier}), once")
-        found = ANVIL.with_name(f"anvil-{package.version}")
-        found.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=found.parent, prefix=".anvil-") as scratch:
+        binary_path = ANVIL.with_name(f"anvil-{package.version}")
+        binary_path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=binary_path.parent, prefix=".anvil-") as scratch:
             try:
                 archive = download(package, Path(scratch))
             except ArtifactError as error:
@@ -319,8 +321,8 @@ def bring_anvil(progress: Progress) -> None:
             binary.chmod(0o755)
             if not is_supported(binary):
                 raise ArtifactError(no_foundry("anvil", f"for this platform in {package.specifier}"))
-            binary.replace(found)
-    link(found, ANVIL)
+            binary.replace(binary_path)
+    link(binary_path, ANVIL)
 
 
 def _pins_hash() -> str:

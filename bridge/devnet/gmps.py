@@ -1,4 +1,4 @@
-"""What each GMP's folder brings to a devnet: its contracts, and the validators, guardians or oracles that vouch for messages."""
+"""The interface of each GMP's `devnet` module: deploying its contracts, and signing as its validators, guardians or oracles."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from bridge.protocol.ports import Attester, Chain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevnetChain:
-    """A chain of a devnet, before anything is on it."""
+    """A chain of a devnet before any deployment."""
 
-    position: int  # from 0; GMPs that number chains themselves count from here
+    position: int  # from 0; the base of GMPs' own chain identifiers
     chain_id: int
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpDevnet:
-    """A GMP on a devnet; `DEVNET` in the `devnet` module of its folder."""
+    """A GMP on a devnet; its `devnet` module defines `DEVNET`."""
 
     deploy: Callable[[Deployer, DevnetChain, Sequence[DevnetChain]], Awaitable[GmpContracts]]
-    """Puts it on a chain, able to send to the others. Raises `DevnetError` if a transaction failed."""
+    """Deploys the GMP on a chain, able to send to the others. Raises `DevnetError` if a transaction failed."""
 
     attester: Callable[[Deployment, Mapping[int, Chain]], Attester]
-    """Signs for the chains of a deployment, in this process."""
+    """Creates an attester that signs in this process."""
 
     connect: Callable[[Deployer, Any, Sequence[Any]], Awaitable[None]] | None = None
-    """Lets a chain receive from the others, whose contracts must be known for that."""
+    """Enables receiving from the other chains, whose contracts must exist."""
 
 
 def gmp_devnet(gmp: Gmp) -> GmpDevnet:
-    """What a GMP's folder brings."""
-    found: GmpDevnet = import_module(f"bridge.gmps.{gmp.label}.devnet").DEVNET
-    return found
+    """Returns the devnet part of a GMP."""
+    devnet: GmpDevnet = import_module(f"bridge.gmps.{gmp.label}.devnet").DEVNET
+    return devnet
 
 
 def devnet_attesters(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[Gmp, Attester]:
-    """The attester of each GMP's messages on a devnet.
+    """Returns an attester for each GMP on a devnet.
 
     Args:
-        deployment: the devnet's.
-        chains: its chains by id, connected.
+        deployment: The devnet's deployment.
+        chains: Its chains, connected, by id.
     """
     return {gmp: gmp_devnet(gmp).attester(deployment, chains) for gmp in Gmp}

@@ -1,4 +1,4 @@
-"""The devnet as a whole: chains with GMPs and Waybill on them, up, down, and how it does."""
+"""Starts and stops devnets, and reports their status."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ FIRST_CHAIN_ID: Final = 31337
 CHAIN_NAMES: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 _CONFIRMATIONS: Final = 1
-_FLOOR: Final = 1  # for a devnet only: one GMP is believed alone, so that messages over a single one can be tried
+_FLOOR: Final = 1  # for devnets only: a single GMP suffices, so that each can be tried alone
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devnet:
-    """A devnet that is up."""
+    """A running devnet."""
 
     deployment: Deployment
     deployments_file: Path
     chains: tuple[ChainStatus, ...]
-    block_time: int  # seconds; 0: a block for each transaction
-    started: bool  # False if it was up before
+    block_time: int  # seconds; 0: a block per transaction
+    started: bool  # False if it was already up
 
 
 class Node(Protocol):
-    """A chain's node on this machine."""
+    """A local chain's node."""
 
     @property
     def name(self) -> str:
@@ -63,38 +63,38 @@ class Node(Protocol):
 
     @property
     def url(self) -> str:
-        """Its JSON-RPC endpoint."""
+        """URL of the JSON-RPC endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where a devnet keeps its files."""
+    """Paths of a devnet's files."""
 
     home: Path
 
     @classmethod
     def below(cls, home: Path) -> Folder:
-        """The devnet below a folder."""
+        """Returns the paths below a folder."""
         return cls(home.resolve())
 
     @property
     def state(self) -> Path:
-        """Process ids and logs."""
+        """Folder of process records and logs."""
         return self.home / "build" / "devnet"
 
     @property
     def record(self) -> Path:
-        """Which processes there are."""
+        """File with the devnet's processes."""
         return self.state / "devnet.json"
 
     @property
     def attached(self) -> Path:
-        """Which chains that somebody else started the devnet is on."""
+        """File with the attached chains."""
         return self.state / "attached.json"
 
     @property
     def deployments_file(self) -> Path:
-        """Where everything is, as `waybill deploy` writes it."""
+        """The deployments file."""
         return self.home / "deployments" / f"{NETWORK}.json"
 
 
@@ -107,10 +107,10 @@ class Record:
 
     @classmethod
     def read(cls, folder: Folder) -> Record | None:
-        """What `write` wrote; None if nothing was started.
+        """Reads the record that `write` saved, or returns None if nothing was started.
 
         Raises:
-            DevnetError: the file can't be read.
+            DevnetError: the file is invalid.
         """
         try:
             document = json.loads(folder.record.read_text())
@@ -119,11 +119,11 @@ class Record:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise DevnetError(
-                f"{folder.record} can't be read ({error}); end the anvil processes by hand and delete it"
+                f"{folder.record} is invalid ({error}); stop the anvil processes by hand and delete the file"
             ) from error
 
     def write(self, folder: Folder) -> None:
-        """Keeps it for the next command."""
+        """Saves the record for the next command."""
         document = {"blockTime": self.block_time, "chains": [process.to_json() for process in self.anvils]}
         fresh = folder.record.with_suffix(".new")
         fresh.write_text(json.dumps(document, indent=2) + "\n")
@@ -140,33 +140,34 @@ async def up(
     keep_states: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Devnet:
-    """Starts chains, puts the GMPs and Waybill on them, and connects all with all.
+    """Starts chains, deploys the GMPs and Waybill, and connects every pair of chains.
 
-    The chains outlive this process. A devnet that is up already, as asked for, stays as it is.
+    The chains outlive this process. If a devnet with these parameters is already up, it is left as it is.
 
     Args:
-        home: the folder below which ``build/devnet`` and ``deployments`` are.
-        chains: how many, 2 to 8.
-        block_time: seconds between blocks; 0 makes a block for each transaction.
-        first_port: port of the first chain; the others get the next ones. None is 8545, or that of the devnet that is up.
-        port_option: what the caller's command calls `first_port`, for the text of an error.
-        keep_states: see `bridge.devnet.anvil.start`.
-        progress: is told what happens, one line at a time.
+        home: Folder that contains ``build/devnet`` and ``deployments``.
+        chains: Number of chains, 2 to 8.
+        block_time: Seconds between blocks; 0 mines a block per transaction.
+        first_port: Port of the first chain; the others follow. None is 8545, or the running devnet's port.
+        port_option: Command-line option of `first_port`, for errors.
+        keep_states: See `bridge.devnet.anvil.start`.
+        progress: Callback for progress lines.
 
     Raises:
-        DevnetError: the devnet is up in another shape, or has crashed; a port is taken; a contract can't be deployed.
+        DevnetError: a devnet with other parameters is up or crashed, a port is in use, or a contract cannot be
+            deployed.
     """
     if not 2 <= chains <= len(CHAIN_NAMES):
         raise DevnetError(f"a devnet has 2 to {len(CHAIN_NAMES)} chains, not {chains}")
     if block_time < 0:
-        raise DevnetError(f"the block time is {block_time} s; it must be 0 (a block for each transaction) or more")
+        raise DevnetError(f"the block time is {block_time} s; it must be 0 (a block per transaction) or more")
     folder = Folder.below(home)
     with exclusively(folder):
         if folder.attached.exists():
-            raise DevnetError("the devnet is on chains that it did not start; run `waybill devnet down` first")
+            raise DevnetError("the devnet is attached to other chains; run `waybill devnet down` first")
         record = Record.read(folder)
         if record is not None:
-            return _as_it_is(folder, record, chains, block_time, first_port)
+            return _running(folder, record, chains, block_time, first_port)
         first = FIRST_PORT if first_port is None else first_port
         ports = {name: first + index for index, name in enumerate(CHAIN_NAMES[:chains])}
         for name, port in ports.items():
@@ -176,7 +177,7 @@ async def up(
 
 
 def down(*, home: Path) -> tuple[str, ...]:
-    """Ends all chains and returns their names: none if the devnet was not up. Its processes are gone afterwards."""
+    """Stops all chains and returns their names; none if the devnet was not up."""
     folder = Folder.below(home)
     with exclusively(folder):
         record = Record.read(folder)
@@ -189,13 +190,13 @@ def down(*, home: Path) -> tuple[str, ...]:
 
 
 def status(*, home: Path) -> tuple[ChainStatus, ...]:
-    """How each chain does; empty if the devnet is not up."""
+    """Returns the status of each chain; empty if the devnet is not up."""
     record = Record.read(Folder.below(home))
     return tuple(anvil.look_at(process) for process in record.anvils) if record else ()
 
 
-def _as_it_is(folder: Folder, record: Record, chains: int, block_time: int, first_port: int | None) -> Devnet:
-    """The running devnet, if it is what is asked for."""
+def _running(folder: Folder, record: Record, chains: int, block_time: int, first_port: int | None) -> Devnet:
+    """Returns the running devnet if it has the requested parameters."""
     states = tuple(anvil.look_at(process) for process in record.anvils)
     broken = [
         f"{chain.name} {chain.state.value} (see {chain.log})"
@@ -239,7 +240,7 @@ async def _start(
             log = folder.state / f"{name}.log"
             chain_id = FIRST_CHAIN_ID + index
             processes.append(anvil.start(name=name, chain_id=chain_id, port=port, log=log, keep_states=keep_states))
-            # Written at once: a crash of this process leaves no chain that `down` does not know.
+            # Written after each chain, so that `down` finds all chains even if this process crashes.
             Record(block_time, tuple(processes)).write(folder)
         progress(f"deploying {len(Gmp)} GMPs to {len(processes)} chains")
         plan = await deploy_gmps(processes)
@@ -260,7 +261,7 @@ async def _start(
 
 
 async def deploy_waybill(plan: NetworkPlan, target: Path, progress: Progress) -> Deployment:
-    """Puts Waybill and the examples on chains that have the GMPs, and writes the deployments file."""
+    """Deploys Waybill and the examples on chains that have the GMPs, and writes the deployments file."""
     deployed = await deploy(plan, LocalSigner.from_key(DEPLOYER_KEY), target, progress)
     await _appoint_relayer(deployed.deployment)
     async with open_chains(deployed.deployment) as opened:
@@ -270,7 +271,7 @@ async def deploy_waybill(plan: NetworkPlan, target: Path, progress: Progress) ->
 
 
 async def _appoint_relayer(deployment: Deployment) -> None:
-    """Lets the relayer retry what the example dApp sends, as a dApp does that trusts a relayer with that."""
+    """Lets the relayer retry the example dApp's messages."""
     relayer = account(RELAYER_KEY).address
     async with open_chains(deployment) as chains:
         dapp = Client(deployment, chains, account(DAPP_KEY))
@@ -278,7 +279,7 @@ async def _appoint_relayer(deployment: Deployment) -> None:
 
 
 async def deploy_gmps(processes: Sequence[Node], *, confirmations: int = _CONFIRMATIONS) -> NetworkPlan:
-    """Puts all GMPs on chains that are there, and returns the plan of a network with them."""
+    """Deploys all GMPs and returns a plan of the network."""
     async with AsyncExitStack() as stack:
         chains = [
             await stack.enter_async_context(await EvmChain.connect(process.chain_id, [process.url]))
@@ -306,8 +307,8 @@ async def deploy_gmps(processes: Sequence[Node], *, confirmations: int = _CONFIR
                 rpc_urls=(process.url,),
                 confirmations=confirmations,
                 gmps={
-                    gmp.label: one.model_dump(mode="json", by_alias=True, exclude_none=True)
-                    for gmp, one in gmps.items()
+                    gmp.label: section.model_dump(mode="json", by_alias=True, exclude_none=True)
+                    for gmp, section in gmps.items()
                 },
             )
             for process, gmps in zip(processes, contracts, strict=True)
@@ -319,7 +320,7 @@ async def _deploy_gmps_on(
     chain: EvmChain, here: DevnetChain, planned: Sequence[DevnetChain]
 ) -> dict[Gmp, GmpContracts]:
     deployer = await Deployer.on(chain, account(DEPLOYER_KEY))
-    # No two chains have a GMP contract at the same address, so that taking one chain for another can't go unnoticed.
+    # GMP contracts have different addresses on every chain, so that confusing two chains is detected.
     deployer.skip_nonces(here.position)
     others = [other for other in planned if other is not here]
     return {gmp: await gmp_devnet(gmp).deploy(deployer, here, others) for gmp in Gmp}
@@ -340,7 +341,7 @@ async def _connect(chains: Sequence[EvmChain], contracts: Sequence[GmpContracts]
 
 @contextmanager
 def exclusively(folder: Folder) -> Iterator[None]:
-    """Keeps a second `up` or `down` waiting until the first has ended."""
+    """Holds a lock so that a second `up` or `down` waits for the first."""
     folder.state.mkdir(parents=True, exist_ok=True)
     with (folder.state / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

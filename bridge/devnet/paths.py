@@ -1,4 +1,4 @@
-"""Where what a devnet is made of is: in a checkout where set-up puts it, else in the user's cache."""
+"""Paths of the devnet's tools and contracts: in a checkout's build folder, else in the user's cache."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Streams out: publishes what store and index record to Apache Kafka, at least once or exactly once."""
+"""Publishes the store's and the index's records to Apache Kafka, at least once or exactly once."""

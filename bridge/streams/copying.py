@@ -1,4 +1,4 @@
-"""Copies to the streams what dead letters and index have that is new: for all sinks, once."""
+"""Copies new dead letters and divergences to the streams, once for all sinks."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from bridge.records.streams import Change, IndexSource, Stream
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams
 
-_COPIED_AT_ONCE: Final = 100  # records of the dead letters' log
+_BATCH_SIZE: Final = 100  # records of the dead-letter log
 
 
 class Copier:
-    """Fills the streams with what no trigger of the store sees."""
+    """Fills the streams with records that no trigger of the store captures."""
 
     def __init__(
         self, streams: Streams, *, dead_letters: DeadLetterLog, index: IndexSource | None, divergence_interval: float
     ) -> None:
-        """Reads nothing yet.
+        """Creates a copier.
 
         Args:
-            streams: where records wait, of any sink.
-            dead_letters: the log, which may be in another database.
-            index: opens the index; None: no divergences are copied.
-            divergence_interval: seconds between two looks at the index.
+            streams: Queue of records, shared by all sinks.
+            dead_letters: The dead-letter log, which may be in another database.
+            index: Opens the index; without one, no divergences are copied.
+            divergence_interval: Seconds between two reads of the index.
         """
         self._streams = streams
         self._dead_letters = dead_letters
         self._index = index
         self._interval = divergence_interval
-        self._looked_at = -divergence_interval
+        self._compared_at = -divergence_interval
 
     async def run(self, every: float) -> None:
-        """Copies until it is cancelled, with so many seconds between two looks."""
+        """Copies until cancelled, polling every `every` seconds."""
 
         async def step() -> bool:
             return await asyncio.to_thread(self.copy)
@@ -44,20 +44,23 @@ class Copier:
         await run_forever("copy to streams", step, every=every)
 
     def copy(self) -> bool:
-        """Copies what is new in the dead letters' log and, now and then, among the index's divergences."""
-        records = self._dead_letters.records(after=self._streams.cursor(), limit=_COPIED_AT_ONCE)
+        """Copies new dead letters and, at intervals, new divergences.
+
+        Returns whether more dead letters may be waiting.
+        """
+        records = self._dead_letters.records(after=self._streams.cursor(), limit=_BATCH_SIZE)
         if records:
             self._streams.copy(records)
-        if self._index is not None and time.monotonic() - self._looked_at >= self._interval:
-            self._looked_at = time.monotonic()
+        if self._index is not None and time.monotonic() - self._compared_at >= self._interval:
+            self._compared_at = time.monotonic()
             with self._index() as index:
                 if index is not None:
-                    self._streams.compare(dict(map(_found, index.divergences())))
-        return len(records) == _COPIED_AT_ONCE
+                    self._streams.compare(dict(map(_change_of, index.divergences())))
+        return len(records) == _BATCH_SIZE
 
 
-def _found(record: DivergenceRecord) -> tuple[str, Change]:
-    """A divergence as a change, with what tells it from others: evidence may change while a divergence lasts."""
+def _change_of(record: DivergenceRecord) -> tuple[str, Change]:
+    """Returns a divergence's identity and change; evidence may vary while a divergence lasts."""
     lane = f"{record.source_chain}>{record.destination_chain}"
     about = record.evidence if record.message_id is None else f"0x{record.message_id.hex()}"
     key = lane if record.message_id is None else about

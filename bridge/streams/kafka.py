@@ -1,7 +1,7 @@
-"""The Kafka side: a producer that is thrown away after each failure, so that every failure is the one that a crash would be.
+"""The Kafka client, which discards its producer after each failure, so that recovery is the same as after a crash.
 
-What came of a failed try is unknown. A new producer ends the old one's transaction first, reads how far the topics are, and goes
-on from there; at-least-once sends the whole batch again.
+The outcome of a failed attempt is unknown. A new transactional producer first aborts the old one's transaction, then reads the
+committed position and continues from there. At-least-once mode sends the whole batch again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings
 
 _log = structlog.get_logger(__name__)
 
-_PATIENCE: Final = 10.0  # seconds for one answer of the brokers; also the longest that a transaction is open
+_PATIENCE: Final = 10.0  # seconds for a broker's response, and the transaction timeout
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
-    "segment.ms": "3600000",  # what is still being written to is not compacted, and is read at each start
+    "segment.ms": "3600000",  # the active segment is never compacted, and is read at each start
 }
-_REFUSALS: Final = frozenset(
+_REJECTIONS: Final = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
@@ -36,45 +36,45 @@ _REFUSALS: Final = frozenset(
         KafkaError.INVALID_RECORD,
     }
 )
-"""Errors that say that a record, and no other one, will never be taken."""
+"""Errors of records that the brokers will never accept."""
 
 Headers = dict[str, str | bytes | None]
 
 
 class FencedError(Exception):
-    """Another producer has taken over the transactional id."""
+    """Another producer took over the transactional id."""
 
 
 class DeadLetterTopicError(Exception):
-    """The dead-letter topic did not take a record in all its tries."""
+    """All attempts to write a record to the dead-letter topic failed."""
 
 
 class KafkaSink:
-    """Sends records to their topics. Blocks, and is used by one thread."""
+    """Sends records to their topics. Blocking, for use in a single thread."""
 
     def __init__(self, settings: KafkaSettings, *, store: str, worker: str) -> None:
-        """Connects to nothing yet.
+        """Creates a sink without connecting.
 
         Args:
-            settings: how.
-            store: names the store that the records are of.
-            worker: names this process.
+            settings: Settings of the streams.
+            store: Identity of the store that the records come from.
+            worker: Name of this process.
         """
         self._settings = settings
         self._owner = {"store": store, "worker": worker}
         self._producer: Producer | None = None
         self._was_open = False
-        self._refused: dict[int, KafkaError] = {}  # by version
-        self._alone = False  # each record in a request of its own, to see which of them is refused
+        self._refused: dict[int, KafkaError] = {}  # rejected records by version
+        self._alone = False  # one record per request, to find out which is rejected
 
     def open(self) -> int | None:
-        """Connects, and with transactions fences every other producer of the same id.
+        """Connects; in exactly-once mode, also fences every other producer with the same id.
 
         Returns:
-            The version of the last record that is in the topics, as far as transactions tell; None if it was open.
+            Version of the last committed record (0 in at-least-once mode); None if already open.
 
         Raises:
-            TransientError: the brokers do not answer.
+            TransientError: the brokers did not respond.
             FencedError: another producer took over since this one was opened.
         """
         if self._producer is not None:
@@ -85,7 +85,7 @@ class KafkaSink:
             self._producer = Producer(self._config())
             if not settings.is_exactly_once:
                 return 0
-            self._refuse_to_take_back()
+            self._check_not_fenced()
             self._producer.init_transactions(_PATIENCE)
             version = int((self._mark() or {"version": 0})["version"])
             self._producer.begin_transaction()
@@ -101,14 +101,14 @@ class KafkaSink:
         return version
 
     def send(self, records: Sequence[StreamRecord], refuse: Callable[[StreamRecord, KafkaError], None]) -> None:
-        """Sends records in their order; returns when all are in the topics, with transactions all of them or none.
+        """Sends records in order and returns once the topics have them; in exactly-once mode atomically.
 
         Args:
-            records: at least one, by version.
-            refuse: takes a record that its topic refuses, before the others count as sent.
+            records: At least one record, in ascending order of version.
+            refuse: Callback for a rejected record, called before the others count as sent.
 
         Raises:
-            TransientError: the brokers do not answer, or refuse for a reason that is no record's.
+            TransientError: the brokers did not respond, or failed for a reason other than a record.
         """
         try:
             while not self._sent(records, refuse):
@@ -127,7 +127,7 @@ class KafkaSink:
             self.close()
 
     def ping(self) -> None:
-        """Makes sure that the brokers answer.
+        """Checks that the brokers respond.
 
         Raises:
             TransientError: they do not.
@@ -140,21 +140,24 @@ class KafkaSink:
             raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: {_text(error)}") from error
 
     def close(self) -> None:
-        """Ends the producer, whatever it was doing; its `close` would wait for brokers that do not answer.
+        """Discards the producer with all pending work; the client's own `close` would wait for unreachable brokers.
 
-        The brokers abort a transaction that is open when its time is over, or when the next producer begins.
+        An open transaction is aborted by the brokers after its timeout, or when the next producer starts.
         """
         if self._producer is not None:
             self._producer.purge()
             self._producer = None
 
     def stand_by(self) -> None:
-        """Leaves publishing to another producer; `open` takes it back."""
+        """Leaves publishing to another producer until `open` is called again."""
         self.close()
         self._was_open = False
 
     def _sent(self, records: Sequence[StreamRecord], refuse: Callable[[StreamRecord, KafkaError], None]) -> bool:
-        """Whether all records are in the topics; else one was refused, and it takes another try to see which."""
+        """Returns whether all records are in the topics.
+
+        False if one was rejected and another attempt must find out which.
+        """
         assert self._producer is not None
         failed = self._produce_all([record for record in records if record.version not in self._refused], records[-1])
         if failed:
@@ -169,7 +172,7 @@ class KafkaSink:
         return True
 
     def _produce_all(self, records: Sequence[StreamRecord], last: StreamRecord) -> dict[int, KafkaError]:
-        """Produces records, and in a transaction the mark of the last one; which of them were refused, by version."""
+        """Produces records and, in a transaction, the position of the last one; returns rejections by version."""
         assert self._producer is not None
         failed: dict[int, KafkaError] = {}
 
@@ -186,10 +189,12 @@ class KafkaSink:
         if self._settings.is_exactly_once:
             self._produce_mark(last.version)
         deadline = time.monotonic() + _PATIENCE
-        while (left := self._producer.flush(0.1)) and not failed:  # a transaction in which one failed sends no others
+        while (
+            left := self._producer.flush(0.1)
+        ) and not failed:  # once one record failed, a transaction sends no others
             if time.monotonic() > deadline:
-                raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: {left} records without an answer")
-        refused = {version: error for version, error in failed.items() if error.code() in _REFUSALS}
+                raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: {left} records unacknowledged")
+        refused = {version: error for version, error in failed.items() if error.code() in _REJECTIONS}
         if failed and not refused:
             raise KafkaException(next(iter(failed.values())))
         return refused
@@ -199,8 +204,8 @@ class KafkaSink:
         mark = orjson.dumps({"version": version, **self._owner})
         self._producer.produce(self._settings.positions_topic, mark, self._settings.transactional_id)
 
-    def _refuse_to_take_back(self) -> None:
-        """One that was open finds its own mark, unless another one was opened since."""
+    def _check_not_fenced(self) -> None:
+        """Checks that the committed position is this producer's own, unless it opens for the first time."""
         mark = self._mark() if self._was_open else None
         if mark is not None and {name: mark[name] for name in self._owner} != self._owner:
             raise FencedError(
@@ -209,31 +214,33 @@ class KafkaSink:
             )
 
     def _mark(self) -> Mapping[str, Any] | None:
-        """The last committed record about this transactional id."""
+        """Returns the last committed position of this transactional id, or None."""
         topic = self._settings.positions_topic
         reading = {
             "group.id": topic,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "fetch.wait.max.ms": 50,  # the end is only told in an answer of its own
+            "fetch.wait.max.ms": 50,  # the end of the partition arrives in a separate response
         }
         consumer = Consumer({**_connection(self._settings), **reading})
         try:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-            found, deadline = None, time.monotonic() + _PATIENCE
+            value, deadline = None, time.monotonic() + _PATIENCE
             while time.monotonic() < deadline:
                 message = consumer.poll(0.5)
                 if message is None:
                     continue
                 error = message.error()
                 if error is None:
-                    found, deadline = message.value(), time.monotonic() + _PATIENCE
+                    value, deadline = message.value(), time.monotonic() + _PATIENCE
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its public name for the end of a partition
-                    return None if found is None else dict(orjson.loads(found))
+                    return None if value is None else dict(orjson.loads(value))
                 elif not error.retriable():
                     raise KafkaException(error)
-            raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: topic {topic} can't be read")
+            raise TransientError(
+                f"Kafka at {self._settings.bootstrap_servers}: topic {topic} could not be read in time"
+            )
         finally:
             consumer.close()
 
@@ -258,7 +265,7 @@ class KafkaSink:
 
 
 class DeadLetterTopic:
-    """Takes what another topic refused, and messages whose deliveries died, with key and value as they were."""
+    """Receives records that their topic rejected, and dead messages, with key and value unchanged."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings: DeadLetterTopicSettings = settings.dead_letters
@@ -267,32 +274,32 @@ class DeadLetterTopic:
         self._kafka = settings
 
     def put(self, key: str, value: bytes, headers: Headers) -> None:
-        """Writes a record, in as many tries as the settings allow.
+        """Writes a record, with as many attempts as configured.
 
         Raises:
-            DeadLetterTopicError: none of them succeeded, or there is no such topic.
+            DeadLetterTopicError: all attempts failed, or the topic is disabled.
         """
         if not self._settings.enabled:
-            raise DeadLetterTopicError("the dead-letter topic is switched off: dead_letter_queue.enabled = false")
+            raise DeadLetterTopicError("the dead-letter topic is disabled: dead_letter_queue.enabled = false")
         for number in range(1, self._settings.tries + 1):
             try:
                 self._write(key, value, headers)
             except (KafkaException, TransientError) as error:
                 reason = _text(error)
                 _log.warning(
-                    "dead-letter topic does not answer", topic=self._settings.topic, number=number, error=reason
+                    "write to dead-letter topic failed", topic=self._settings.topic, attempt=number, error=reason
                 )
                 if number < self._settings.tries:
                     time.sleep(self._settings.pause)
             else:
                 return
         raise DeadLetterTopicError(
-            f"topic {self._settings.topic} at {self._connection['bootstrap.servers']} took a record in none of"
-            f" {self._settings.tries} tries: {reason}"
+            f"topic {self._settings.topic} at {self._connection['bootstrap.servers']} accepted a record in none of"
+            f" {self._settings.tries} attempts: {reason}"
         )
 
     def _write(self, key: str, value: bytes, headers: Headers) -> None:
-        """One try, with a producer of its own: it is needed seldom, and leaves nothing behind that fails."""
+        """Makes one attempt with a producer of its own, so that failures leave no state behind."""
         kafka, topic = self._kafka, self._settings.topic
         if kafka.create_topics:
             _make_topics(self._connection, {topic: kafka.partitions}, kafka.replication_factor)
@@ -315,7 +322,7 @@ class DeadLetterTopic:
 
 
 def headers_of(record: StreamRecord) -> Headers:
-    """A record's headers."""
+    """Returns a record's headers."""
     return {
         "content-type": "application/json",
         "waybill-stream": record.stream.value,
@@ -330,17 +337,17 @@ def _connection(settings: KafkaSettings) -> dict[str, Any]:
         "client.id": "waybill",
         "socket.timeout.ms": int(_PATIENCE * 1000),
         "reconnect.backoff.max.ms": 1_000,
-        "log_level": 2,  # what matters is raised
+        "log_level": 2,  # errors are raised as exceptions
         **settings.security,
     }
 
 
 def _producing(compression: str) -> dict[str, Any]:
     return {
-        "enable.idempotence": True,  # its own retries neither double records nor change their order
+        "enable.idempotence": True,  # the client's retries neither duplicate nor reorder records
         "compression.type": compression,
-        "partitioner": "murmur2_random",  # a key is in the partition where Kafka's own clients look for it
-        "message.max.bytes": 1_000_000_000,  # each topic has a limit of its own
+        "partitioner": "murmur2_random",  # the same partitions as Kafka's own clients
+        "message.max.bytes": 1_000_000_000,  # the topics' own limits apply
         "linger.ms": 5,
     }
 
@@ -348,7 +355,7 @@ def _producing(compression: str) -> dict[str, Any]:
 def _make_topics(
     connection: Mapping[str, Any], wanted: Mapping[str, int], replication_factor: int, compacted: str = ""
 ) -> None:
-    """Makes the topics that are missing, with so many partitions each."""
+    """Creates missing topics with the given numbers of partitions."""
     admin = AdminClient(dict(connection))
     missing = wanted.keys() - admin.list_topics(timeout=_PATIENCE).topics.keys()
     new = [
@@ -369,7 +376,7 @@ def _make_topics(
 
 
 def _text(error: BaseException) -> str:
-    """An error in words. The client raises a fatal one while it calls back, which Python wraps in a SystemError."""
+    """Returns an error's text; Python wraps fatal errors raised in callbacks in a SystemError."""
     if isinstance(error, SystemError) and error.__cause__ is not None:
         return _text(error.__cause__)
     first = error.args[0] if error.args else error

@@ -1,4 +1,4 @@
-"""Publishes what waits in the store to Kafka."""
+"""Publishes queued records to Kafka."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _log = structlog.get_logger(__name__)
 
 
 class Publisher:
-    """Works in a thread of its own: brokers that do not answer hold up nothing else."""
+    """Publishes in its own thread, so that unreachable brokers block nothing else."""
 
     def __init__(self, streams: Streams, settings: KafkaSettings, *, worker: str) -> None:
-        """Connects to nothing yet.
+        """Creates a publisher without connecting.
 
         Args:
-            streams: where records wait.
-            settings: how to publish.
-            worker: names this process.
+            streams: Queue of records.
+            settings: Settings of the streams.
+            worker: Name of this process.
         """
         self._streams = streams
         self._settings = settings
         self._worker = worker
         self._sink: KafkaSink | None = None
         self._topic = DeadLetterTopic(settings)
-        self._dead_lettered: set[int] = set()  # versions of records that are in the dead-letter topic
+        self._dead_lettered: set[int] = set()  # versions of records already in the dead-letter topic
         self._error = ""
 
     async def run(self) -> None:
-        """Has the store record, and publishes until it is cancelled."""
+        """Starts recording in the store, and publishes until cancelled."""
         every, loop, thread = self._settings.poll_interval, asyncio.get_running_loop(), ThreadPoolExecutor(1, "streams")
 
         async def start() -> None:
@@ -68,15 +68,15 @@ class Publisher:
             await asyncio.to_thread(thread.shutdown)
 
     def close(self) -> None:
-        """Ends the producer."""
+        """Discards the producer."""
         if self._sink is not None:
             self._sink.close()
 
     def publish(self) -> bool:
-        """Publishes a batch; says whether more may wait.
+        """Publishes a batch; returns whether more records may be waiting.
 
         Raises:
-            TransientError: the brokers do not answer; the batch waits.
+            TransientError: the brokers did not respond; the batch stays queued.
         """
         try:
             return self._publish()
@@ -101,7 +101,7 @@ class Publisher:
         if not batch:
             return False
         position = sink.open()
-        if position and position >= batch[0].version:  # sent before a crash that kept the store from noting it
+        if position and position >= batch[0].version:  # sent before a crash, but not recorded in the store
             self._streams.sent(position)
             return True
         self._put_originals(sink, batch)
@@ -117,19 +117,17 @@ class Publisher:
         return self._sink
 
     def _fenced(self, error: FencedError) -> None:
-        """Another worker of this store has its turn; a producer of another store must not have the same id."""
+        """Stands by for another worker of this store, or halts if a producer of another store has the same id."""
         assert self._sink is not None
         self._sink.stand_by()
         if self._streams.is_leased_to(self._worker):
-            self._streams.halt(
-                f"fenced: {error}; give each store a transactional_id of its own, and end the other relayer"
-            )
-            _log.critical("streams halt: fenced", error=str(error))
+            self._streams.halt(f"fenced: {error}; give each store its own transactional_id, and stop the other relayer")
+            _log.critical("streams halted: fenced", error=str(error))
         else:
-            _log.warning("fenced: another relayer of this store publishes", error=str(error))
+            _log.warning("fenced by another relayer of this store", error=str(error))
 
     def _put_originals(self, sink: KafkaSink, batch: Sequence[StreamRecord]) -> None:
-        """Puts messages whose deliveries died into the dead-letter topic, before the batch counts as sent."""
+        """Writes dead messages to the dead-letter topic before the batch counts as sent."""
         settings = self._settings.dead_letters
         for record in batch:
             document = original_of(record)
@@ -150,11 +148,11 @@ class Publisher:
                 }
             if settings.include_stack_trace:
                 headers["waybill-stack-trace"] = orjson.dumps(document["failureHistory"]).decode()
-            sink.ping()  # while the streams' own brokers are away, nothing has failed yet
+            sink.ping()  # an outage of the streams' own brokers must not count as a failure
             self._put(record, decode_hex(document["originalMessage"]), headers)
 
     def _refused(self, record: StreamRecord, error: KafkaError) -> None:
-        """Puts a record that its topic refuses into the dead-letter topic."""
+        """Writes a rejected record to the dead-letter topic."""
         if record.version in self._dead_lettered:
             return
         settings, topic = self._settings.dead_letters, self._settings.topics[record.stream]
@@ -176,14 +174,14 @@ class Publisher:
             headers["waybill-stack-trace"] = "".join(traceback.format_stack())
         self._put(record, value_of(record), headers)
         self._streams.count_refused()
-        _log.warning("record refused, and put into the dead-letter topic", topic=topic, version=record.version)
+        _log.warning("record rejected, moved to dead-letter topic", topic=topic, version=record.version)
 
     def _put(self, record: StreamRecord, value: bytes, headers: Headers) -> None:
         try:
             self._topic.put(record.key, value, headers)
         except DeadLetterTopicError as error:
             _log.critical(
-                "streams halt: the dead-letter topic does not answer",
+                "streams halted: write to dead-letter topic failed",
                 error=str(error),
                 original_error=headers["waybill-error"],
                 record=value_of(record).decode(),

@@ -1,1 +1,1 @@
-"""Pauses a GMP whose receipt nobody's message explains. Small on purpose: docs/tripwire.md says what it believes and does."""
+"""Pauses a GMP that delivered a message which its source never sent. Small on purpose; see docs/tripwire.md."""

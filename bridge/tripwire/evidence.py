@@ -1,4 +1,4 @@
-"""Reads both facts of a suspected lie again: the receipt on the destination, and what the source's router did."""
+"""Verifies a suspected forgery by reading both facts again: the receipt on the destination, and the source router's record."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ from bridge.store.accusations import Accusation
 _T = TypeVar("_T")
 _NOBODY: Final = 0
 _PEER_SET: Final = topic("PeerSet(uint64,bytes32)")
-_RANGE: Final = 2_000  # blocks asked for at once
+_RANGE: Final = 2_000  # blocks per request
 
 WITHOUT_CREATION: Final = "RECEIPT_WITHOUT_CREATION"
 OVER_UNUSED_GMP: Final = "RECEIPT_OVER_UNUSED_GMP"
 PAYLOAD_DIFFERS: Final = "PAYLOAD_DIFFERS"
 LIES: Final = (WITHOUT_CREATION, OVER_UNUSED_GMP, PAYLOAD_DIFFERS)
-"""Kinds of divergence that a GMP alone can cause."""
+"""Kinds of divergence that only a faulty GMP can cause."""
 
 
 class IndexFacts(Protocol):
-    """What the tripwire asks of the index."""
+    """The tripwire's view of the index."""
 
     def divergences(self) -> list[DivergenceRecord]:
-        """Facts that contradict each other."""
+        """Returns contradictory facts."""
 
     def message(self, message_id: bytes) -> MessageRecord | None:
-        """What is known of a message."""
+        """Returns the record of a message, or None."""
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
-        """What each GMP did for it."""
+        """Returns the GMPs' receipts of a message."""
 
     def events(self, message_id: bytes) -> list[EventRecord]:
-        """What happened to it."""
+        """Returns the events of a message."""
 
     def chains(self) -> list[ChainRecord]:
-        """How far each chain was read."""
+        """Returns the index's position on each chain."""
 
     def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
-        """How many messages of a lane its router created up to a block."""
+        """Returns the number of messages that the lane's router created up to a block."""
 
 
 FactSource = Callable[[], AbstractContextManager[IndexFacts | None]]
-"""Opens the index; gives None while there is none."""
+"""Opens the index; yields None while there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A divergence that a lie would explain, with what the index knows of its message."""
+    """A divergence that a forgery would explain, with the index's records of its message."""
 
     kind: str
     message_id: bytes
@@ -79,17 +79,18 @@ class Suspicion:
 
 @dataclass(slots=True)
 class _KnownPeers:
-    """The peers in a chain's final blocks, and the first block that was not read yet."""
+    """A router's peers up to the last final block read, and the next block to read."""
 
     next_block: int
     peers: set[tuple[int, bytes]] = field(default_factory=set)
 
 
 class Evidence:
-    """Accuses a GMP only for what at least as many endpoints say as have to agree on each chain.
+    """Accuses a GMP only on facts confirmed by the required number of endpoints on each chain.
 
-    A fact that is missing is worth less than one that is there: an endpoint, or the index, may have missed a log. So a message
-    counts as never created only if the router's own count of the lane equals the index's at a final block.
+    An absent fact is weaker than a present one, because an endpoint or the index may have missed a log. A message
+    therefore counts as
+    never created only if the router's own count of the lane's messages equals the index's at a final block.
     """
 
     def __init__(
@@ -100,18 +101,16 @@ class Evidence:
         *,
         max_clock_skew: float,
     ) -> None:
-        """Asks nothing yet; see `TripwireSettings`."""
+        """Reads nothing yet; see `TripwireSettings`."""
         self._deployment = deployment
         self._chains = chains
         self._index = index
         self._skew = max_clock_skew
-        self._heads: dict[
-            tuple[bytes, int], int
-        ] = {}  # by message and GMP: the source's newest block when it was suspected
+        self._heads: dict[tuple[bytes, int], int] = {}  # source head at first suspicion, by message and GMP
         self._peers: dict[int, _KnownPeers] = {}  # by chain
 
     async def suspicions(self, known: Iterable[tuple[int, int, bytes]]) -> list[Suspicion]:
-        """The index's divergences that a lie would explain, without those whose every receipt is known."""
+        """Returns the index's divergences that a forgery would explain and that have receipts not in `known`."""
         return await self._ask(lambda index: list(self._find(index, frozenset(known))))
 
     def _find(self, index: IndexFacts, known: frozenset[tuple[int, int, bytes]]) -> Iterable[Suspicion]:
@@ -121,28 +120,28 @@ class Evidence:
                 continue
             message, receipts = index.message(record.message_id), index.receipts(record.message_id)
             fresh = tuple(
-                one
-                for one in receipts
-                if one.received_chain in served
-                and one.received_block is not None
-                and (one.received_chain, one.gmp, one.message_id) not in known
+                receipt
+                for receipt in receipts
+                if receipt.received_chain in served
+                and receipt.received_block is not None
+                and (receipt.received_chain, receipt.gmp, receipt.message_id) not in known
             )
             if message is not None and fresh:
                 events = tuple(index.events(record.message_id))
                 yield Suspicion(record.kind, record.message_id, record.source_chain, message, fresh, events)
 
     async def accusations(self, suspicion: Suspicion, now: float) -> list[Accusation]:
-        """The GMPs that have lied; none as long as it is not proven.
+        """Returns accusations of the GMPs proven to have forged a message.
 
         Raises:
-            TransientError: a chain or the index gives no answer.
+            TransientError: a chain or the index did not answer.
         """
         source = self._deployment.chain(suspicion.source_chain)
-        found = []
+        accusations = []
         for receipt in suspicion.receipts:
             received = await self._received(receipt)
             if received is None:
-                continue  # its block fell, or the endpoints do not confirm it
+                continue  # the block was reorganised away, or the endpoints do not confirm it
             event, block = received
             proof = await self._lie(suspicion, receipt, event, block, source)
             if proof is not None:
@@ -157,7 +156,7 @@ class Evidence:
                     "receiptTransaction": f"0x{(receipt.received_transaction or b'').hex()}",
                     **proof,
                 }
-                found.append(
+                accusations.append(
                     Accusation(
                         chain_id=receipt.received_chain,
                         gmp=receipt.gmp,
@@ -167,7 +166,7 @@ class Evidence:
                         found_at=now,
                     )
                 )
-        return found
+        return accusations
 
     async def _lie(
         self,
@@ -177,7 +176,7 @@ class Evidence:
         block: Block,
         source: ChainDeployment,
     ) -> dict[str, Any] | None:
-        """What proves that a GMP delivered what its source did not hand to it; None as long as nothing does."""
+        """Returns the proof that a GMP delivered a message that its source did not send, or None while there is none."""
         final = await self._covering(suspicion, receipt, block, source)
         if final is None or await self._has_other_peer(receipt, source):
             return None
@@ -187,65 +186,66 @@ class Evidence:
         if suspicion.kind == WITHOUT_CREATION:
             is_absent = int(sender, 16) == _NOBODY and await self._is_lane_complete(receipt, source, final.number)
             return proof if is_absent else None
-        events = [one for _, one in await self._sent(suspicion, source, final.number)]
-        created = [one for one in events if isinstance(one, MessageRouted | MessageUnfunded)]
+        events = [event for _, event in await self._sent(suspicion, source, final.number)]
+        created = [event for event in events if isinstance(event, MessageRouted | MessageUnfunded)]
         if not created:
             return None
         if suspicion.kind == PAYLOAD_DIFFERS:
             sent = decode_envelope(created[0].envelope).message
             is_same = (sent.payload_hash, sent.destination_chain) == (event.payload_hash, receipt.received_chain)
             return None if is_same else {**proof, "payloadHash": f"0x{sent.payload_hash.hex()}"}
-        dispatches = [one for one in events if isinstance(one, MessageRouted | MessageRetried)]
-        retries = [one for one in dispatches if isinstance(one, MessageRetried)]
-        is_complete = len(retries) == attempts and any(isinstance(one, MessageRouted) for one in dispatches)
-        used = any(one.gmps >> (receipt.gmp - 1) & 1 for one in dispatches)
+        dispatches = [event for event in events if isinstance(event, MessageRouted | MessageRetried)]
+        retries = [dispatch for dispatch in dispatches if isinstance(dispatch, MessageRetried)]
+        is_complete = len(retries) == attempts and any(isinstance(dispatch, MessageRouted) for dispatch in dispatches)
+        used = any(dispatch.gmps >> (receipt.gmp - 1) & 1 for dispatch in dispatches)
         return {**proof, "attempts": attempts} if is_complete and not used else None
 
     async def _received(self, receipt: ReceiptRecord) -> tuple[MessageReceived, Block] | None:
-        """The receipt as the destination's endpoints have it now, with its block; None if they do not have it."""
+        """Returns the receipt and its block as the destination's endpoints report them now, or None if they lack it."""
         assert receipt.received_chain is not None
         assert receipt.received_block is not None
         here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
         block = await chain.block(receipt.received_block)
         events = await self._read(chain, here.router, [receipt.received_block], [topic_of(MessageReceived)])
         for block_hash, event in events:
-            is_it = (
+            matches = (
                 isinstance(event, MessageReceived)
                 and (event.message_id, event.gmp) == (receipt.message_id, receipt.gmp)
                 and block is not None
                 and block_hash == block.hash
             )
-            if is_it and isinstance(event, MessageReceived) and block is not None:
+            if matches and isinstance(event, MessageReceived) and block is not None:
                 return event, block
         return None
 
     async def _sent(self, suspicion: Suspicion, source: ChainDeployment, final: int) -> list[tuple[bytes, Event]]:
-        """The message's creation and dispatches in the blocks that the index names, as the endpoints have them."""
+        """Returns the message's creation and dispatches from the blocks that the index names, as the endpoints report them."""
         numbers = {
-            one.block_number
-            for one in suspicion.events
-            if one.chain_id == source.chain_id and one.block_number <= final
+            event.block_number
+            for event in suspicion.events
+            if event.chain_id == source.chain_id and event.block_number <= final
         }
         topics = [topic_of(kind) for kind in (MessageRouted, MessageUnfunded, MessageRetried)]
         read = await self._read(self._chains[source.chain_id], source.router, sorted(numbers), topics)
-        return [(at, one) for at, one in read if getattr(one, "message_id", None) == suspicion.message_id]
+        return [(at, event) for at, event in read if getattr(event, "message_id", None) == suspicion.message_id]
 
     @staticmethod
     async def _read(
         chain: Chain, router: str, numbers: Sequence[int], topics: Sequence[bytes]
     ) -> list[tuple[bytes, Event]]:
-        """The router's events in some blocks, each with its block's hash."""
+        """Returns the router's events in the given blocks with their block hashes."""
         logs = await asyncio.gather(*(chain.logs(number, number, [router], topics) for number in numbers))
-        decoded = ((log.block_hash, decode_event(log.topics, log.data)) for found in logs for log in found)
+        decoded = ((log.block_hash, decode_event(log.topics, log.data)) for block_logs in logs for log in block_logs)
         return [(at, event) for at, event in decoded if event is not None]
 
     async def _covering(
         self, suspicion: Suspicion, receipt: ReceiptRecord, block: Block, source: ChainDeployment
     ) -> Block | None:
-        """The source's final block, once whatever an honest receipt rests on is not above it; None until then.
+        """Returns the source's final block once it covers everything that an honest receipt could rest on, else None.
 
-        That is not above the source's newest block at a moment after the receipt, and not later than the receipt by more than
-        the chains' clocks differ.
+        Such a message is not above the source's head as read after the receipt, and not later than the receipt by more
+        than the chains'
+        clock skew.
         """
         chain, rule = self._chains[source.chain_id], FinalityRule.of(source)
         head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))
@@ -257,7 +257,7 @@ class Evidence:
         return final if final is not None and final.timestamp >= block.timestamp + self._skew else None
 
     async def _is_lane_complete(self, receipt: ReceiptRecord, source: ChainDeployment, block: int) -> bool:
-        """Whether the index has as many messages of the lane as its router had created at a block, and still not this one."""
+        """Returns whether the index has every message of the lane up to a block, by the router's count, but not this one."""
         assert receipt.received_chain is not None
         destination, router = receipt.received_chain, to_bytes32(source.router)
         counted, _ = await read_view(
@@ -265,22 +265,22 @@ class Evidence:
         )
 
         def compare(index: IndexFacts) -> bool:
-            read_to = next((one.block for one in index.chains() if one.chain_id == source.chain_id), -1)
+            read_to = next((chain.block for chain in index.chains() if chain.chain_id == source.chain_id), -1)
             message = index.message(receipt.message_id)
             is_unknown = message is not None and message.source_block is None
-            found = index.created_up_to(source.chain_id, router, destination, block)
-            return read_to >= block and is_unknown and found == counted
+            indexed = index.created_up_to(source.chain_id, router, destination, block)
+            return read_to >= block and is_unknown and indexed == counted
 
         return await self._ask(compare)
 
     async def _has_other_peer(self, receipt: ReceiptRecord, source: ChainDeployment) -> bool:
-        """Whether the destination has ever known another router of the source, whose messages the index does not read."""
+        """Returns whether the destination ever had another router of the source as a peer, whose messages the index does not read."""
         assert receipt.received_chain is not None
         peers = await self._peers_of(self._deployment.chain(receipt.received_chain))
         return any(chain == source.chain_id and router != to_bytes32(source.router) for chain, router in peers)
 
     async def _peers_of(self, here: ChainDeployment) -> set[tuple[int, bytes]]:
-        """The routers, by chain, that a router has ever known. Final blocks are read once."""
+        """Returns all peers that a router ever had, by chain. Final blocks are read only once."""
         chain, rule = self._chains[here.chain_id], FinalityRule.of(here)
         known = self._peers.setdefault(here.chain_id, _KnownPeers(here.start_block))
         head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))
@@ -299,7 +299,7 @@ class Evidence:
         def ask() -> _T:
             with self._index() as index:
                 if index is None:
-                    raise TransientError("no index has run yet: `waybill index run`")
+                    raise TransientError("there is no index yet; start `waybill index run`")
                 return question(index)
 
         return await asyncio.to_thread(ask)

@@ -1,4 +1,4 @@
-"""What an operator decides about the tripwire."""
+"""Settings of the tripwire."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Final
 from bridge.protocol.gmps import Gmp
 
 MAX_PAUSE: Final = 6 * 3600
-"""Seconds that the router allows a tripwire's pause to last."""
+"""Longest pause that the router grants a tripwire, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripwireSettings:
-    """When the tripwire accuses a GMP, and for how long it pauses it.
+    """Conditions for accusing a GMP, and the duration of a pause.
 
     Attributes:
-        pause: seconds.
-        poll_interval: seconds between two looks at the index.
-        max_clock_skew: seconds by which the times of two chains may differ.
-        early_gmps: GMPs that may deliver before the source is final. They are reported and never paused for a message that
-            is missing on its source, since a block that fell explains it.
+        pause: Duration of a pause in seconds.
+        poll_interval: Seconds between two reads of the index.
+        max_clock_skew: Seconds by which two chains' clocks may differ.
+        early_gmps: GMPs that may deliver before source finality. For a message missing on its source they are reported
+            but never
+            paused, because a reorg explains it.
     """
 
     pause: int = MAX_PAUSE

@@ -1,7 +1,8 @@
-"""The tripwire: pauses a GMP on the chain where it delivered what was never handed to it.
+"""The tripwire pauses a GMP on a chain where it delivered a forged message.
 
-It looks for suspicions among the divergences that the index writes, has both facts read again, records the accusation in the
-relayer's store, and pauses the GMP there through the ordinary sender.
+It reads suspicions from the divergences that the index writes, verifies both facts again, records accusations in the
+relayer's
+store, and pauses the GMP through the ordinary sender.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from bridge.tripwire.settings import TripwireSettings
 
 _log = structlog.get_logger(__name__)
 
-_GAS: Final = 600_000  # sixteen adapters need less than half
-_LEAST: Final = 60  # seconds; a shorter pause is none
-_LOOKS_EVERY: Final = 10.0  # seconds between two notes that the tripwire runs
+_GAS: Final = 600_000  # twice what sixteen adapters need
+_MIN_PAUSE: Final = 60  # seconds
+_HEARTBEAT_INTERVAL: Final = 10.0  # seconds
 
 
 class _RefusedError(Exception):
-    """The router does not take the pause; the text says why."""
+    """The router does not accept the pause; the message gives the reason."""
 
 
 class Tripwire:
-    """Put together by `bridge.service.tripwire_service`."""
+    """The tripwire of a network; `bridge.service.tripwire_service` creates it."""
 
     def __init__(
         self,
@@ -51,17 +52,17 @@ class Tripwire:
         clock: Clock,
         settings: TripwireSettings,
     ) -> None:
-        """Reads nothing yet.
+        """Creates a tripwire.
 
         Args:
-            deployment: the network.
-            chains: its chains by id, connected.
-            senders: of the account that pauses, by chain; none in a dry run, which logs and pauses nothing.
-            evidence: finds and proves lies.
-            accusations: of the relayer's store.
-            channels: who is told.
-            clock: time.
-            settings: how it works.
+            deployment: The network's deployment.
+            chains: Its chains, connected, by id.
+            senders: Senders of the pausing account by chain; empty for a dry run, which only logs.
+            evidence: Finds and proves forgeries.
+            accusations: Accusations in the relayer's store.
+            channels: Alert channels.
+            clock: Current time.
+            settings: Settings of the tripwire.
         """
         self._deployment = deployment
         self._chains = chains
@@ -71,11 +72,11 @@ class Tripwire:
         self._channels = channels
         self._clock = clock
         self._settings = settings
-        self._logged: set[tuple[int, int, bytes]] = set()  # in a dry run
+        self._logged: set[tuple[int, int, bytes]] = set()  # accusations logged in a dry run
         self._noted_at = 0.0
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Runs until cancelled."""
         every = self._settings.poll_interval
         async with asyncio.TaskGroup() as group:
             group.create_task(run_forever("look for lies", self.step, every=every))
@@ -84,18 +85,20 @@ class Tripwire:
                 group.create_task(send)
 
     async def step(self) -> bool:
-        """Accuses whoever has lied, pauses what is not paused yet, and reports it. A silent chain holds up no other one.
+        """Accuses, pauses and reports faulty GMPs. An unresponsive chain does not block the others.
 
         Raises:
-            TransientError: the index, a chain or a channel gave no answer: to be called again.
+            TransientError: the index, a chain or a channel failed; the step must be repeated.
         """
-        known = [one.key for one in self._accusations.all()]
+        known = [accusation.key for accusation in self._accusations.all()]
         suspicions = await self._evidence.suspicions([*known, *self._logged])
-        problems = await _each([partial(self._judge, one) for one in suspicions])
-        open_ones = [one for one in self._accusations.all() if one.state is AccusationState.OPEN]
-        problems += await _each([partial(self._answer, one) for one in open_ones])
-        problems += await _each([partial(self._report, one) for one in self._accusations.all() if not one.is_reported])
-        if self._clock.now() - self._noted_at >= _LOOKS_EVERY:
+        problems = await _each([partial(self._judge, suspicion) for suspicion in suspicions])
+        undecided = [accusation for accusation in self._accusations.all() if accusation.state is AccusationState.OPEN]
+        problems += await _each([partial(self._respond, accusation) for accusation in undecided])
+        problems += await _each(
+            [partial(self._report, accusation) for accusation in self._accusations.all() if not accusation.is_reported]
+        )
+        if self._clock.now() - self._noted_at >= _HEARTBEAT_INTERVAL:
             self._noted_at = self._clock.now()
             self._accusations.note_look(self._noted_at)
         if problems:
@@ -110,11 +113,11 @@ class Tripwire:
                 continue
             _log.critical("GMP accused", **accusation.evidence)
             is_early = accusation.gmp in self._settings.early_gmps and accusation.kind == WITHOUT_CREATION
-            why = "the GMP may deliver before the source is final: a person decides"
+            why = "the GMP may deliver before source finality, so a person must decide"
             undecided = replace(accusation, state=AccusationState.NOT_PAUSED, reason=why)
             self._accusations.add(undecided if is_early else accusation)
 
-    async def _answer(self, accusation: Accusation) -> None:
+    async def _respond(self, accusation: Accusation) -> None:
         chain, gmp = self._deployment.chain(accusation.chain_id).name, gmp_label(accusation.gmp)
         try:
             until = await self._pause(accusation)
@@ -126,14 +129,14 @@ class Tripwire:
         self._accusations.save(replace(accusation, state=AccusationState.PAUSED, paused_until=until))
 
     async def _pause(self, accusation: Accusation) -> int:
-        """Pauses the GMP as long as the settings say or its allowance lasts; one that is paused for half as long stays so.
+        """Pauses the GMP for the configured time or its remaining allowance, unless it is already paused for at least half of it.
 
         Returns:
-            Until when, Unix seconds of the chain.
+            End of the pause in Unix seconds of the chain.
 
         Raises:
-            _RefusedError: the router refuses, or the allowance is spent.
-            TransientError: the chain does not answer, or no block includes it yet.
+            _RefusedError: the router rejects the pause, or the allowance is used up.
+            TransientError: the chain did not answer, or the transaction is not included yet.
         """
         router, gmp = self._deployment.chain(accusation.chain_id).router, accusation.gmp
         chain, sender = self._chains[accusation.chain_id], self._senders[accusation.chain_id]
@@ -144,18 +147,20 @@ class Tripwire:
             chain.head(),
         )
         if int(adapter, 16) == 0:
-            raise _RefusedError("the router has no adapter of the GMP any more")
+            raise _RefusedError("the router no longer has an adapter of the GMP")
         if paused_until >= head.timestamp + self._settings.pause // 2:
             return int(paused_until)
         seconds = min(self._settings.pause, allowance)
-        if seconds < _LEAST:
-            raise _RefusedError(f"the tripwire's allowance is {allowance} s; the guardian or the owner can pause it")
+        if seconds < _MIN_PAUSE:
+            raise _RefusedError(
+                f"the tripwire's allowance is {allowance} s; the guardian or the owner can pause the GMP"
+            )
         until = head.timestamp + seconds
         call = Call(to=router, data=ROUTER.encode("pauseGmp", gmp, until), gas=_GAS)
         try:
             await chain.call(call, sender=sender.address)
         except CallRevertedError as error:
-            raise _RefusedError(f"the router refuses: {explain_revert(error.data)}") from error
+            raise _RefusedError(f"the router rejects the pause: {explain_revert(error.data)}") from error
         key = f"tripwire/{accusation.chain_id}/{gmp}/0x{accusation.message_id.hex()}"
         receipt = await sender.send(key, call)
         if not receipt.succeeded:
@@ -163,7 +168,7 @@ class Tripwire:
         return int(until)
 
     async def _report(self, accusation: Accusation) -> None:
-        """Tells every channel of an accusation, once it is known what was done about it."""
+        """Notifies every channel of an accusation once it is resolved."""
         if accusation.state is AccusationState.OPEN:
             return
         chain, gmp = self._deployment.chain(accusation.chain_id).name, gmp_label(accusation.gmp)
@@ -172,17 +177,17 @@ class Tripwire:
         notice = Notice(
             key=f"tripwire/{accusation.chain_id}/{accusation.gmp}/{accusation.message_id.hex()}",
             severity=Severity.CRITICAL,
-            summary=f"{gmp} lied on {chain}: {accusation.kind} of message 0x{accusation.message_id.hex()}; {outcome}",
+            summary=f"{gmp} is faulty on {chain}: {accusation.kind} of message 0x{accusation.message_id.hex()}; {outcome}",
             details=accusation.evidence,
         )
         problems = await _each([partial(channel.tell, notice) for channel in self._channels])
         if problems:
-            raise TransientError(f"notices not taken: {'; '.join(problems)}")
+            raise TransientError(f"notifications failed: {'; '.join(problems)}")
         self._accusations.save(replace(accusation, is_reported=True))
 
 
 async def _each(steps: Iterable[Callable[[], Awaitable[None]]]) -> list[str]:
-    """Takes steps at once, and gives the transient errors of those that have to be taken again."""
+    """Runs steps concurrently; returns the transient errors of those that must be repeated."""
     results = await asyncio.gather(*(step() for step in steps), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, TransientError):

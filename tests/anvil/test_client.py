@@ -72,7 +72,9 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
         with pytest.raises(RefusedError, match="AlreadyExecuted"):
             client.execute(sent.message)
         short = RouteRequest(destination="beta", recipient=inbox, payload=b"late", gmps=gmps, ttl=5)
-        with pytest.raises(TtlTooShortError, match=r"a TTL of 5 s is less than it takes to arrive: \d+ s until alpha"):
+        with pytest.raises(
+            TtlTooShortError, match=r"a TTL of 5 s is too short to arrive: finality on alpha takes \d+ s"
+        ):
             client.route("alpha", short)
     with pytest.raises(RuntimeError, match="context manager"):
         client.progress(sent.message)
@@ -117,9 +119,7 @@ def test_over_ones_own_web3_a_message_is_sent_and_its_retry_after_execution_is_r
         deliver(devnet, Gmp.HYPERLANE)
         assert client.wait(sent.message, PATIENCE).executed
         before = client.quote_retry(sent.message, [Gmp.WORMHOLE])
-        with pytest.raises(
-            NothingToRetryError, match="was executed on beta: a retry would cost its fee and change nothing"
-        ):
+        with pytest.raises(NothingToRetryError, match="was executed on beta: a retry would cost a fee without effect"):
             client.retry(sent.message, [Gmp.WORMHOLE])
         again = client.retry(sent.message, [Gmp.WORMHOLE], even_if_ended=True)
         assert (again.attempt, again.fee) == (1, sum(before.values()))
@@ -183,12 +183,10 @@ async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why
         await client.route("alpha", replace(usual, recipient=DAPP.address))
     long = replace(usual, payload=b"x" * 32_000)
     with pytest.raises(
-        TooMuchGasError, match=r"needs about 2\d{7} gas \(as its recipient is now, a payload of 32000 bytes"
+        TooMuchGasError, match=r"needs about 2\d{7} gas \(the recipient.s current usage, a payload of 32000 bytes"
     ):
         await client.route("alpha", long)
-    with pytest.raises(
-        TooMuchGasError, match=r"a gas limit of 20000000.* relayers give a transaction at most 16000000"
-    ):
+    with pytest.raises(TooMuchGasError, match=r"a gas limit of 20000000.* relayers provide at most 16000000"):
         await client.route("alpha", replace(usual, gas_limit=20_000_000))
     assert (await client.route("alpha", replace(long, max_gas=None))).gmps == {Gmp.AXELAR}
     assert (await client.route("alpha", replace(usual, payload=b"x" * 4_000))).gmps == {Gmp.AXELAR}

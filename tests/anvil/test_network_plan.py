@@ -357,8 +357,8 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
         .adapters["layerzero"]
     )
     assert no_fee["found"] == (
-        f"layerzero gives no quote: quote of its adapter {adapter} on sepolia: reverted without a reason; one of layerzero's"
-        " contracts does not answer: compare gmps.layerzero and verification.layerzero of sepolia in the network file with"
+        f"layerzero gives no quote: its adapter {adapter} on sepolia: reverted without a reason; one of layerzero's"
+        " contracts failed: compare gmps.layerzero and verification.layerzero of sepolia in the network file with"
         " layerzero's documentation"
     )
     here, there = Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "file").chains

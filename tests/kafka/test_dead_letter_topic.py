@@ -138,7 +138,7 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
         waiting = streams.status().waiting
         assert "in none of 3 tries" in streams.status().halted
         assert pauses == [away.settings.dead_letters.pause] * 2
-        assert [one["number"] for one in logs if one["event"] == "dead-letter topic does not answer"] == [1, 2, 3]
+        assert [one["attempt"] for one in logs if one["event"] == "write to dead-letter topic failed"] == [1, 2, 3]
         (critical,) = [one for one in logs if one["log_level"] == "critical"]
         assert "no answer" in critical["original_error"]
         assert critical["record"].startswith('{"stream":"dead_letters"')

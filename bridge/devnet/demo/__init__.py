@@ -1,1 +1,1 @@
-"""The demonstration: traffic over every GMP with one of them stalled, and an audit of what became of it."""
+"""The demonstration: traffic over every GMP with one GMP stalled, and an audit of the outcome."""

@@ -1,4 +1,4 @@
-"""The demonstration's atomic actions: one that every chain prepares, and one during which a chain is down."""
+"""The demonstration's atomic actions: one that every participant prepares, and one during which a chain is down."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bridge.protocol.actions import Action, ActionState, Decision, Window
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 
 _HASTY: Final = Window(prepare_ttl=300, decision_ttl=60, max_retries=2, max_backoff=4, lock_ttl=368)
-"""A participant is asked three times, and silent after 12 s. Its PREPARE lives on until its chain is back."""
+"""Three PREPAREs per participant, then a timeout after 12 s. A late PREPARE stays valid until the chain is back."""
 
 _ACTS: Final = {FREEZE: "freeze", UNFREEZE: "unfreeze"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
-    """What became of an action, as the chains say.
+    """The outcome of an action as the chains report it.
 
     Attributes:
-        act: what it was to do to the asset.
-        action: with what its participants say.
-        frozen: whether the asset is frozen, by the name of a participant's chain.
+        act: Intended change to the asset.
+        action: The action with its participants' states.
+        frozen: Whether the asset is frozen, by the name of a participant's chain.
     """
 
     act: int
@@ -34,21 +34,21 @@ class ActionOutcome:
 
     @property
     def text(self) -> str:
-        """What it was to do, and where."""
+        """The intended change and its chains."""
         return f"{_ACTS[self.act]} gold on {' and '.join(self.frozen)}"
 
     @property
     def happened_everywhere_or_nowhere(self) -> bool:
-        """Whether the action is over, every participant bears it out, and the asset is on each chain as was decided.
+        """Whether the action ended, all participants agree, and the asset on each chain matches the decision.
 
-        The asset was movable on each chain before, so after ABORT it is as if the action had not been.
+        The asset was movable on each chain before, so after ABORT it must be movable again.
         """
         is_done = self.action.state is ActionState.COMMITTED
         wanted = (self.act == FREEZE) is is_done
         return self.action.agrees and all(frozen is wanted for frozen in self.frozen.values())
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns the outcome as plain values."""
         return {
             "action_id": self.action.name,
             "act": _ACTS[self.act],
@@ -59,10 +59,10 @@ class ActionOutcome:
 
 
 class DemonstratedActions:
-    """Begins actions on the example asset, and looks at coordinator and participants itself."""
+    """Begins actions on the example asset and reads their outcome from the coordinator and the participants."""
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, EvmChain]) -> None:
-        """The coordinator is on the first chain, a participant on each other."""
+        """Uses the coordinator on the first chain and a participant on each other chain."""
         home, *others = deployment.chains
         self._deployment = deployment
         self._chains = chains
@@ -72,33 +72,33 @@ class DemonstratedActions:
         self._acts: list[int] = []  # by number, from 1
 
     async def freeze(self) -> int:
-        """Begins to freeze the asset everywhere; returns the action's number."""
+        """Begins freezing the asset on all chains; returns the action's number."""
         return await self._begin(FREEZE, None)
 
     async def unfreeze_hastily(self) -> int:
-        """Begins to unfreeze it everywhere, within a short window; returns the action's number."""
+        """Begins unfreezing the asset on all chains within a short window; returns the action's number."""
         return await self._begin(UNFREEZE, _HASTY)
 
     async def is_aborting(self, number: int) -> bool:
-        """Whether ABORT is decided. No participant is asked."""
+        """Returns whether the coordinator decided ABORT."""
         action = await self._reader.at(self._coordinator, number)
         return action is not None and action.decision is Decision.ABORT
 
     async def is_over(self, number: int) -> bool:
-        """Whether every participant has confirmed the decision. None of them is asked."""
+        """Returns whether every participant confirmed the decision to the coordinator."""
         action = await self._reader.at(self._coordinator, number)
         return action is not None and action.state.is_over
 
     async def outcomes(self) -> list[ActionOutcome]:
-        """What became of each action, in their order."""
+        """Returns the outcome of each action in order."""
         frozen = {there.name: await is_frozen(self._chains, there) for there in self._others}
-        found = []
+        outcomes = []
         for number, act in enumerate(self._acts, start=1):
             action = await self._reader.at(self._coordinator, number)
             assert action is not None, "a devnet's chain is never reorganised"
             action = await self._reader.with_participants(action)
-            found.append(ActionOutcome(act=act, action=action, frozen=frozen))
-        return found
+            outcomes.append(ActionOutcome(act=act, action=action, frozen=frozen))
+        return outcomes
 
     async def _begin(self, act: int, window: Window | None) -> int:
         await begin(self._deployment, self._chains, [Change(chain, act) for chain in self._others], window=window)

@@ -1,4 +1,4 @@
-"""What others do on a network: an owner closes an inbox, a stranger delivers what was delivered, a node goes silent."""
+"""Disturbances of the demonstration: a closed inbox, repeated deliveries and a suspended node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bridge.protocol.ports import Call, Chain, Log
 async def close_inbox(
     chains: Mapping[int, Chain], target: ChainDeployment, owner: LocalAccount, *, closed: bool
 ) -> None:
-    """Closes the example inbox of a chain, which then refuses every message, or opens it."""
+    """Closes a chain's example inbox, which then rejects every message, or opens it."""
     call = Call(to=target.examples["inbox"], data=INBOX.encode("setClosed", closed))
     await transact(chains[target.chain_id], owner, call)
 
@@ -30,9 +30,9 @@ async def close_inbox(
 async def deliver_again(
     deployment: Deployment, chains: Mapping[int, Chain], stranger: LocalAccount, count: int
 ) -> None:
-    """Sends the data of past deliveries again, as a relayer would that does not look first.
+    """Repeats past deliveries with their original calldata.
 
-    Wormhole is the GMP whose core lets a delivery through twice, so its deliveries are the ones repeated.
+    Only Wormhole deliveries are repeated, because its core accepts a VAA twice.
     """
     target = deployment.chains[0]
     chain = chains[target.chain_id]
@@ -42,15 +42,15 @@ async def deliver_again(
     provider = AsyncHTTPProvider(target.rpc_urls[0])
     try:
         for log in over_wormhole[:count]:
-            past = await AsyncWeb3(provider).eth.get_transaction(HexStr(f"0x{log.transaction_hash.hex()}"))
-            await transact(chain, stranger, Call(to=str(past["to"]), data=bytes(past["input"])))
+            original = await AsyncWeb3(provider).eth.get_transaction(HexStr(f"0x{log.transaction_hash.hex()}"))
+            await transact(chain, stranger, Call(to=str(original["to"]), data=bytes(original["input"])))
     finally:
         await provider.disconnect()
 
 
 @contextmanager
 def silenced(chain: ChainStatus) -> Iterator[None]:
-    """A chain that makes no block and whose node answers nobody, until the block ends."""
+    """Suspends a chain's node for the duration of the context."""
     node = psutil.Process(chain.pid)
     node.suspend()
     try:

@@ -1,4 +1,4 @@
-"""What the chains themselves say became of the messages: read from logs, with no help from relayer or index."""
+"""Audits the messages from the chains' logs alone, without relayer or index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG_RANGE = 2_000  # blocks
 
 @dataclass(slots=True)
 class MessageFacts:
-    """What all chains together logged about one message."""
+    """Counts and times from all chains' logs of one message."""
 
     routed: int = 0
     retries: int = 0
@@ -40,51 +40,51 @@ class MessageFacts:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The sums over all messages; every number comes from logs alone."""
+    """Totals over all messages, from logs alone."""
 
     messages: int
     executed: int
     executed_twice: int
     lost: int
-    retries: Mapping[bytes, int]  # by message, of those that were retried
+    retries: Mapping[bytes, int]  # number of retries by message id
     retried_and_executed: frozenset[bytes]
     late_receipts: int
     repeated_deliveries: int
     execution_failures_recovered: int
     per_gmp: Mapping[str, Mapping[str, int]]
-    latencies_ms: tuple[int, ...]  # ascending; from block to block
+    latencies_ms: tuple[int, ...]  # ascending; between the blocks of routing and execution
 
     @property
     def retried(self) -> int:
-        """All retries together."""
+        """Total number of retries."""
         return sum(self.retries.values())
 
     @property
     def duplicates_absorbed(self) -> int:
-        """Deliveries that came when there was nothing left to do: late ones of other GMPs, and repeated ones."""
+        """Deliveries without effect: late ones of other GMPs, and repeated ones."""
         return self.late_receipts + self.repeated_deliveries
 
 
 async def audit(deployment: Deployment, chains: Mapping[int, Chain]) -> Audit:
-    """Reads every log of every router and adapter of a network, from its first block to its head."""
+    """Reads all logs of a network's routers and adapters."""
     facts: dict[bytes, MessageFacts] = defaultdict(MessageFacts)
     per_gmp: dict[Gmp, Counter[str]] = defaultdict(Counter)
     for event, timestamp in await _events(deployment, chains):
         _note(facts[event.message_id], per_gmp, event, timestamp)
-    found = facts.values()
-    created = [fact for fact in found if fact.routed]
+    all_facts = facts.values()
+    created = [fact for fact in all_facts if fact.routed]
     return Audit(
         messages=len(created),
         executed=sum(1 for fact in created if fact.executed),
-        executed_twice=sum(1 for fact in found if fact.executed > 1),
+        executed_twice=sum(1 for fact in all_facts if fact.executed > 1),
         lost=sum(1 for fact in created if not fact.executed),
         retries={message_id: fact.retries for message_id, fact in facts.items() if fact.retries},
         retried_and_executed=frozenset(
             message_id for message_id, fact in facts.items() if fact.retries and fact.executed
         ),
-        late_receipts=sum(len(fact.receipts) - fact.executed_after_receipts for fact in found if fact.executed),
+        late_receipts=sum(len(fact.receipts) - fact.executed_after_receipts for fact in all_facts if fact.executed),
         repeated_deliveries=sum(counts["duplicates"] for counts in per_gmp.values()),
-        execution_failures_recovered=sum(1 for fact in found if fact.failures and fact.executed),
+        execution_failures_recovered=sum(1 for fact in all_facts if fact.failures and fact.executed),
         per_gmp={
             gmp.label: {what: counts[what] for what in ("dispatched", "received", "duplicates")}
             for gmp, counts in sorted(per_gmp.items())
@@ -94,7 +94,7 @@ async def audit(deployment: Deployment, chains: Mapping[int, Chain]) -> Audit:
 
 
 async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[tuple[MessageEvent, int]]:
-    """All events with their block's time in Unix seconds; within a chain in the order in which they happened."""
+    """Returns all events with their block's Unix time in seconds, ordered within each chain."""
     events = []
     for deployed in deployment.chains:
         chain = chains[deployed.chain_id]

@@ -1,4 +1,4 @@
-"""The demonstration's own `waybill` processes: started, watched, and never left behind."""
+"""Runs the demonstration's `waybill` processes and stops them reliably."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _GRACE_SECONDS = 20
 
 
 class ProcessFailedError(Exception):
-    """One of the processes ended although nobody stopped it."""
+    """A process exited unexpectedly."""
 
 
 class Service:
-    """A `waybill` command that runs until it is stopped, with its output in a file."""
+    """A long-running `waybill` command with its output in a file."""
 
     def __init__(self, arguments: list[str], log: Path) -> None:
-        """Starts the command in a process group of its own, so that stopping it reaches what it started.
+        """Starts the command in its own process group, so that stopping it reaches its children.
 
         Args:
-            arguments: the command without `waybill`.
-            log: gets its output.
+            arguments: Command line without `waybill`.
+            log: File for the output.
         """
         self._name = " ".join(arguments)
         self._log = log
@@ -42,22 +42,22 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """The process id, which is also that of its group."""
+        """Process id, which is also the group id."""
         return self._process.pid
 
     def check(self) -> None:
-        """Does nothing while the process runs.
+        """Checks that the process runs.
 
         Raises:
-            ProcessFailedError: it has ended; the text carries the end of its log.
+            ProcessFailedError: it exited; the message contains the end of its log.
         """
         code = self._process.poll()
         if code is not None:
             tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
-            raise ProcessFailedError(f"`waybill {self._name}` ended with code {code}; the end of {self._log}:\n{tail}")
+            raise ProcessFailedError(f"`waybill {self._name}` exited with status {code}; end of {self._log}:\n{tail}")
 
     def stop(self) -> None:
-        """Asks the process to end, and ends its whole group if it does not, or if Ctrl-C does not wait for it."""
+        """Stops the process with SIGTERM, then kills what is left of its group."""
         try:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
@@ -67,17 +67,17 @@ class Service:
             self.kill()
 
     def kill(self) -> None:
-        """Ends the whole group at once, as a crash would."""
+        """Kills the whole group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def __enter__(self) -> Self:
-        """The running service."""
+        """Returns the running service."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stops it."""
+        """Stops the service."""
         self.stop()

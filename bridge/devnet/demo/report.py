@@ -1,4 +1,4 @@
-"""The demonstration's report: the same sums from the chains and from the index, which must agree."""
+"""The demonstration's report, whose totals chains and index must agree on."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from bridge.queries.actions import by_state
 
 
 class DisagreementError(Exception):
-    """Chains and index do not say the same, or something did not end as it must."""
+    """Chains and index disagree, or a message or an action ended wrongly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What became of the messages.
+    """The demonstration's results.
 
     Attributes:
-        chains: their names.
-        audit: what the chains' logs add up to, and the index too.
-        stalled: the messages that had to be retried to be executed.
-        requested: the messages of the traffic whose retry the index requested.
-        actions: what became of the atomic actions.
-        divergences: as the index found them.
-        seconds: how long the demonstration took.
+        chains: Names of the chains.
+        audit: Totals from the chains' logs, which the index confirmed.
+        stalled: Messages that needed a retry.
+        requested: Messages whose retry the index requested.
+        actions: Outcomes of the atomic actions.
+        divergences: Divergences that the index found.
+        seconds: Duration of the demonstration.
     """
 
     chains: Sequence[str]
@@ -41,7 +41,10 @@ class Report:
 
     @property
     def retries(self) -> dict[str, int]:
-        """How many of the stalled messages' were requested, sent and executed. What a relayer sends by itself counts not."""
+        """Counts of the stalled messages' retries that were requested, sent and executed.
+
+        Retries that the relayer sends unrequested are not counted.
+        """
         return {
             "requested": len(self.requested),
             "sent": sum(self.audit.retries.get(message_id, 0) for message_id in self.stalled),
@@ -49,7 +52,7 @@ class Report:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Returns the report as plain values."""
         same = ("messages", "executed", "executed_twice", "lost", "late_receipts", "repeated_deliveries")
         return {
             "chains": self.chains,
@@ -66,19 +69,19 @@ class Report:
 
 
 def require_agreement(audit: Audit, actions: Sequence[ActionOutcome], index: Mapping[str, Any]) -> None:
-    """Does nothing if `waybill report` says the same as the chains.
+    """Checks that `waybill report` agrees with the chains.
 
     Args:
-        audit: what the chains' logs add up to.
-        actions: what coordinator and participants say.
-        index: what `waybill report --json` printed.
+        audit: Totals from the chains' logs.
+        actions: Outcomes from coordinator and participants.
+        index: Output of `waybill report --json`.
 
     Raises:
-        DisagreementError: a number that both know is not the same.
+        DisagreementError: a total differs.
     """
     from_chains = {**_comparable(audit), "actions": by_state(outcome.action.state for outcome in actions)}
     different = [
-        f"{name}: the chains say {from_chains[name]}, the report says {index[name]}"
+        f"{name}: {from_chains[name]} from the chains, {index[name]} in the report"
         for name in from_chains
         if from_chains[name] != index[name]
     ]
@@ -87,10 +90,10 @@ def require_agreement(audit: Audit, actions: Sequence[ActionOutcome], index: Map
 
 
 def require_a_good_end(report: Report) -> None:
-    """Does nothing if every message was executed once, and actions happened everywhere or nowhere.
+    """Checks that every message was executed once and every action is atomic.
 
     Raises:
-        DisagreementError: one was not, or the index found a divergence.
+        DisagreementError: a check failed, or the index found a divergence.
     """
     audit = report.audit
     if audit.lost or audit.executed_twice or report.divergences:
@@ -99,14 +102,14 @@ def require_a_good_end(report: Report) -> None:
             f"{len(report.divergences)} divergences found"
         )
     if torn := [outcome for outcome in report.actions if not outcome.happened_everywhere_or_nowhere]:
-        raise DisagreementError(f"actions are done on one chain and not on another: {torn}")
+        raise DisagreementError(f"actions took effect on some chains only: {torn}")
     ends = [outcome.action.state for outcome in report.actions]
     if ends != [ActionState.COMMITTED, ActionState.ABORTED]:
         raise DisagreementError(f"one action should be committed and one aborted; they are {ends}")
 
 
 def _comparable(audit: Audit) -> dict[str, Any]:
-    """The numbers that the index must find too, by the names that it gives them."""
+    """Returns the totals that the index must confirm, under the index's names."""
     return {
         "messages": audit.messages,
         "executed": audit.executed,
@@ -121,7 +124,7 @@ def _comparable(audit: Audit) -> dict[str, Any]:
 
 
 def percentiles(audit: Audit) -> dict[str, int]:
-    """The p50 and p95 of the time from route to execution, in milliseconds."""
+    """Returns the p50 and p95 of the time from route to execution, in milliseconds."""
     ascending = audit.latencies_ms
     if not ascending:
         return {"p50": 0, "p95": 0}

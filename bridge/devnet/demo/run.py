@@ -1,4 +1,4 @@
-"""The demonstration, from three empty chains to a report."""
+"""Runs the demonstration, from empty chains to the report."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from bridge.evm.chain import EvmChain, open_chains
 from bridge.store.index_requests import IndexRequests
 
 HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
-"""How many messages arrive at once, stall, and are refused; how many deliveries a stranger repeats."""
+"""Numbers of healthy, stalling and rejected messages, and of repeated deliveries."""
 
 STALL_AFTER = 10  # seconds
-_PATIENCE = 90  # seconds that any step may take
+_PATIENCE = 90  # seconds, timeout of each step
 _POLL = 0.5  # seconds
-_PATIENT = ("--max-behind", "3600")  # the demonstration itself waits for the index, however slow it is
+_PATIENT = ("--max-behind", "3600")  # the demonstration waits for the index itself, so its age does not matter
 _MOST_REQUESTS = 10_000
 
 Say = Callable[[str], None]
@@ -39,7 +39,7 @@ Finished = Callable[[Report], Awaitable[None]]
 
 
 class Demonstration:
-    """Runs `waybill` as a user would, and looks at the chains itself."""
+    """Runs `waybill` as a user would, and checks the chains directly."""
 
     def __init__(
         self, network: Devnet, chains: Mapping[int, EvmChain], index: IndexRequests, folder: Path, say: Say
@@ -48,21 +48,21 @@ class Demonstration:
         self._chains = chains
         self._index = index
         self._actions = DemonstratedActions(self._deployment, chains)
-        self._falls_silent: ChainStatus = network.chains[-1]  # no traffic goes its way
+        self._falls_silent: ChainStatus = network.chains[-1]  # has no traffic
         self._traffic: set[bytes] = set()
         self._stalled: frozenset[bytes] = frozenset()
         self._folder = folder
         self._say = say
         self._started = time.monotonic()
-        # Deployer and relayer are kept out of the traffic: each sends with nonces of its own.
+        # Deployer and relayer manage their own nonces, so they send no traffic.
         self._dapps = [account(key) for key in ANVIL_KEYS[2:9]]
 
     async def run(self, finished: Finished) -> None:
-        """All of it, in order; relayer and indexer run until `finished` returns.
+        """Runs all steps in order; relayer and indexer run until `finished` returns.
 
         Raises:
-            ProcessFailedError: a process that should run ended.
-            DisagreementError: something did not become what it must.
+            ProcessFailedError: a process exited.
+            DisagreementError: a result is wrong.
         """
         async with AsyncExitStack() as stack:
             index = stack.enter_context(self._index_service())
@@ -148,7 +148,7 @@ class Demonstration:
         await self._until(services, "are refused by their recipient", refused)
         await close_inbox(self._chains, target, owner, closed=False)
         for item in sent:
-            with suppress(RefusedError):  # the relayer was faster; the audit says whether all are executed
+            with suppress(RefusedError):  # the relayer was faster; the audit checks all executions
                 await client.execute(item.message)
         self._say(f"{len(sent)} messages refused by a closed inbox; opened again, they are executed")
 
@@ -171,7 +171,7 @@ class Demonstration:
             try:
                 return await self._agreed_report(names)
             except DisagreementError:
-                # The index is a moment behind the chains, and the lake has final blocks alone.
+                # The index lags behind the chains, and the lake contains final blocks only.
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_POLL)
@@ -180,7 +180,7 @@ class Demonstration:
         self._waybill("index", "refresh")
         audit, actions, index = await self._audit(), await self._actions.outcomes(), self._waybill("report", *_PATIENT)
         require_agreement(audit, actions, index)
-        found = Report(
+        report = Report(
             chains=names,
             audit=audit,
             stalled=self._stalled,
@@ -189,8 +189,8 @@ class Demonstration:
             divergences=index["divergences"],
             seconds=round(time.monotonic() - self._started, 1),
         )
-        require_a_good_end(found)
-        return found
+        require_a_good_end(report)
+        return report
 
     @property
     def _participants(self) -> str:
@@ -232,7 +232,7 @@ class Demonstration:
         return requested == self._stalled
 
     async def _requests(self) -> frozenset[bytes]:
-        """The messages of the traffic whose retry the index has requested; those of actions may stall as well."""
+        """Returns the traffic's messages whose retry the index requested; actions' messages may stall, too."""
         requests = await self._index.requests_after(0, _MOST_REQUESTS)
         return frozenset(request.message_id for request in requests) & self._traffic
 
@@ -243,10 +243,10 @@ class Demonstration:
         return await audit(self._deployment, self._chains)
 
     def _waybill(self, *arguments: str) -> Any:
-        done = self._run(*arguments)
-        if done.returncode:
-            raise ProcessFailedError(f"`waybill {' '.join(arguments)}` failed: {done.stderr.strip()}")
-        return json.loads(done.stdout)
+        process = self._run(*arguments)
+        if process.returncode:
+            raise ProcessFailedError(f"`waybill {' '.join(arguments)}` failed: {process.stderr.strip()}")
+        return json.loads(process.stdout)
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "bridge.cli", *arguments, "--json"]
@@ -273,8 +273,8 @@ async def demonstrate(network: Devnet, index_url: str, folder: Path, say: Say, f
         finished: called with the report.
 
     Raises:
-        ProcessFailedError: a process that should run ended.
-        DisagreementError: something did not become what it must.
+        ProcessFailedError: a process exited.
+        DisagreementError: a result is wrong.
     """
     async with open_chains(network.deployment) as chains:
         await Demonstration(network, chains, IndexRequests(index_url), folder, say).run(finished)

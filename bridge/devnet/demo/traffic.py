@@ -1,4 +1,4 @@
-"""What the demonstration sends: both ways, over every GMP, with every quorum."""
+"""The demonstration's messages: in both directions, over every GMP, with every quorum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HYPERLANE, AXELAR, WORMHOLE = Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE
 
 STALLED_GMP = AXELAR
 
-# Sets of GMPs with a quorum that can be reached while all of them work.
+# GMPs and quorum of messages that arrive while all GMPs work.
 _HEALTHY: tuple[tuple[tuple[Gmp, ...], int], ...] = (
     ((HYPERLANE,), 1),
     ((WORMHOLE,), 1),
@@ -29,7 +29,7 @@ _HEALTHY: tuple[tuple[tuple[Gmp, ...], int], ...] = (
     ((HYPERLANE, AXELAR, WORMHOLE), 3),
 )
 
-# Sets whose quorum can't be reached without the GMP that stalls, while a GMP outside the set could help.
+# GMPs and quorum of messages that need the stalled GMP, and that a retry over another GMP can rescue.
 _STALLING: tuple[tuple[tuple[Gmp, ...], int], ...] = (
     ((AXELAR,), 1),
     ((HYPERLANE, AXELAR), 2),
@@ -38,16 +38,16 @@ _STALLING: tuple[tuple[tuple[Gmp, ...], int], ...] = (
 
 
 Planned = tuple[str, RouteRequest]
-"""The source of a message to send, and what to send."""
+"""Source chain and request of a message."""
 
 
 def healthy(deployment: Deployment, count: int) -> list[Planned]:
-    """Messages between the first two chains that arrive while every GMP works."""
+    """Returns messages between the first two chains that arrive while every GMP works."""
     return _plan(deployment, _HEALTHY, count, "hello")
 
 
 def stalling(deployment: Deployment, count: int) -> list[Planned]:
-    """Messages between the first two chains that can't reach their quorum while `STALLED_GMP` is silent."""
+    """Returns messages between the first two chains that cannot reach their quorum while `STALLED_GMP` is down."""
     return _plan(deployment, _STALLING, count, "patience")
 
 
@@ -56,7 +56,7 @@ def _plan(
 ) -> list[Planned]:
     names = [chain.name for chain in deployment.chains[:2]]
     lanes = cycle([(source, destination) for source in names for destination in names if source != destination])
-    # Each way goes over each lane: the lane changes with every message, the way with every round over the lanes.
+    # Cycle through the lanes with every message, and through the GMP sets with every round of lanes.
     rounds = len(names) * (len(names) - 1)
     planned = list[Planned]()
     for number in range(count):
@@ -74,7 +74,7 @@ async def send(
     accounts: Sequence[LocalAccount],
     planned: Sequence[Planned],
 ) -> list[Sent]:
-    """Sends messages from several accounts at once; each account sends one after the other on each chain."""
+    """Sends messages from several accounts in parallel, one at a time per account and chain."""
     queues: dict[tuple[str, str], list[tuple[Client, Planned]]] = {}
     for number, item in enumerate(planned):
         account = accounts[number // 2 % len(accounts)]

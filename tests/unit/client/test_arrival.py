@@ -43,7 +43,7 @@ async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refus
 ) -> None:
     least = blocks * BLOCK_TIME + int(USUAL_GMP_SECONDS)
     await asked(least, finality=finality)
-    says = f"a TTL of {least - 1} s .* {blocks * BLOCK_TIME} s until alpha is final, and 10 s that a GMP usually takes"
+    says = f"a TTL of {least - 1} s .* {blocks * BLOCK_TIME} s, and a GMP usually takes 10 s"
     with pytest.raises(TtlTooShortError, match=says):
         await asked(least - 1, finality=finality)
 

@@ -70,5 +70,5 @@ async def test_what_is_never_included_is_an_error_that_names_the_step() -> None:
     chain.fund(PAYER.address, 10**24)
     deployer = await Deployer.on(chain, PAYER)
     deployer.fund(SOMEBODY, 1)
-    with pytest.raises(DevnetError, match=rf"funding {SOMEBODY} is not included on chain {CHAIN} after 120 s"):
+    with pytest.raises(DevnetError, match=rf"funding {SOMEBODY} was not included on chain {CHAIN} within 120 s"):
         await deployer.send()

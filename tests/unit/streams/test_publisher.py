@@ -101,7 +101,7 @@ def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_me
     publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
     publisher.publish()
     halted = store.streams.status()
-    assert "topic dead at kafka.example:9092 took a record in none of 3 tries" in halted.halted
+    assert "topic dead at kafka.example:9092 accepted a record in none of 3 attempts" in halted.halted
     assert (halted.waiting, halted.version, brokers.taken) == (before.waiting, before.version, [])
     brokers.down.clear()
     assert store.streams.resume()
