@@ -145,7 +145,12 @@ def escaped(text: str) -> str:
 
 def fields_of(record: DataclassInstance) -> dict[str, Any]:
     """A record's fields for JSON, under their names in camelCase."""
-    return {_camel_case(name): value for name, value in asdict(record).items()}
+    return in_camel_case(asdict(record))
+
+
+def in_camel_case(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON, whose columns have names in snake_case."""
+    return {_camel_case(name): value for name, value in row.items()}
 
 
 def _camel_case(name: str) -> str:

@@ -15,7 +15,7 @@ from bridge.cli import options
 from bridge.cli.as_of import as_of_text, as_of_value
 from bridge.cli.freshness import freshness
 from bridge.cli.open_stores import open_index, open_relayer_store
-from bridge.cli.output import escaped, facts, progress, table
+from bridge.cli.output import escaped, facts, in_camel_case, progress, table
 from bridge.cli.workspace import Workspace
 from bridge.evm.actions import ActionReader
 from bridge.protocol.errors import StoreError
@@ -59,8 +59,8 @@ def report(*, max_behind: options.MaxBehind = None) -> None:
     actions = actions_of(workspace)
     value = {
         **_value(found),
-        "retries_requested": len(requested),
-        "retries_requested_for": requested,
+        "retriesRequested": len(requested),
+        "retriesRequestedFor": requested,
         "divergences": [divergence_value(item) for item in divergences],
         "actions": None if actions is None else actions.by_state,
         "actionsMissingOf": [] if actions is None else actions.silent,
@@ -76,16 +76,16 @@ def report(*, max_behind: options.MaxBehind = None) -> None:
 
 def _value(found: Report) -> dict[str, Any]:
     return {
-        **found.totals,
-        "by_status": found.by_status,
-        "per_gmp": {
+        **in_camel_case(found.totals),
+        "byStatus": found.by_status,
+        "perGmp": {
             gmp_label(row["gmp"]): {name: row[name] for name in ("dispatched", "received", "duplicates")}
             for row in found.gmps
         },
-        "latencies": found.latencies,
-        "redundancy": found.redundancy,
-        "costs": found.costs,
-        "duplicates": [{**row, "day": row["day"].isoformat()} for row in found.duplicates],
+        "latencies": [in_camel_case(row) for row in found.latencies],
+        "redundancy": [in_camel_case(row) for row in found.redundancy],
+        "costs": [in_camel_case(row) for row in found.costs],
+        "duplicates": [in_camel_case({**row, "day": row["day"].isoformat()}) for row in found.duplicates],
         "tables": as_of_value(found.tables),
     }
 

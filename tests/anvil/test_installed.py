@@ -108,7 +108,7 @@ def test_a_fresh_environment_runs_everything_from_an_empty_folder(
     report = waybill(folder, "demo", "--port", str(first), "--json")
     assert "executed twice" not in report  # JSON, and not the table for people
     written = json.loads((folder / "build" / "demo" / "report.json").read_text())
-    assert (written["executed_twice"], written["lost"]) == (0, 0)
+    assert (written["executedTwice"], written["lost"]) == (0, 0)
     fetched = sorted(
         path.relative_to(cache / "waybill" / "gmp") for path in (cache / "waybill" / "gmp").rglob("*.json")
     )

@@ -196,7 +196,7 @@ def check_demonstration(terminal: Terminal, ended: subprocess.CompletedProcess[s
     report = json.loads((terminal.home / "build" / "demo" / "report.json").read_text())
     assert report["messages"] >= 60
     assert report["executed"] == report["messages"]
-    assert (report["executed_twice"], report["lost"], report["divergences"]) == (0, 0, [])
+    assert (report["executedTwice"], report["lost"], report["divergences"]) == (0, 0, [])
     retries = report["retries"]
     assert retries["requested"] == retries["sent"] == retries["executed"] > 0
     ends = [(action["act"], action["state"], action["cause"], action["frozen"]) for action in report["actions"]]
@@ -204,10 +204,10 @@ def check_demonstration(terminal: Terminal, ended: subprocess.CompletedProcess[s
     assert ends == [("freeze", "COMMITTED", "ALL_PREPARED", frozen), ("unfreeze", "ABORTED", "TIMED_OUT", frozen)]
     for line in ("freeze gold on beta and gamma", "unfreeze gold on beta and gamma"):
         assert line in ended.stdout
-    assert report["late_receipts"] >= retries["executed"]
-    assert report["repeated_deliveries"] > 0
-    assert report["execution_failures_recovered"] > 0
-    assert set(report["per_gmp"]) >= {"hyperlane", "axelar", "wormhole"}, "a phase that is retried may go over others"
+    assert report["lateReceipts"] >= retries["executed"]
+    assert report["repeatedDeliveries"] > 0
+    assert report["executionFailuresRecovered"] > 0
+    assert set(report["perGmp"]) >= {"hyperlane", "axelar", "wormhole"}, "a phase that is retried may go over others"
     assert not processes_of(terminal.home), "the demonstration left processes behind"
 
 

@@ -50,7 +50,7 @@ class ActionOutcome:
     def to_json(self) -> dict[str, Any]:
         """Returns the outcome as plain values."""
         return {
-            "action_id": self.action.name,
+            "actionId": self.action.name,
             "act": _ACTS[self.act],
             "state": self.action.state.name,
             "cause": self.action.cause.name,

@@ -53,17 +53,22 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report as plain values."""
-        same = ("messages", "executed", "executed_twice", "lost", "late_receipts", "repeated_deliveries")
+        audit = self.audit
         return {
             "chains": self.chains,
-            **{name: getattr(self.audit, name) for name in same},
+            "messages": audit.messages,
+            "executed": audit.executed,
+            "executedTwice": audit.executed_twice,
+            "lost": audit.lost,
+            "lateReceipts": audit.late_receipts,
+            "repeatedDeliveries": audit.repeated_deliveries,
             "retries": self.retries,
-            "duplicates_absorbed": self.audit.duplicates_absorbed,
-            "execution_failures_recovered": self.audit.execution_failures_recovered,
+            "duplicatesAbsorbed": audit.duplicates_absorbed,
+            "executionFailuresRecovered": audit.execution_failures_recovered,
             "actions": [outcome.to_json() for outcome in self.actions],
             "divergences": self.divergences,
-            "per_gmp": self.audit.per_gmp,
-            "latency_ms": percentiles(self.audit),
+            "perGmp": audit.per_gmp,
+            "latencyMs": percentiles(audit),
             "seconds": self.seconds,
         }
 
@@ -113,13 +118,13 @@ def _comparable(audit: Audit) -> dict[str, Any]:
     return {
         "messages": audit.messages,
         "executed": audit.executed,
-        "executed_twice": audit.executed_twice,
-        "retries_sent": audit.retried,
-        "retries_executed": len(audit.retried_and_executed),
-        "late_receipts": audit.late_receipts,
-        "duplicates_absorbed": audit.repeated_deliveries,
-        "execution_failures_recovered": audit.execution_failures_recovered,
-        "per_gmp": audit.per_gmp,
+        "executedTwice": audit.executed_twice,
+        "retriesSent": audit.retried,
+        "retriesExecuted": len(audit.retried_and_executed),
+        "lateReceipts": audit.late_receipts,
+        "duplicatesAbsorbed": audit.repeated_deliveries,
+        "executionFailuresRecovered": audit.execution_failures_recovered,
+        "perGmp": audit.per_gmp,
     }
 
 
