@@ -154,7 +154,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         [
             f"{lane['router']} {'→' if lane['direction'] == 'sent' else '←'} {lane['other']}",
             lane["direction"],
-            "" if lane["block"] is None else f"{lane['block']} 0x{lane['block_hash'].hex()[:8]}…",
+            "" if lane["block"] is None else f"{lane['block']} 0x{lane['blockHash'].hex()[:8]}…",
             _total(lane["indexed"]),
             _total(lane["onChain"]),
             lane["verdict"],
@@ -169,7 +169,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         did = "taken back" if item["repaired"] else "would be taken back"
         console.print(
             f"chain {item['chain']}: {item['events']} events of {len(item['messages'])} messages above block "
-            f"{item['fork']} {did}; block {item['final_block']} had been final"
+            f"{item['fork']} {did}; block {item['finalBlock']} had been final"
         )
         for message_id in item["messages"]:
             console.print(f"  0x{message_id.hex()}")
