@@ -285,7 +285,7 @@ def expect_every_reader_to_open(batch: SparkSession, lake: Lake) -> None:
         assert len(DeltaTable(folder).to_pandas()) == rows
         assert pl.read_delta(folder).height == rows
         files = DeltaTable(folder).file_uris()
-        assert duckdb.execute("select count(*) from read_parquet(?)", [files]).fetchone() == (rows,)
+        assert duckdb.execute("select count(*) from read_parquet(?)", [files]).fetchall() == [(rows,)]
     assert all(field.metadata["comment"] for field in batch.table("gold.lanes").schema)
 
 
