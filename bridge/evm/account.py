@@ -74,30 +74,30 @@ class Account:
         self._signer = signer
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._problems: dict[int, str] = {}
-        self._refusals: dict[bytes, int] = {}  # by hash of what no node takes, for reasons that are not known
+        self._refusals: dict[bytes, int] = {}  # counts of unexplained rejections by every node, by transaction hash
         self.unshared: set[str] = set()
-        """Keys whose shared transaction was refused: each is sent alone from now on, which shows whose fault it is."""
+        """Keys whose shared transaction was rejected. Each is sent alone from now on, which shows which one is at fault."""
 
-        self._being_sent: set[bytes] = set()  # hashes of broadcasts that nodes have not answered yet
+        self._being_sent: set[bytes] = set()  # hashes of broadcasts in progress
         self._needs: int | None = None  # wei that the last transaction needs, if the balance did not cover it
         self._next_funds_warning = 0.0  # Unix seconds
-        self._is_too_dear = False  # whether the chain's fees exceeded the limit at the last look
+        self._fees_exceed_limit = False  # as of the last check
         self.last_sent: dict[int, float] = {}  # by slot: time of the last broadcast, successful or not
 
     @property
     def address(self) -> str:
-        """The account."""
+        """Address of the account."""
         return self._signer.address
 
     @property
     def key(self) -> tuple[int, str]:
-        """Chain and account, as the ledger asks for them."""
+        """Chain id and address, the ledger's key."""
         return self.chain.chain_id, self.address
 
     # --- waiting
 
     def settlement(self, slot: Slot) -> asyncio.Future[Receipt]:
-        """A future that resolves once the slot's nonce is used."""
+        """Returns a future that resolves once the slot's nonce is used."""
         if slot.slot_id not in self._waiting:
             self._waiting[slot.slot_id] = asyncio.get_running_loop().create_future()
         return self._waiting[slot.slot_id]
@@ -121,13 +121,13 @@ class Account:
             future.set_result(outcome)
 
     def problem(self, slot: Slot) -> str:
-        """Why a slot's transaction is not included, as far as known."""
-        return self._problems.get(slot.slot_id, "it is on its way")
+        """Returns the reason why a slot's transaction is not included, as far as known."""
+        return self._problems.get(slot.slot_id, "it is pending")
 
     # --- signing
 
     async def signed(self, slot: Slot, fees: Fees, *, is_noop: bool = False) -> SignedVersion:
-        """A transaction for the slot's nonce: its call, or a no-op."""
+        """Signs a transaction for the slot's nonce: its call, or a no-op."""
         call = noop_of(self.address) if is_noop or slot.call is None else slot.call
         assert call.gas is not None
         unsigned = UnsignedTransaction(
@@ -139,17 +139,17 @@ class Account:
             gas=call.gas,
             fees=fees,
         )
-        done = await self._signer.sign(unsigned)
+        signed = await self._signer.sign(unsigned)
         return SignedVersion(
-            hash=done.hash,
-            raw=done.raw,
+            hash=signed.hash,
+            raw=signed.raw,
             fees=fees,
             signed_at=self.clock.now(),
             is_noop=is_noop or slot.call is None,
         )
 
     async def fees(self) -> Fees:
-        """The fees that a transaction offers now.
+        """Returns the fees for a transaction sent now.
 
         Raises:
             FeesTooHighError: the limit is too low for inclusion; `can_pay` tells when that changes.
@@ -157,9 +157,9 @@ class Account:
         try:
             return await self.chain.fees(self.settings.max_fee)
         except FeesTooHighError as error:
-            if not self._is_too_dear:
-                _log.warning("fees above the limit: nothing is sent", account=self.address, reason=str(error))
-            self._is_too_dear = True
+            if not self._fees_exceed_limit:
+                _log.warning("fees above the limit, sending paused", account=self.address, reason=str(error))
+            self._fees_exceed_limit = True
             raise
 
     async def replace(self, slot: Slot, *, is_noop: bool) -> bool:
@@ -190,13 +190,13 @@ class Account:
                 return False
         except SpendBlockedError as error:
             _log.warning(
-                "no room for a higher fee: the nonce is closed",
+                "no budget for a higher fee, nonce is closed",
                 chain=slot.chain_id,
                 transaction_key=slot.named_keys,
                 nonce=slot.nonce,
                 reason=str(error),
             )
-            return await self.replace(slot, is_noop=True)  # its purpose is requested again and waits
+            return await self.replace(slot, is_noop=True)  # the call is requested again and waits
         await self.broadcast([self.ledger.slot(slot.slot_id)])
         return True
 
@@ -245,9 +245,10 @@ class Account:
         return True
 
     async def _not_taken(self, slot: Slot, error: NotTakenError) -> None:
-        """Gives up bytes that every node has refused several times, whatever the words.
+        """Gives up a transaction that every node rejected several times for unknown reasons.
 
-        Only the first in line counts, since nodes may refuse what is behind a gap; and only while no pool holds its nonce.
+        Only the account's next nonce counts, because nodes may reject transactions behind a gap, and only while no pool
+        holds that nonce.
         """
         assert slot.latest is not None
         try:
@@ -255,7 +256,7 @@ class Account:
                 self.chain.transaction_count(self.address), self.chain.pending_count(self.address)
             )
         except TransientError:
-            return  # the chain answers nothing: that says nothing about these bytes
+            return  # an unresponsive chain proves nothing about the transaction
         if included != slot.nonce or pending > slot.nonce:
             return
         refusals = self._refusals[slot.latest.hash] = self._refusals.get(slot.latest.hash, 0) + 1
@@ -288,10 +289,11 @@ class Account:
         await self.close(slot)
 
     def blame(self, slot: Slot, error: TransientError | TerminalError) -> TransientError:
-        """The error of a call whose transaction nobody takes.
+        """Returns the error for a call whose transaction every node rejects.
 
-        It charges a call that was alone. Of calls that shared the transaction nobody knows which one is at fault: none is
-        charged, and each is sent alone from now on.
+        A call that was alone is charged. Of calls that shared a transaction, the faulty one is unknown, so none is
+        charged and each is
+        sent alone from now on.
         """
         if not slot.parts:
             return TransientError(f"its transaction was refused: {error}")
@@ -304,20 +306,20 @@ class Account:
             _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
 
     async def can_pay(self) -> bool:
-        """Whether fees are within the limit and the balance covers the last transaction that could not be paid.
+        """Returns whether fees are within the limit and the balance covers the last transaction that could not be paid.
 
         Asks the chain only if one of them was insufficient before.
 
         Raises:
-            TransientError: the chain does not answer.
+            TransientError: the chain did not answer.
         """
-        if self._is_too_dear:
+        if self._fees_exceed_limit:
             try:
                 await self.chain.fees(self.settings.max_fee)
             except FeesTooHighError:
                 return False
             _log.info("fees are within the limit again", chain=self.chain.chain_id, account=self.address)
-            self._is_too_dear = False
+            self._fees_exceed_limit = False
         if self._needs is None:
             return True
         if await self.chain.balance(self.address) < self._needs:
@@ -328,7 +330,7 @@ class Account:
         return True
 
     async def lacks_funds(self, slot: Slot) -> bool:
-        """Whether the account can't pay for the slot's transaction, which then waits for funds."""
+        """Returns whether the account cannot pay for the slot's transaction, which then waits for funds."""
         assert slot.latest is not None
         call = noop_of(self.address) if slot.latest.is_noop or slot.call is None else slot.call
         needed = call.value + (call.gas or 0) * slot.latest.fees.max_fee
@@ -336,12 +338,12 @@ class Account:
         if balance >= needed:
             return False
         self._needs = needed
-        self._problems[slot.slot_id] = f"account {self.address} holds {balance} wei, and needs {needed}: send it some"
+        self._problems[slot.slot_id] = f"account {self.address} has {balance} wei and needs {needed} wei: send it funds"
         self._warn_of_funds(balance, needed)
         return True
 
     def _warn_of_funds(self, balance: int, needed: int) -> None:
-        """Logs that the account lacks funds, once a minute however many transactions wait for them; both amounts in wei."""
+        """Logs that the account lacks funds, at most once a minute; amounts in wei."""
         now = self.clock.now()
         if now < self._next_funds_warning:
             return
@@ -357,7 +359,7 @@ class Account:
 
 
 def higher_than(former: Fees, current: Fees) -> Fees:
-    """Fees for a replacement: nodes require at least an eighth more of both, and the chain may require more."""
+    """Returns fees for a replacement: nodes require at least an eighth more of both, and the chain may require more."""
     return Fees(
         max_fee=max(current.max_fee, former.max_fee * 9 // 8 + 1),
         priority_fee=max(current.priority_fee, former.priority_fee * 9 // 8 + 1),
@@ -375,10 +377,10 @@ async def reconcile_nonces(chain: Chain, account: str, ledger: TransactionLedger
     """
     known = {slot.nonce for slot in ledger.slots(chain.chain_id, account)}
     first = max(known, default=-1) + 1 if known else await chain.transaction_count(account)
-    noted = 0
+    recorded = 0
     for nonce in range(first, await chain.pending_count(account)):
         slot = ledger.fill(chain.chain_id, account, nonce, clock.now())
         if slot.state is SlotState.RESERVED:
             ledger.take(slot.slot_id)
-            noted += 1
-    return noted
+            recorded += 1
+    return recorded

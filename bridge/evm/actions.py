@@ -1,4 +1,4 @@
-"""What the bridge asks of coordinators and participants of atomic actions, and the calls that move an action on."""
+"""Reads coordinators and participants of atomic actions, and builds the calls that advance an action."""
 
 from __future__ import annotations
 
@@ -39,83 +39,83 @@ COORDINATOR: Final = Contract(load_abi("AtomicCoordinator"))
 PARTICIPANT: Final = Contract(load_abi("AtomicParticipant"))
 
 _INSTRUCTION: Final = "(uint8,uint8,uint64,uint8,bytes32,(uint32,uint32,uint32,uint32,uint32),bytes)"
-"""`Instruction` of contracts/types/Atomic.sol: what a coordinator sends."""
+"""`Instruction` of contracts/types/Atomic.sol, the payload that a coordinator sends."""
 
 _REPLY: Final = "(uint8,bytes32,uint8,uint8,bytes32)"
-"""`Reply`: what a participant sends."""
+"""`Reply`, the payload that a participant sends."""
 
 _NEWEST: Final = 50
-"""So many of a coordinator's actions are looked through for those on one subject."""
+"""Number of a coordinator's newest actions to search for those on one subject."""
 
 _NO_MESSAGE: Final = bytes(32)
 ACTING_PATIENCE: Final = 5.0
-"""Seconds that a participant's chain may take: an action is followed while one of its chains is down."""
+"""Timeout of a participant's chain in seconds, so that an action is followed while one of its chains is down."""
 
 SHOWN_PATIENCE: Final = 2.0
-"""The same for who waits for the answer on a page or in a terminal, and can look again."""
+"""The same timeout for interactive use, on a page or in a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """Where a coordinator is."""
+    """Chain and address of a coordinator."""
 
     chain: int
     address: str
 
 
-_Answer = TypeVar("_Answer")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers(Generic[_Answer]):
-    """What was read from the coordinators whose chains answer, and why nothing was from the others."""
+class Answers(Generic[_Value]):
+    """Values read from the coordinators whose chains answered, and the problems of the others."""
 
-    given: Sequence[_Answer]
+    given: Sequence[_Value]
     problems: Mapping[Coordinator, TransientError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnSubject:
-    """The other actions on an action's subject, the newest first, without their participants' records."""
+    """The other actions on an action's subject, newest first, without their participants' records."""
 
     actions: tuple[Action, ...] = ()
     since: int = 1
-    """The number of the coordinator's oldest action that was looked at. An older one is there only if it is not finished."""
+    """Number of the oldest action that was searched. An older one is included only if it is unfinished."""
 
 
 NOTHING_ELSE: Final = OnSubject()
-"""What is on the subject of a coordinator's only action."""
+"""The result for a coordinator's only action."""
 
 
 def dispatch_call(action: Action, branch: Branch) -> Call:
-    """Sends the present phase's message to a participant, at the fee that was quoted."""
+    """Returns the call that sends the current phase's message to a participant, at the quoted fee."""
     data = COORDINATOR.encode("dispatch", action.id, branch.number)
     return Call(to=action.coordinator, data=data, value=branch.dispatch.fee or 0)
 
 
 def reply_call(action: Action, branch: Branch) -> Call:
-    """Sends a participant's answer, at the fee that was quoted."""
+    """Returns the call that sends a participant's reply, at the quoted fee."""
     fee = branch.participation.reply.fee if branch.participation else None
     return Call(to=branch.participant, data=PARTICIPANT.encode("reply", action.id), value=fee or 0)
 
 
 def settle_call(action: Action, branch: Branch) -> Call:
-    """Takes over how a BEST_EFFORT message ended."""
+    """Returns the call that records the outcome of a BEST_EFFORT message."""
     return Call(to=action.coordinator, data=COORDINATOR.encode("settle", action.id, branch.number))
 
 
 def time_out_call(action: Action) -> Call:
-    """Ends a phase whose retries and time are used up."""
+    """Returns the call that ends a phase whose retries and time are used up."""
     return Call(to=action.coordinator, data=COORDINATOR.encode("timeOut", action.id))
 
 
 def abort_call(action: Action) -> Call:
-    """Aborts an action that is not decided."""
+    """Returns the call that aborts an undecided action."""
     return Call(to=action.coordinator, data=COORDINATOR.encode("abort", action.id))
 
 
 def reconcile_calls(action: Action, branch: Branch, evidence: bytes) -> tuple[Call, Call]:
-    """The participant's own reconciliation, and the one by which the coordinator's owner vouches for it."""
+    """Returns the participant's own reconciliation, and the one by which the coordinator's owner vouches for it."""
     return (
         Call(to=branch.participant, data=PARTICIPANT.encode("reconcile", action.id)),
         Call(to=action.coordinator, data=COORDINATOR.encode("reconcile", action.id, branch.number, evidence)),
@@ -123,7 +123,7 @@ def reconcile_calls(action: Action, branch: Branch, evidence: bytes) -> tuple[Ca
 
 
 def contract_retry_call(message: Message, sender: str, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
-    """A retry of what a contract has sent, made by the contract itself (`IRouterClient.retry`) for one of its retriers."""
+    """Returns the retry of a contract's message, which the contract makes for one of its retriers (`IRouterClient.retry`)."""
     named = [(int(gmp), fee) for gmp, fee in fees]
     data = COORDINATOR.encode("retry", (message.id, message_tuple(message), 1, named, refund_to))
     return Call(to=sender, data=data, value=sum(fee for _, fee in fees))
@@ -131,19 +131,19 @@ def contract_retry_call(message: Message, sender: str, fees: Sequence[tuple[Gmp,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that moves an action on, and that anyone may call and pay."""
+    """A call that advances an action; anyone may send and pay for it."""
 
-    name: str  # the same step has the same name
+    name: str  # identifies the step
     chain: int
     call: Call
-    text: str  # for people
+    text: str  # description for users
 
 
 def due_steps(action: Action) -> list[Step]:
-    """What can be done about an action now. Each contract has said that it would take the call."""
+    """Returns the steps that can be taken now, according to the contracts."""
     if action.is_timed_out:
-        done = f"time {action.phase.name} out"
-        return [Step(name=f"timeOut/{action.phase.name}", chain=action.chain, call=time_out_call(action), text=done)]
+        text = f"time {action.phase.name} out"
+        return [Step(name=f"timeOut/{action.phase.name}", chain=action.chain, call=time_out_call(action), text=text)]
     steps: list[Step] = []
     for branch in action.branches:
         if branch.dispatch.is_open:
@@ -153,16 +153,16 @@ def due_steps(action: Action) -> list[Step]:
         if branch.can_settle:
             name, call = f"settle/{branch.number}", settle_call(action, branch)
             steps.append(Step(name=name, chain=action.chain, call=call, text=f"settle participant {branch.number}"))
-        told = branch.participation
-        if told is not None and told.reply.is_open and not action.state.is_over:
-            name, call = f"reply/{branch.number}/{told.state.name}", reply_call(action, branch)
-            text = f"have participant {branch.number} answer {told.state.name}"
+        participation = branch.participation
+        if participation is not None and participation.reply.is_open and not action.state.is_over:
+            name, call = f"reply/{branch.number}/{participation.state.name}", reply_call(action, branch)
+            text = f"have participant {branch.number} answer {participation.state.name}"
             steps.append(Step(name=name, chain=branch.chain, call=call, text=text))
     return steps
 
 
 async def is_contract_retrier(chain: Chain, sender: str, account: str) -> bool:
-    """Whether a message's sender is a contract that lets an account retry what it sends."""
+    """Returns whether a message's sender is a contract that lets an account retry its messages."""
     try:
         answer = await chain.call(Call(to=sender, data=COORDINATOR.encode("isRetrier", account)))
     except CallRevertedError:
@@ -171,9 +171,9 @@ async def is_contract_retrier(chain: Chain, sender: str, account: str) -> bool:
 
 
 def action_message(message: Message, coordinators: Collection[Coordinator]) -> ActionMessage | None:
-    """What a message says about an action of one of those coordinators; None if it says nothing about any.
+    """Decodes a message of an action of the given coordinators, or returns None for any other message.
 
-    A coordinator speaks for itself. Who answers in a participant's name is checked by the coordinator, and not here.
+    Whether a reply's sender is the participant is checked by the coordinator, not here.
     """
     try:
         if Coordinator(message.source_chain, from_bytes32(message.sender)) in coordinators:
@@ -186,11 +186,11 @@ def action_message(message: Message, coordinators: Collection[Coordinator]) -> A
 
 
 def _instruction(message: Message) -> ActionMessage:
-    (found,) = decode([_INSTRUCTION], message.payload)
-    phase, level, number, branch, subject, window, change = found
-    named = (message.source_chain, from_bytes32(message.sender), number)
+    (instruction,) = decode([_INSTRUCTION], message.payload)
+    phase, level, number, branch, subject, window, change = instruction
+    identity = (message.source_chain, from_bytes32(message.sender), number)
     return ActionMessage(
-        action_id=keccak(encode(["uint64", "address", "uint64"], named)),  # `AtomicActions.actionIdOf`
+        action_id=keccak(encode(["uint64", "address", "uint64"], identity)),  # `AtomicActions.actionIdOf`
         phase=Phase(phase),
         branch=branch,
         level=Level(level),
@@ -201,11 +201,11 @@ def _instruction(message: Message) -> ActionMessage:
 
 
 def _reply(payload: bytes) -> ActionMessage:
-    (found,) = decode([_REPLY], payload)
-    phase, action_id, branch, state, reason = found
-    why = _text(bytes(reason)) if any(reason) else ""
+    (reply,) = decode([_REPLY], payload)
+    phase, action_id, branch, state, word = reply
+    reason = _text(bytes(word)) if any(word) else ""
     return ActionMessage(
-        action_id=bytes(action_id), phase=Phase(phase), branch=branch, state=BranchState(state), reason=why
+        action_id=bytes(action_id), phase=Phase(phase), branch=branch, state=BranchState(state), reason=reason
     )
 
 
@@ -215,10 +215,12 @@ def _window(values: Sequence[int]) -> Window:
 
 
 class ActionReader:
-    """Reads the actions of some coordinators, and what their participants have on record.
+    """Reads the actions of some coordinators, with their participants' records.
 
-    Methods raise `UnansweredError` if a coordinator's chain gives no answer; those about all coordinators, if none does.
-    A participant's chain that gives none is named in its branch instead: an action is shown while one of its chains is down.
+    Methods raise `UnansweredError` if a coordinator's chain does not answer; methods that read all coordinators do so
+    only if none
+    answers. A participant's chain that does not answer is noted in its branch, so that an action can be shown while a
+    chain is down.
     """
 
     def __init__(
@@ -229,32 +231,32 @@ class ActionReader:
         self.coordinators = coordinators
 
     async def count(self, coordinator: Coordinator) -> int:
-        """How many actions were begun."""
+        """Returns the number of actions that were begun."""
         return int(await self._ask(coordinator, "actionCount"))
 
     async def at(self, coordinator: Coordinator, number: int) -> Action | None:
-        """The action with that number, without its participants' records; None if there is none (any more)."""
+        """Returns the action with that number without its participants' records, or None if it does not exist (any more)."""
         return await self._action(coordinator, bytes(await self._ask(coordinator, "actionIdOf", number)))
 
     async def newest(self, limit: int) -> Answers[Action]:
-        """The newest actions of all coordinators together, without their participants' records."""
+        """Returns the newest actions of all coordinators together, without their participants' records."""
         read = await self._of_each(limit, self.at)
-        found = sorted(filter(None, read.given), key=lambda action: action.begun_at, reverse=True)
-        return Answers(given=found[:limit], problems=read.problems)
+        actions = sorted(filter(None, read.given), key=lambda action: action.begun_at, reverse=True)
+        return Answers(given=actions[:limit], problems=read.problems)
 
     async def states(self, limit: int) -> Answers[ActionState]:
-        """The states of the newest actions of each coordinator: cheaper than the actions themselves."""
+        """Returns the states of each coordinator's newest actions, which is cheaper than reading the actions."""
         read = await self._of_each(limit, self._state)
         return Answers(given=[state for state in read.given if state is not ActionState.NONE], problems=read.problems)
 
-    async def _of_each(self, limit: int, read: Callable[[Coordinator, int], Awaitable[_Answer]]) -> Answers[_Answer]:
-        """What is read of each coordinator's newest actions. All coordinators are asked at once.
+    async def _of_each(self, limit: int, read: Callable[[Coordinator, int], Awaitable[_Value]]) -> Answers[_Value]:
+        """Reads each coordinator's newest actions, all coordinators concurrently.
 
         Raises:
-            UnansweredError: none of them answers.
+            UnansweredError: no coordinator's chain answered.
         """
 
-        async def read_newest(coordinator: Coordinator) -> Sequence[_Answer] | TransientError:
+        async def read_newest(coordinator: Coordinator) -> Sequence[_Value] | TransientError:
             try:
                 count = await self.count(coordinator)
                 numbers = range(count, max(0, count - limit), -1)
@@ -262,12 +264,12 @@ class ActionReader:
             except TransientError as error:
                 return error
 
-        told = await asyncio.gather(*map(read_newest, self.coordinators))
-        pairs = list(zip(self.coordinators, told, strict=True))
+        answers = await asyncio.gather(*map(read_newest, self.coordinators))
+        pairs = list(zip(self.coordinators, answers, strict=True))
         problems = {coordinator: answer for coordinator, answer in pairs if isinstance(answer, TransientError)}
         if problems and len(problems) == len(pairs):
             raise next(iter(problems.values()))
-        given = [one for _, answer in pairs if not isinstance(answer, TransientError) for one in answer]
+        given = [value for _, answer in pairs if not isinstance(answer, TransientError) for value in answer]
         return Answers(given=given, problems=problems)
 
     async def _state(self, coordinator: Coordinator, number: int) -> ActionState:
@@ -275,11 +277,11 @@ class ActionReader:
         return ActionState((await self._ask(coordinator, "actionOf", action_id))[2])
 
     async def find(self, action_id: bytes, patience: float = ACTING_PATIENCE) -> Action | None:
-        """An action with all that its participants say; None if no coordinator knows it.
+        """Returns an action with its participants' records, or None if no coordinator has it.
 
         Args:
-            action_id: its id.
-            patience: seconds that a participant's chain may take.
+            action_id: Id of the action.
+            patience: Timeout of a participant's chain in seconds.
         """
         action = await self._known(action_id)
         if action is None:
@@ -287,11 +289,14 @@ class ActionReader:
         return await self._with_messages(await self.with_participants(action, patience), patience)
 
     async def _known(self, action_id: bytes) -> Action | None:
-        """An action by the coordinator that has it. Another one, whose chain is down, matters only if none has it."""
-        asked = [asyncio.create_task(self._action(coordinator, action_id)) for coordinator in self.coordinators]
+        """Returns an action from the coordinator that has it.
+
+        A coordinator without an answer matters only if no other one has it.
+        """
+        tasks = [asyncio.create_task(self._action(coordinator, action_id)) for coordinator in self.coordinators]
         failure: TransientError | None = None
         try:
-            for answer in asyncio.as_completed(asked):
+            for answer in asyncio.as_completed(tasks):
                 try:
                     action = await answer
                 except TransientError as error:
@@ -300,56 +305,58 @@ class ActionReader:
                     if action is not None:
                         return action
         finally:
-            for task in asked:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
         if failure is not None:
             raise failure
         return None
 
     async def on_subject(self, action: Action) -> OnSubject:
-        """Other actions of its coordinator on its subject: among the newest, and the unfinished one that occupies it."""
+        """Returns the coordinator's other actions on the same subject: among the newest ones, and the unfinished one that occupies it."""
         coordinator = Coordinator(action.chain, action.coordinator)
-        count, present = await asyncio.gather(
+        count, current = await asyncio.gather(
             self.count(coordinator), self._ask(coordinator, "actionOn", action.subject)
         )
         since = max(1, count - _NEWEST + 1)
         numbers = [number for number in range(count, since - 1, -1) if number != action.number]
         ids = await asyncio.gather(*(self._ask(coordinator, "actionIdOf", number) for number in numbers))
-        kept = await asyncio.gather(*(self._ask(coordinator, "actionOf", action_id) for action_id in ids))
-        same = [bytes(one) for one, record in zip(ids, kept, strict=True) if bytes(record[10]) == action.subject]
-        if any(present) and bytes(present) not in (action.id, *same):
-            same.append(bytes(present))  # older than all of them
-        found = await asyncio.gather(*(self._action(coordinator, action_id) for action_id in same))
-        return OnSubject(actions=tuple(one for one in found if one is not None), since=since)
+        records = await asyncio.gather(*(self._ask(coordinator, "actionOf", action_id) for action_id in ids))
+        same = [
+            bytes(action_id)
+            for action_id, record in zip(ids, records, strict=True)
+            if bytes(record[10]) == action.subject
+        ]
+        if any(current) and bytes(current) not in (action.id, *same):
+            same.append(bytes(current))  # older than the searched ones
+        actions = await asyncio.gather(*(self._action(coordinator, action_id) for action_id in same))
+        return OnSubject(actions=tuple(other for other in actions if other is not None), since=since)
 
     async def with_participants(self, action: Action, patience: float = ACTING_PATIENCE) -> Action:
-        """The same action with what its participants say, or those of them that it is given with.
+        """Returns the action, read again, with the records of the participants in its branches.
 
-        They are read first: what one of them has done must follow from the decision that is read afterwards.
+        Participants are read first, so that their state follows from the decision that is read afterwards.
 
         Args:
-            action: as its coordinator has it.
-            patience: seconds that a participant's chain may take. All are waited for.
+            action: The action as its coordinator has it.
+            patience: Timeout of a participant's chain in seconds; all are waited for.
         """
-        told = await asyncio.gather(*(self._participation(action, branch, patience) for branch in action.branches))
+        records = await asyncio.gather(*(self._participation(action, branch, patience) for branch in action.branches))
         numbers = [branch.number for branch in action.branches]
         again = await self._action(Coordinator(action.chain, action.coordinator), action.id, numbers)
         if again is None:
-            return action  # a reorg took it away in between
+            return action  # a reorg removed it meanwhile
         branches = [
-            replace(branch, participation=one.participation, problem=one.problem)
-            for branch, one in zip(again.branches, told, strict=True)
+            replace(branch, participation=record.participation, problem=record.problem)
+            for branch, record in zip(again.branches, records, strict=True)
         ]
         return replace(again, branches=tuple(branches))
 
     async def _with_messages(self, action: Action, patience: float) -> Action:
-        """The same action, read with its participants, with how far each phase's message is."""
-        seen = await asyncio.gather(*(self._messages(action, branch, patience) for branch in action.branches))
-        return replace(
-            action,
-            branches=tuple(replace(branch, messages=one) for branch, one in zip(action.branches, seen, strict=True)),
-        )
+        """Returns the action with the state of each phase's message."""
+        messages = await asyncio.gather(*(self._messages(action, branch, patience) for branch in action.branches))
+        branches = (replace(branch, messages=each) for branch, each in zip(action.branches, messages, strict=True))
+        return replace(action, branches=tuple(branches))
 
     async def _ask(self, coordinator: Coordinator, function: str, *arguments: Any) -> Any:
         return await read_view(self._chains[coordinator.chain], COORDINATOR, coordinator.address, function, *arguments)
@@ -357,9 +364,12 @@ class ActionReader:
     async def _action(
         self, coordinator: Coordinator, action_id: bytes, numbers: Sequence[int] | None = None
     ) -> Action | None:
-        """An action as its coordinator has it, with all its participants or those of these numbers; None if it has none."""
-        found = await self._ask(coordinator, "actionOf", action_id)
-        initiator, level, state, decision, cause, _, count, number, begun, decided, subject, window = found
+        """Returns an action as its coordinator has it, with all branches or those in `numbers`.
+
+        None if it does not exist.
+        """
+        record = await self._ask(coordinator, "actionOf", action_id)
+        initiator, level, state, decision, cause, _, count, number, begun, decided, subject, window = record
         if ActionState(state) is ActionState.NONE:
             return None
         ends, timed_out, *branches = await asyncio.gather(
@@ -391,12 +401,12 @@ class ActionReader:
 
     async def _branch(self, coordinator: Coordinator, action_id: bytes, number: int) -> Branch:
         asked = (coordinator, action_id, number)
-        found, dispatch, can_settle = await asyncio.gather(
+        record, dispatch, can_settle = await asyncio.gather(
             self._ask(coordinator, "branchOf", action_id, number),
             self._offer(self._ask(coordinator, "quoteDispatch", action_id, number)),
             self._can_settle(*asked),
         )
-        chain, participant, state, retries, sent_at, prepare_id, decision_id, change = found
+        chain, participant, state, retries, sent_at, prepare_id, decision_id, change = record
         return Branch(
             number=number,
             chain=chain,
@@ -420,7 +430,7 @@ class ActionReader:
         return True
 
     async def _offer(self, quote: Any) -> Offer:
-        """The quote; None if the contracts refuse one, since it can't be sent now."""
+        """Returns the quote, or the reason why the contracts would revert."""
         try:
             return Offer(fee=int(await quote))
         except CallRevertedError as error:
@@ -429,11 +439,11 @@ class ActionReader:
     async def _participation(self, action: Action, branch: Branch, patience: float) -> Branch:
         chain = self._chains.get(branch.chain)
         if chain is None:
-            return replace(branch, problem=f"chain {branch.chain} is not of this network")
+            return replace(branch, problem=f"chain {branch.chain} is not part of this network")
         place = (chain, PARTICIPANT, branch.participant)
         try:
             async with asyncio.timeout(patience):
-                found, (holder, until, _), diverged, reply = await asyncio.gather(
+                record, (holder, until, _), diverged, reply = await asyncio.gather(
                     read_view(*place, "participationOf", action.id),
                     read_view(*place, "lockOf", action.subject),
                     read_view(*place, "divergedOn", action.subject),
@@ -441,11 +451,11 @@ class ActionReader:
                 )
         except TimeoutError:
             return replace(
-                branch, problem=f"{self._deployment.chain(branch.chain).name} does not answer within {patience:g} s"
+                branch, problem=f"{self._deployment.chain(branch.chain).name} did not answer within {patience:g} s"
             )
         except (TransientError, CallRevertedError) as error:
             return replace(branch, problem=str(error))
-        state, _, _, _, _, _, _, _, reason, reply_id, _ = found
+        state, _, _, _, _, _, _, _, reason, reply_id, _ = record
         is_locked = decode_hex(holder) == action.id[-20:]  # `AtomicParticipant._holderOf`
         return replace(
             branch,
@@ -461,7 +471,7 @@ class ActionReader:
         )
 
     async def _messages(self, action: Action, branch: Branch, patience: float) -> tuple[PhaseMessage, ...]:
-        """A chain that has just been silent about its participant is not asked about messages."""
+        """Returns the state of each phase's message. A chain that just failed to answer is not asked again."""
         named = [
             (Phase.PREPARE, branch.prepare_id, action.chain, branch.chain),
             (
@@ -471,10 +481,11 @@ class ActionReader:
                 branch.chain,
             ),
         ]
-        told = branch.participation
-        if told is not None:
-            votes = told.state in (BranchState.PREPARED, BranchState.REFUSED)
-            named.append((Phase.VOTE if votes else Phase.FINALIZE, told.reply_id, branch.chain, action.chain))
+        participation = branch.participation
+        if participation is not None:
+            votes = participation.state in (BranchState.PREPARED, BranchState.REFUSED)
+            reply_phase = Phase.VOTE if votes else Phase.FINALIZE
+            named.append((reply_phase, participation.reply_id, branch.chain, action.chain))
         silent = branch.chain if branch.problem else None
 
         async def read(phase: Phase, message_id: bytes, source: int, destination: int) -> PhaseMessage:
@@ -486,8 +497,8 @@ class ActionReader:
                 status=None if destination == silent else await self._status(message_id, destination, patience),
             )
 
-        sent = [one for one in named if one[1] != _NO_MESSAGE]
-        return tuple(await asyncio.gather(*(read(*one) for one in sent)))
+        sent = [message for message in named if message[1] != _NO_MESSAGE]
+        return tuple(await asyncio.gather(*(read(*message) for message in sent)))
 
     async def _status(self, message_id: bytes, destination: int, patience: float) -> Status | None:
         if destination not in self._chains:
@@ -504,6 +515,6 @@ class ActionReader:
 
 
 def _text(word: bytes) -> str:
-    """A short text that a contract keeps in 32 bytes, as hex digits if it is none."""
+    """Returns a short text stored in 32 bytes, or hex digits if the bytes are not text."""
     text = word.rstrip(b"\0")
     return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else f"0x{word.hex()}"

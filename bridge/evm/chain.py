@@ -47,7 +47,7 @@ from bridge.rpc.policy import EndpointPolicy, EndpointState, KnownBlock
 _BASE_FEE_MARGIN = 2
 _LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or drop transactions without a tip
 
-_NO_TAG = "a chain whose nodes do not know the tag needs a deployments file without finality, and confirmations"
+_NO_TAG = "for a chain without that tag, set confirmations and leave finality out of the deployments file"
 
 _T = TypeVar("_T")
 
@@ -131,7 +131,7 @@ class EvmChain:
         same = [block for block in blocks if block.number == number]
         if all(one == same[0] for one in same) and len(same) >= self._endpoints.agreement:
             return same[0]
-        found = await self.block(number)  # endpoints lag, and a liar may have made up its head
+        found = await self.block(number)  # endpoints lag, and a malicious one may invent its head
         if found is None:
             raise UnansweredError(f"the endpoints of {self._name} do not agree on the newest block")
         return found
@@ -146,12 +146,12 @@ class EvmChain:
         try:
             blocks = await self._endpoints.opinions(request, decoder_of(what, self._to_remembered_or_none))
         except RefusedError as error:
-            raise UnansweredError(f"{self._name} does not tell which block is {tag!r}: {error}; {_NO_TAG}") from error
+            raise UnansweredError(f"{self._name} did not return the {tag!r} block: {error}; {_NO_TAG}") from error
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
-            raise UnansweredError(f"{self._name} has no {tag} block yet, say its nodes; {_NO_TAG}")
+            raise UnansweredError(f"the nodes of {self._name} report no {tag} block yet; {_NO_TAG}")
         return _reached(heights, self._endpoints.agreement)
 
     async def block(self, number: int) -> Block | None:
@@ -192,7 +192,7 @@ class EvmChain:
             for log in found:
                 if not (is_within(log) and log.address.lower() in emitters and log.topics and log.topics[0] in wanted):
                     raise ValueError(
-                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not asked for"
+                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not requested"
                     )
             return found
 
@@ -239,7 +239,7 @@ class EvmChain:
         bases = [base for base in said if base is not None]
         if len(bases) < self._endpoints.agreement:
             raise UnansweredError(
-                f"the endpoints of {self._name} name no base fee; Waybill sends EIP-1559 transactions only"
+                f"the endpoints of {self._name} report no base fee; Waybill sends EIP-1559 transactions only"
             )
         base = _reached(bases, self._endpoints.agreement)
         offer = await self._amount("the priority fee", to_int, "eth_maxPriorityFeePerGas")
@@ -258,8 +258,8 @@ class EvmChain:
             meaning = error.meaning
             if meaning is Meaning.ALREADY_KNOWN:
                 return
-            # Sent again after a crash, a transaction that was included meanwhile is refused for its nonce. Endpoints of one node
-            # disagree about a transaction that the first of them has taken.
+            # After a crash, a rebroadcast of an included transaction is rejected for its nonce. Endpoints of one node
+            # disagree about a transaction that the first of them accepted.
             in_doubt = meaning is Meaning.NONCE_USED or isinstance(error, DisagreementError)
             if in_doubt and await self._knows(keccak(transaction)):
                 return
@@ -292,7 +292,7 @@ class EvmChain:
         return await self._amount("a balance", to_int, "eth_getBalance", address, "latest")
 
     async def code(self, address: str) -> bytes:
-        """The code at an address, empty if there is none."""
+        """Returns the code at an address, empty if there is none."""
         code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
         return code
 
@@ -304,18 +304,21 @@ class EvmChain:
     async def _look_up(
         self, what: str, decoder: Callable[[Any], Any], essence: Callable[[Any], Hashable], method: str, *params: Any
     ) -> Any:
-        """The decoded answer that enough endpoints agree on. `decoder` may raise any error for malformed answers."""
+        """Returns the decoded answer that enough endpoints agree on.
+
+        `decoder` may raise any error for malformed answers.
+        """
         try:
             return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
-        """The value of a growing number, such as the head, that enough endpoints have reached."""
+        """Returns the value of a growing number, such as the head, that enough endpoints have reached."""
         return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
-        """The well-formed answers of at least as many endpoints as have to agree."""
+        """Returns well-formed answers from at least as many endpoints as must agree."""
         try:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
@@ -324,13 +327,13 @@ class EvmChain:
     def _block_decoder(self, number: int) -> Callable[[Any], Block | None]:
         def decoder(answer: Any) -> Block | None:
             if answer is not None and to_int(answer["number"]) != number:
-                raise ValueError(f"it is number {to_int(answer['number'])}")
+                raise ValueError(f"the block has number {to_int(answer['number'])}")
             return self._to_remembered_or_none(answer)
 
         return decoder
 
     def _to_remembered(self, answer: Any) -> Block:
-        """A block's header, checked against a second endpoint if one endpoint would decide."""
+        """Decodes a block's header; if one endpoint decides alone, a second one is to confirm it later."""
         block = to_block(answer)
         if self._endpoints.agreement == 1:
             self._endpoints.pool.remember(KnownBlock(block.number, block.hash))
@@ -353,7 +356,7 @@ def _to_simulated(answer: Any) -> list[Simulated]:
 
 
 def _reached(numbers: Sequence[int], needed: int) -> int:
-    """The highest number that at least `needed` endpoints have reached."""
+    """Returns the highest number that at least `needed` endpoints have reached."""
     return sorted(numbers, reverse=True)[needed - 1]
 
 
@@ -423,21 +426,21 @@ def _is_taken(_answer: Any) -> Hashable:
 
 
 def to_int(quantity: str) -> int:
-    """A JSON-RPC quantity."""
+    """Decodes a JSON-RPC quantity."""
     if not quantity.startswith("0x"):
         raise ValueError(f"{quantity[:20]!r} does not start with 0x")
     return int(quantity, 16)
 
 
 def to_bytes(data: str) -> bytes:
-    """JSON-RPC data."""
+    """Decodes JSON-RPC data."""
     if not data.startswith("0x"):
         raise ValueError(f"{data[:20]!r} does not start with 0x")
     return decode_hex(data)
 
 
 def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
-    """A call's return data, checked to decode as the given ABI types; without types any data is accepted."""
+    """Returns a decoder of return data that checks it against ABI types; without types any data is accepted."""
 
     def check(data: str) -> bytes:
         answer = to_bytes(data)
@@ -453,7 +456,7 @@ def _sum_of_simulation(answer: Any) -> Hashable:
 
 
 def to_block(block: Mapping[str, Any]) -> Block:
-    """A block's header."""
+    """Decodes a block's header."""
     return Block(
         number=to_int(block["number"]),
         hash=to_bytes(block["hash"]),
@@ -464,7 +467,7 @@ def to_block(block: Mapping[str, Any]) -> Block:
 
 
 def to_base_fee(block: Mapping[str, Any]) -> int | None:
-    """A block's base fee in wei per gas, or None on a chain without EIP-1559."""
+    """Returns a block's base fee in wei per gas, or None on a chain without EIP-1559."""
     fee = block.get("baseFeePerGas")
     return None if fee is None else to_int(fee)
 
@@ -475,7 +478,7 @@ def _checksummed(address: str) -> str:
 
 
 def to_log(log: Mapping[str, Any]) -> Log:
-    """An event of an included transaction."""
+    """Decodes an event of an included transaction."""
     return Log(
         address=_checksummed(log["address"]),
         topics=tuple(to_bytes(topic) for topic in log["topics"]),
@@ -488,7 +491,7 @@ def to_log(log: Mapping[str, Any]) -> Log:
 
 
 def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
-    """Logs in chain order without duplicates and without those marked as removed."""
+    """Decodes logs, in chain order without duplicates and without removed ones."""
     found = {}
     for item in logs:
         if not item.get("removed", False):
@@ -498,7 +501,7 @@ def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
 
 
 def to_receipt(receipt: Mapping[str, Any]) -> Receipt:
-    """A transaction's receipt."""
+    """Decodes a transaction's receipt."""
     return Receipt(
         transaction_hash=to_bytes(receipt["transactionHash"]),
         block_number=to_int(receipt["blockNumber"]),
@@ -515,7 +518,7 @@ def _receipt_decoder(transaction_hash: bytes) -> Callable[[Any], Receipt | None]
             return None
         receipt = to_receipt(answer)
         if receipt.transaction_hash != transaction_hash:
-            raise ValueError(f"it is of transaction 0x{receipt.transaction_hash.hex()}")
+            raise ValueError(f"the receipt belongs to transaction 0x{receipt.transaction_hash.hex()}")
         return receipt
 
     return decoder

@@ -1,4 +1,4 @@
-"""Up to where a chain is final for the bridge: as deep as the deployments file asks, and no higher than the chain's own tag.
+"""Decides which blocks the relayer treats as final: deep enough for the deployments file, and within the chain's own tag.
 
 The index has a rule of its own, see `indexer.sources.blocks`.
 """
@@ -13,11 +13,11 @@ from bridge.protocol.ports import Block, Chain
 
 @dataclass(frozen=True, slots=True)
 class FinalityRule:
-    """Down from which block a chain's blocks are acted on.
+    """The condition for acting on a chain's blocks.
 
     Attributes:
-        confirmations: blocks that must lie on top of one.
-        tag: what the chain itself must call it besides.
+        confirmations: Number of blocks required on top.
+        tag: Block tag that must also have reached the block.
     """
 
     confirmations: int
@@ -25,14 +25,17 @@ class FinalityRule:
 
     @classmethod
     def of(cls, deployed: ChainDeployment) -> FinalityRule:
-        """The rule that the deployments file has for a chain."""
+        """Returns a chain's rule from the deployments file."""
         return cls(deployed.confirmations, deployed.finality)
 
     async def tagged(self, chain: Chain) -> int | None:
-        """The height that the chain's tag is at; None without a tag."""
+        """Returns the height of the chain's tag, or None without a tag."""
         return None if self.tag is None else await chain.height_of(self.tag)
 
     def last(self, head: Block, tagged: int | None) -> int:
-        """The last block that is acted on; what counts as final anywhere in the relayer follows the cursor, which goes so far."""
+        """Returns the last block to act on.
+
+        The observation cursor stops there, and the relayer derives all finality from the cursor.
+        """
         deep = head.number - self.confirmations
         return deep if tagged is None else min(deep, tagged)

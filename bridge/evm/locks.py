@@ -1,4 +1,4 @@
-"""The lock under which a message acts, read from its recipient (`contracts/interfaces/ILockedRecipient.sol`)."""
+"""Reads a message's lock from its recipient (`contracts/interfaces/ILockedRecipient.sol`)."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ async def message_lock(chain: Chain, recipient: str, payload: bytes) -> MessageL
 
 
 def retake_lock_call(recipient: str, payload: bytes) -> Call:
-    """The call that takes a message's expired lock again."""
+    """Returns the call that retakes a message's expired lock."""
     return Call(to=recipient, data=LOCKED_RECIPIENT.encode("retakeLock", payload))

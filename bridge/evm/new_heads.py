@@ -36,7 +36,7 @@ class NewHeads:
 
     async def run(self) -> None:
         """Listens until cancelled, reconnecting whenever the connection is lost."""
-        pause, was_told = _FIRST_PAUSE, False
+        pause, was_reported = _FIRST_PAUSE, False
         while True:
             try:
                 async with (
@@ -45,16 +45,16 @@ class NewHeads:
                 ):
                     await connection.send_json(_SUBSCRIBE)
                     async for _ in _announcements(connection):
-                        if was_told:
+                        if was_reported:
                             _log.info("new-block subscription restored", endpoint=self._name)
-                        pause, was_told = _FIRST_PAUSE, False
+                        pause, was_reported = _FIRST_PAUSE, False
                         self._announced()
                 problem = "the connection was closed"
             except (ClientError, OSError, TimeoutError, ValueError, _UnusableError) as error:
                 problem = str(error) or type(error).__name__
-            if not was_told:
+            if not was_reported:
                 _log.warning("new-block subscription lost, polling continues", endpoint=self._name, error=problem)
-                was_told = True
+                was_reported = True
             await asyncio.sleep(pause)
             pause = backoff(pause, 1, cap=_LONGEST_PAUSE)
 

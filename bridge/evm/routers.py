@@ -92,7 +92,7 @@ class SentMessage:
 
 
 def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
-    """Whether a receipt shows that the router recorded a dispatch's delivery, so that no view has to be called."""
+    """Returns whether a receipt shows that the router recorded a dispatch's delivery, which saves calling a view."""
     event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
     return receipt.succeeded and any(
         log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
@@ -100,21 +100,21 @@ def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
 
 
 def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
-    """Whether a receipt shows that the router executed the message."""
+    """Returns whether a receipt shows that the router executed the message."""
     return receipt.succeeded and any(
         log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
     )
 
 
 def refused_in(receipt: Receipt, router: str) -> frozenset[bytes]:
-    """Ids of the messages in a receipt whose recipients refused."""
+    """Returns the ids of the messages in a receipt whose recipients reverted."""
     return frozenset(
         log.topics[1] for log in receipt.logs if log.topics[:1] == (_REFUSAL,) and log.address.lower() == router.lower()
     )
 
 
 def _missing(name: str, arguments: Mapping[str, Any]) -> int | None:
-    """The missing receipts that an error of `execute` states, or None for other errors."""
+    """Returns the missing receipts that an error of `execute` states, or None for other errors."""
     if name == "QuorumNotReached":
         return int(arguments["quorum"]) - int(arguments["receipts"])
     return 0 if name in _BEYOND_QUORUM else None
@@ -132,43 +132,43 @@ class Demand(NamedTuple):
 
 
 class RouterReader:
-    """Reads one router. Methods raise `UnansweredError` if the chain, or the contract at the address, gives no answer."""
+    """Reads one router. Methods raise `UnansweredError` if the chain or the contract does not answer."""
 
     def __init__(self, chain: Chain, router: str) -> None:
         self._chain = chain
         self.address = router
 
     async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
-        """Whether the router has that GMP's receipt."""
+        """Returns whether the router has that GMP's receipt."""
         return bool(await self._ask("hasReceived", message_id, int(gmp)))
 
     async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
-        """The message's progress, at the head or at the end of a block."""
+        """Returns the message's progress, at the head or at the end of a block."""
         bits, execution = await self._ask("receiptsOf", message_id, block=block)
         outcome = _OUTCOMES.get(execution)
         return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0, outcome=outcome)
 
     async def is_expired(self, message: Message) -> bool:
-        """Whether a message's time has run out by the head of the router's chain."""
+        """Returns whether a message's TTL has elapsed at the head of the router's chain."""
         return message.expires_at is not None and (await self._chain.head()).timestamp > message.expires_at
 
     async def paused_until(self, thing: PausedThing, number: int) -> int:
-        """The end of the newest pause of a GMP, or of the lane with a chain, in Unix seconds."""
+        """Returns the end of the newest pause of a GMP, or of the lane with a chain, in Unix seconds."""
         view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
         return int(await self._ask(view, number))
 
     async def demand(self, recipient: str, source_chain: int) -> Demand:
-        """A recipient's demand for messages from a chain: its policy, else the lane's floor."""
+        """Returns a recipient's demand for messages from a chain: its policy, else the lane's floor."""
         quorum, gmps = await self._ask("policyOf", recipient, source_chain)
         return (
             Demand(quorum, gmps_from_bits(gmps)) if quorum else Demand(await self._ask("floorOf", source_chain), None)
         )
 
     async def missing_receipts(self, message: Message) -> int:
-        """The number of receipts missing for an execution, including the recipient's policy.
+        """Returns the number of receipts missing for an execution, including the recipient's policy.
 
         Raises:
-            CallRevertedError: the router would not execute it now with any number of receipts.
+            CallRevertedError: the router would not execute the message now with any number of receipts.
         """
         try:
             await self._chain.call(self.execute_call(message))
@@ -200,20 +200,22 @@ class RouterReader:
         return Trial(TrialResult.READY, missing=0)
 
     async def _refusal(self, error: CallRevertedError, message: Message) -> str:
-        """Why an execution would revert. If the recipient gives no reason, checks whether it has code."""
+        """Returns why an execution would revert; without a reason, checks whether the recipient has code."""
         name, arguments = ROUTER.error(error.data) or ("", {})
         if name != "ExecutionReverted" or arguments["reason"]:
             return explain_revert(error.data)
         try:
             recipient = from_bytes32(message.recipient)
             if not await is_contract(self._chain, recipient):
-                return f"nothing answers at {recipient}, as if it had no contract, and only a contract can execute: send a new message to one"
+                return (
+                    f"{recipient} has no contract, so the message cannot be executed: send a new message to a contract"
+                )
         except AddressError:
             pass
         return f"{name}: {explain_refusal(b'')}"
 
     async def guards(self, message: Message) -> frozenset[IdempotencyStrategy]:
-        """The recipient's guards, recognised by their views."""
+        """Returns the recipient's guards, recognised by their views."""
         try:
             recipient = from_bytes32(message.recipient)
         except AddressError:
@@ -228,43 +230,44 @@ class RouterReader:
             return False
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
-        """A message's sender and number of retries, or None if this router did not create it as retriable."""
+        """Returns a message's sender and number of retries, or None if this router did not create it as retriable."""
         sender, attempts = await self._ask("sentMessage", message_id)
         return None if sender == _ZERO_ADDRESS else SentMessage(sender.lower(), attempts)
 
     async def retrier_of(self, sender: str) -> str | None:
-        """The retrier that a sender has appointed, or None."""
+        """Returns the retrier that a sender appointed, or None."""
         retrier = await self._ask("retrierOf", sender)
         return None if retrier == _ZERO_ADDRESS else str(retrier).lower()
 
     async def enabled_gmps(self) -> frozenset[Gmp]:
-        """The GMPs that have an adapter here."""
+        """Returns the GMPs that have an adapter here."""
         return gmps_from_bits(await self._ask("enabledGmps"))
 
     async def adapter_of(self, gmp: Gmp) -> str:
-        """The GMP's adapter."""
+        """Returns the address of the GMP's adapter."""
         return str(await self._ask("adapterOf", int(gmp)))
 
     async def quote(self, message: Message, gmp: Gmp) -> int:
-        """The GMP's current fee for the message, in wei.
+        """Returns the GMP's current fee for the message, in wei.
 
         Raises:
-            CallRevertedError: the GMP can't carry it.
+            CallRevertedError: the GMP cannot carry the message.
         """
         adapter = await self.adapter_of(gmp)
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
         return int(await read_view(self._chain, ADAPTER, adapter, "quote", *arguments))
 
     def retry_call(self, message: Message, fees: Sequence[tuple[int, int]], refund_to: str) -> Call:
-        """The call that retries the message, with a fee in wei for each GMP."""
+        """Returns the call that retries the message, with a fee in wei for each GMP."""
         named = [(int(gmp), fee) for gmp, fee in fees]
         data = ROUTER.encode("retryRoute", (message.id, message_tuple(message), 1, named, refund_to))
         return Call(to=self.address, data=data, value=sum(fee for _, fee in fees))
 
     async def retry_refusal(self, message: Message) -> str | None:
-        """The name of the error with which the router would refuse the sender's retry now, or None.
+        """Returns the name of the error with which the router would reject the sender's retry now, or None.
 
-        Simulates a retry over a GMP that does not exist, which the router checks last, so the simulation never succeeds.
+        Simulates a retry over a GMP that does not exist, which the router checks last, so the simulation never
+        succeeds.
         """
         try:
             sender = from_bytes32(message.sender)
@@ -278,7 +281,7 @@ class RouterReader:
         return None
 
     def execute_call(self, message: Message) -> Call:
-        """The call that executes a message whose quorum is reached."""
+        """Returns the call that executes a message whose quorum is reached."""
         return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
 
     async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
@@ -313,7 +316,7 @@ async def created_messages(
 
 
 async def is_contract(chain: Chain, address: str) -> bool:
-    """Whether the address has code; a call to an account without code returns nothing."""
+    """Returns whether the address has code; a call to an account without code returns nothing."""
     try:
         return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
     except CallRevertedError:
@@ -321,7 +324,7 @@ async def is_contract(chain: Chain, address: str) -> bool:
 
 
 def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
-    """Router readers by chain, for the given chains of a deployment."""
+    """Returns router readers by chain id, for the given chains of a deployment."""
     return {
         deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
         for deployed in deployment.chains

@@ -119,8 +119,9 @@ class Sender:
             SpendBlockedError: a bound has no room for it; the call was not sent.
             TransientError: it was not included in time, or a node calls it malformed.
         """
-        # An estimate could fail while the key is under way, so that is looked up first. A call with its own gas needs no estimate:
-        # reserving finds what is under way.
+        # An estimate could fail while the key is pending, so the ledger is read first. A call with its own gas needs no
+        # estimate:
+        # reserving finds a pending slot.
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key) if call.gas is None else None
         if slot is None:
             shares = may_share and transaction_key not in self._account.unshared
@@ -153,9 +154,9 @@ class Sender:
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
     def next_for(self, transaction_key: str) -> float | None:
-        """Seconds for which a pending call has been the next of its account; None if none is pending.
+        """Returns for how many seconds a pending call has been the account's next; None if it is not pending.
 
-        Until then, others delay it.
+        Before that, other transactions of the account delay it.
         """
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
         if slot is not None:
@@ -229,7 +230,7 @@ class Sender:
             if len(batch) == 1:
                 _refuse(batch, error)
                 return
-            for wanted in batch:  # one call may be at fault, and the others are not to pay for it
+            for wanted in batch:  # one call may be at fault, and the others must not fail with it
                 await self._try_batch([wanted])
 
     async def _send_batch(self, batch: list[_Wanted]) -> None:

@@ -33,7 +33,7 @@ class SignatureRefusedError(TransientError):
 
 
 class InvalidKeyError(ValueError):
-    """The text is not a valid private key. It is never shown."""
+    """The text is not a valid private key; errors never contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,11 @@ class Signer(Protocol):
         """The account, with its EIP-55 checksum."""
 
     async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
-        """Signs.
+        """Signs a transaction.
 
         Raises:
             SignatureRefusedError: the signer refuses this transaction.
-            UnansweredError: the signer does not answer.
+            UnansweredError: the signer did not answer.
         """
 
 
@@ -82,7 +82,7 @@ class LocalSigner:
 
     @classmethod
     def from_key(cls, key: str) -> LocalSigner:
-        """The signer of a private key, 0x and 64 hex digits.
+        """Creates the signer of a private key, given as 0x and 64 hex digits.
 
         Raises:
             InvalidKeyError: the text is not a private key.
@@ -96,7 +96,7 @@ class LocalSigner:
 
     @property
     def account(self) -> LocalAccount:
-        """The key, for signing other things than transactions."""
+        """The account, for signing data other than transactions."""
         return self._account
 
     @property
@@ -129,15 +129,15 @@ def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]
 
 
 def noop_of(address: str) -> Call:
-    """A no-op that uses up a nonce."""
+    """Returns a call without effect, which uses up a nonce."""
     return Call(to=address, data=b"", gas=NOOP_GAS)
 
 
 def environment_signer(variable: str) -> LocalSigner:
-    """The key in an environment variable.
+    """Returns a signer with the key in an environment variable.
 
     Raises:
-        InvalidKeyError: the variable is not set, or is not a key.
+        InvalidKeyError: the variable is not set or not a key.
     """
     key = os.environ.get(variable)
     if not key:
@@ -149,10 +149,12 @@ def environment_signer(variable: str) -> LocalSigner:
 
 
 def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
-    """The key in a version 3 keystore file, as geth, Foundry and eth-account write it. Opening it takes about a second.
+    """Returns a signer with the key in a version 3 keystore file of geth, Foundry or eth-account.
+
+    Decryption takes about a second.
 
     Raises:
-        InvalidKeyError: a file can't be read, the keystore is invalid, or the password is wrong.
+        InvalidKeyError: a file cannot be read, the keystore is invalid, or the password is wrong.
     """
     try:
         document = json.loads(keystore.read_text(encoding="utf-8"))
@@ -163,7 +165,7 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
         return LocalSigner(Account.from_key(Account.decrypt(document, password)))
     except Exception as error:  # noqa: BLE001  # eth_account raises many kinds; a wrong password is a ValueError
         is_wrong = "MAC mismatch" in str(error)
-        why = f"the password in {password_file} is not its own; write the right one there" if is_wrong else str(error)
+        why = f"the password in {password_file} is wrong; correct it" if is_wrong else str(error)
         raise InvalidKeyError(f"keystore {keystore} can't be opened: {why}") from None
 
 
@@ -219,7 +221,7 @@ class RemoteSigner:
         if not _is_as_asked(raw, transaction, self._address):
             raise SignatureRefusedError(
                 f"the remote signer of {self._address} answered with another transaction than nonce"
-                f" {transaction.nonce} on chain {transaction.chain_id}; it is not sent"
+                f" {transaction.nonce} on chain {transaction.chain_id}; it was not sent"
             )
         return SignedTransaction(keccak(raw), raw)
 
@@ -231,7 +233,9 @@ class RemoteSigner:
             answer.raise_for_status()
             document = orjson.loads(answer.content)
         except (httpx.HTTPError, ValueError) as error:
-            raise UnansweredError(f"the remote signer of {self._address} does not answer: {_said(error)}") from error
+            raise UnansweredError(
+                f"the remote signer of {self._address} does not answer: {_describe(error)}"
+            ) from error
         if not isinstance(document, dict) or document.get("error") is not None:
             reason = document.get("error") if isinstance(document, dict) else document
             raise SignatureRefusedError(f"the remote signer of {self._address} refuses: {reason}")
@@ -267,7 +271,7 @@ def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
         by = Account.recover_transaction(raw)
     except Exception:  # noqa: BLE001  # anything that can't be decoded is not the requested transaction
         return False
-    found = (
+    actual = (
         *(signed[name] for name in ("chainId", "nonce", "value", "gas", "maxFeePerGas", "maxPriorityFeePerGas")),
         bytes(HexBytes(signed["to"])),
         bytes(HexBytes(signed["data"])),
@@ -277,10 +281,10 @@ def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
         bytes(HexBytes(asked.to)),
         asked.data,
     )
-    return found == wanted and not signed["accessList"] and by == address
+    return actual == wanted and not signed["accessList"] and by == address
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, httpx.HTTPStatusError):  # the text would contain the URL with its password
         return f"HTTP {error.response.status_code}"
     return str(error) or type(error).__name__

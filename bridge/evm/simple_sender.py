@@ -1,4 +1,4 @@
-"""Sends one transaction of an account that sends nothing else meanwhile: for what an operator decides by hand."""
+"""Sends single transactions of an account that sends nothing else meanwhile, for operators' commands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bridge.evm.account import higher_than
 from bridge.evm.signing import Signer, UnsignedTransaction
 from bridge.protocol.ports import Call, Chain, Receipt, TerminalError, TransientError
 
-_AGAIN: Final = 0.5  # seconds between two looks for the transaction
-_SOON: Final = 0.1  # seconds until one that was not taken is sent again
+_POLL_INTERVAL: Final = 0.5  # seconds
+_RETRY_INTERVAL: Final = 0.1  # seconds until a rejected transaction is sent again
 
 
 class RevertedError(Exception):
@@ -27,32 +27,32 @@ async def send(
     nonce: int,
     patience: float = 60.0,
 ) -> tuple[int, bytes]:
-    """Sends a transaction that does no harm if it is sent twice; offers more with each block that leaves it out.
+    """Sends an idempotent transaction, raising its fees with each block that does not include it.
 
     Args:
-        chain: where.
-        signer: an account from which nothing else is sent meanwhile.
-        call: with its gas.
-        nonce: the account's next one.
-        patience: seconds until it gives up.
+        chain: Chain to send to.
+        signer: Account that sends nothing else meanwhile.
+        call: Call with a gas limit.
+        nonce: Next nonce of the account.
+        patience: Timeout in seconds.
 
     Returns:
-        The block that includes it, and its hash.
+        Number of the including block, and the transaction hash.
 
     Raises:
-        RevertedError: it was included and reverted.
-        TransientError: no block includes it in time, or another transaction has used its nonce.
+        RevertedError: the transaction reverted.
+        TransientError: the transaction was not included in time, or another one used its nonce.
     """
     assert call.gas is not None
     loop, sent = asyncio.get_running_loop(), list[bytes]()
     deadline, problem = loop.time() + patience, "nothing was sent"
-    at, fees = -1, None  # the newest block when it was last sent, and what it offered
+    at, fees = -1, None  # head and fees of the last broadcast
     while loop.time() < deadline:
         try:
             number = (await chain.head()).number
             if number > at:
-                offered = await chain.fees()
-                fees = offered if fees is None else higher_than(fees, offered)
+                current = await chain.fees()
+                fees = current if fees is None else higher_than(fees, current)
                 unsigned = UnsignedTransaction(
                     chain_id=chain.chain_id,
                     nonce=nonce,
@@ -75,16 +75,16 @@ async def send(
                 return receipt.block_number, receipt.transaction_hash
         if at < 0 and await _is_used(chain, signer.address, nonce):
             raise TransientError(f"another transaction has used nonce {nonce} on chain {chain.chain_id}: {problem}")
-        await asyncio.sleep(_SOON if at < 0 else _AGAIN)
-    raise TransientError(f"no block of chain {chain.chain_id} includes the transaction after {patience:g} s: {problem}")
+        await asyncio.sleep(_RETRY_INTERVAL if at < 0 else _POLL_INTERVAL)
+    raise TransientError(f"the transaction was not included on chain {chain.chain_id} within {patience:g} s: {problem}")
 
 
 async def _included(chain: Chain, sent: Sequence[bytes]) -> Receipt | None:
-    """The receipt of the one that a block includes.
+    """Returns the receipt of the included version, or None.
 
     Raises:
-        RevertedError: it reverted.
-        TransientError: the chain does not answer.
+        RevertedError: the transaction reverted.
+        TransientError: the chain did not answer.
     """
     for transaction in reversed(sent):
         receipt = await chain.receipt(transaction)

@@ -1,4 +1,4 @@
-"""Loops that outlive what goes wrong in them."""
+"""Supervises loops that must survive errors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LONGEST_PAUSE: Final = 30.0  # seconds
 
 
 class Wakeup:
-    """Lets one loop tell another that there is something to do."""
+    """Wakes up a waiting loop."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Ends the other loop's wait, or its next one."""
+        """Ends the loop's current or next wait."""
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Returns once there is something to do, at the latest after that many seconds."""
+        """Waits for a wakeup, for at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -38,7 +38,7 @@ class Wakeup:
 
 
 class _Failures:
-    """What went wrong since a step last succeeded; each error is logged once, not with each repetition."""
+    """Failures since a step last succeeded; a repeated error is logged only once."""
 
     def __init__(self, step: str) -> None:
         self._step = step
@@ -57,7 +57,7 @@ class _Failures:
 
     def end(self) -> None:
         if self._count:
-            _log.info("step works again", step=self._step, failures=self._count)
+            _log.info("step recovered", step=self._step, failures=self._count)
         self._count, self._last = 0, ""
 
     def pause(self, every: float) -> float:
@@ -71,10 +71,10 @@ async def run_forever(
     every: float | Callable[[], float],
     wakeup: Wakeup | None = None,
 ) -> None:
-    """Repeats a step for ever: at once while it says that there is more to do, else after `every` seconds, or what it gives.
+    """Repeats a step for ever: at once if it reports more work, else after `every` seconds.
 
-    A step goes on from where its last one left the store, so that it can be repeated after any error; the pauses grow until
-    it succeeds again.
+    A step must continue from the stored state, so that it can be repeated after any error. Pauses grow until it
+    succeeds again.
     """
     signal, failures = wakeup or Wakeup(), _Failures(name)
     while True:
@@ -91,7 +91,7 @@ async def run_forever(
 
 
 async def retry_until_success(name: str, step: Callable[[], Awaitable[None]], *, every: float) -> None:
-    """Repeats a step until it succeeds; only a transient error is waited out, every other one is raised."""
+    """Repeats a step until it succeeds. Transient errors are retried; any other error is raised."""
     failures = _Failures(name)
     while True:
         try:

@@ -30,16 +30,18 @@ class TransactionMonitor:
         self._ledger = account.ledger
         self._chain = account.chain
         self._finality = finality
-        self._count: int | None = None  # our included transactions, as last read
+        self._count: int | None = None  # number of the account's included transactions, as last read
         self._seen: tuple[bytes, int] | None = None  # the last head, and the final height at that time
-        self._looked_at = 0.0  # the time of that look
-        self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used by none of its versions
+        self._checked_at = 0.0  # time of the last check
+        self._foreign_since: dict[int, float] = {}  # by slot: time since which another transaction has its nonce
         self._gap_since: float | None = None
-        self._counted_since: float | None = None  # since when the chain has said that count, without a silence between
+        self._counted_since: float | None = (
+            None  # time since which the chain has reported that count without interruption
+        )
         self._block_gas: int | None = None
 
     async def first_nonce(self) -> int:
-        """The lowest nonce that the chain accepts.
+        """Returns the lowest nonce that the chain accepts.
 
         It is known while transactions are pending. An idle account may have been used elsewhere, so the chain is asked.
         """
@@ -48,20 +50,23 @@ class TransactionMonitor:
         return self._count
 
     async def _read_count(self) -> int:
-        """The number of our included transactions, which is the next nonce."""
+        """Reads the number of the account's included transactions, which is the next nonce."""
         before, self._count = self._count, await self._chain.transaction_count(self._account.address)
         if self._counted_since is None or before != self._count:
             self._counted_since = self._account.clock.now()
         return self._count
 
     def next_for(self, slot: Slot) -> float:
-        """Seconds for which a slot's nonce has been the account's next; 0 while it waits for lower ones, or the chain is silent."""
+        """Returns for how many seconds a slot's nonce has been the next.
+
+        0 while lower ones are pending or the chain is unresponsive.
+        """
         if self._counted_since is None or slot.nonce != self._count:
             return 0.0
         return self._account.clock.now() - max(self._counted_since, slot.reserved_at)
 
     async def block_gas(self) -> int:
-        """Gas that a block holds, as of the last look at the chain; 0 if the chain does not say.
+        """Returns a block's gas limit, as last read; 0 if the chain does not report it.
 
         Raises:
             TransientError: the chain did not answer.
@@ -86,7 +91,7 @@ class TransactionMonitor:
         key = self._account.key
         if not self._account.awaited and not self._ledger.has_unsettled(*key):
             return
-        looked_at = self._account.clock.now()
+        checked_at = self._account.clock.now()
         head = await self._chain.head()
         self._block_gas = head.gas_limit
         seen = (head.hash, self._finality.height())
@@ -104,20 +109,20 @@ class TransactionMonitor:
             waiting = [slot for slot in self._ledger.open_slots(*key) if slot.nonce >= self._count]
             await self._push(waiting, seen[0])
             await self._fill_gap(waiting)
-        self._seen, self._looked_at = seen, looked_at
+        self._seen, self._checked_at = seen, checked_at
 
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
         """Finds out which version, or which other transaction, used each nonce."""
         receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
-        found = {slot.slot_id: one for slot, one in zip(slots, receipts, strict=True) if one is not None}
-        if found:
+        by_slot = {slot.slot_id: receipt for slot, receipt in zip(slots, receipts, strict=True) if receipt is not None}
+        if by_slot:
             for slot in self._ledger.include(
-                [(slot_id, self._inclusion(receipt)) for slot_id, receipt in found.items()]
+                [(slot_id, self._inclusion(receipt)) for slot_id, receipt in by_slot.items()]
             ):
                 self._foreign_since.pop(slot.slot_id, None)
-                self._tell(slot, found[slot.slot_id])
+                self._settle(slot, by_slot[slot.slot_id])
         for slot in slots:
-            if slot.slot_id not in found:
+            if slot.slot_id not in by_slot:
                 self._suspect_foreign(slot)
 
     async def _receipt(self, slot: Slot) -> Receipt | None:
@@ -136,9 +141,9 @@ class TransactionMonitor:
         del self._foreign_since[slot.slot_id]
         self._ledger.take(slot.slot_id)
         _log.warning("nonce taken by another signer", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
-        self._tell(self._ledger.slot(slot.slot_id), None)
+        self._settle(self._ledger.slot(slot.slot_id), None)
 
-    def _tell(self, slot: Slot, receipt: Receipt | None) -> None:
+    def _settle(self, slot: Slot, receipt: Receipt | None) -> None:
         if receipt is None:
             error = NonceLostError(f"nonce {slot.nonce} of {slot.account} was used by a transaction signed elsewhere")
             self._account.settle(slot, error)
@@ -157,13 +162,13 @@ class TransactionMonitor:
                 continue
             if slot.nonce == self._count and now - slot.latest.signed_at >= settings.fee_bump_after:
                 stuck = slot
-            elif self._is_to_be_sent_again(slot, head):
+            elif self._needs_rebroadcast(slot, head):
                 again.append(slot)
         await self._account.broadcast(again)
         if stuck is not None:
             if await self._raise_fees(stuck):
                 _log.info("fees raised", chain=stuck.chain_id, transaction_key=stuck.named_keys, nonce=stuck.nonce)
-            elif self._is_to_be_sent_again(stuck, head):
+            elif self._needs_rebroadcast(stuck, head):
                 await self._account.broadcast([stuck])
         for slot in slots:
             if slot.latest is None and now - slot.reserved_at >= settings.reservation:
@@ -172,15 +177,15 @@ class TransactionMonitor:
     async def _sign_abandoned(self, slot: Slot) -> None:
         """Signs for a nonce whose worker is gone. The next send with its key joins this transaction."""
         if not await self._account.replace(slot, is_noop=slot.call is None):
-            await self._account.close(slot)  # such as of a call that the signer refuses
+            await self._account.close(slot)  # for example, the signer refuses the call
 
     async def _raise_fees(self, slot: Slot) -> bool:
         if await self._account.lacks_funds(slot):
             return False
         return await self._account.replace(slot, is_noop=slot.latest is not None and slot.latest.is_noop)
 
-    def _is_to_be_sent_again(self, slot: Slot, head: bytes) -> bool:
-        """Whether to rebroadcast the same bytes: at once after a restart, soon if nodes refused or dropped them, else periodically."""
+    def _needs_rebroadcast(self, slot: Slot, head: bytes) -> bool:
+        """Returns whether to rebroadcast: at once after a restart, soon if nodes rejected or dropped the transaction, else periodically."""
         settings = self._account.settings
         last = self._account.last_sent.get(slot.slot_id)
         is_missing = slot.state is SlotState.SIGNED or self._was_passed_over(slot, head)
@@ -188,10 +193,13 @@ class TransactionMonitor:
         return last is None or self._account.clock.now() - last >= patience
 
     def _was_passed_over(self, slot: Slot, head: bytes) -> bool:
-        """Whether a block has left out the first pending transaction since a node accepted it; all others wait for that one."""
+        """Returns whether a block left out the account's next transaction although a node had accepted it.
+
+        Later ones wait for that one.
+        """
         if slot.nonce != self._count or slot.broadcast_at is None or self._seen is None:
             return False
-        return slot.broadcast_at <= self._looked_at and head != self._seen[0]
+        return slot.broadcast_at <= self._checked_at and head != self._seen[0]
 
     async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
         """Closes gaps below the first open nonce: another signer's transaction used them and was reorged away."""
@@ -222,10 +230,10 @@ class TransactionMonitor:
         """Marks slots in final blocks; returns those whose blocks were reorged away."""
         final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
-        found = zip(references, blocks, strict=True)
-        standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
+        pairs = zip(references, blocks, strict=True)
+        standing = {reference for reference, block in pairs if block is not None and block.hash == reference.hash}
         if final is not None:
-            deep = [slot_id for one in standing if one.number <= final.number for slot_id in by_block[one]]
+            deep = [slot_id for block in standing if block.number <= final.number for slot_id in by_block[block]]
             if deep and self._finality.holds(final):
                 self._ledger.finalise(deep)
         return [reference for reference in references if reference not in standing]
@@ -239,7 +247,7 @@ class TransactionMonitor:
             return
         self._ledger.orphan(slot.slot_id)
         _log.info(
-            "transaction reorged away, sent again",
+            "transaction reorged away, rebroadcast",
             chain=slot.chain_id,
             transaction_key=slot.named_keys,
             nonce=slot.nonce,
@@ -254,7 +262,7 @@ class TransactionMonitor:
                 continue
             receipt = None if slot.included is None else await self._chain.receipt(slot.included.transaction_hash)
             if receipt is not None or slot.state is SlotState.USED_EXTERNALLY:
-                self._tell(slot, receipt)
+                self._settle(slot, receipt)
 
     def _inclusion(self, receipt: Receipt) -> Inclusion:
         block = BlockRef(receipt.block_number, receipt.block_hash)

@@ -1,4 +1,4 @@
-"""JSON-RPC over aiohttp, as `bridge.rpc.policy` says. Requests that are made at the same moment travel together, as one batch."""
+"""JSON-RPC over aiohttp, following `bridge.rpc.policy`. Concurrent requests are sent together as one batch."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ _log = structlog.get_logger(__name__)
 
 _HEADERS: Final = {"Content-Type": "application/json"}
 
-_TURNS: Final = 5
-_TRIES: Final = 3  # how often an endpoint is asked the same, where the policy hedges
+_TURNS: Final = 5  # of the event loop, to collect a batch
+_TRIES: Final = 3  # attempts per endpoint and request, if the policy hedges
 
 
 class Exchange(Protocol):
-    """How requests travel to one endpoint, and answers back."""
+    """Transport of requests to one endpoint."""
 
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
-        """The JSON document that answers a request, with its result or error.
+        """Returns the JSON document that answers a request, with its result or error.
 
         Raises:
-            RpcError: there is none.
+            RpcError: there was no answer.
         """
 
     async def close(self) -> None:
-        """Closes the connections; who still waits for an answer gets none."""
+        """Closes the connections; pending requests fail."""
 
 
 Connect = Callable[[str, EndpointPolicy], Exchange]
-"""How a URL is reached."""
+"""Creates the transport for a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,13 @@ class _Pending:
 
 
 class HttpExchange:
-    """See `Exchange`: one URL, over connections that are kept open. A server that refuses batches gets single requests from then on."""
+    """Sends requests to one URL over persistent connections.
+
+    Falls back to single requests if the server rejects batches.
+    """
 
     def __init__(self, url: str, policy: EndpointPolicy) -> None:
-        """Nothing is asked before the first request."""
+        """Creates a transport; it connects with the first request."""
         self._url = url
         self._name = without_secrets(url)
         self._batch = policy.batch
@@ -100,7 +103,7 @@ class HttpExchange:
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
         """See `Exchange.ask`."""
         if self._session.closed:
-            raise RuntimeError(f"{method} was asked of {self._name} after its connection was closed")
+            raise RuntimeError(f"{method} was requested from {self._name} after its connection was closed")
         loop = asyncio.get_running_loop()
         request = _Pending(method, params, loop.create_future())
         self._waiting.append(request)
@@ -109,7 +112,7 @@ class HttpExchange:
         return await request.answer
 
     def _send(self, turns: int) -> None:
-        """Sends what waits, a few turns of the loop after the first request: tasks of tasks ask at the same moment too."""
+        """Sends the waiting requests some turns of the loop after the first one, so that nested tasks can join the batch."""
         if turns:
             asyncio.get_running_loop().call_soon(self._send, turns - 1)
             return
@@ -126,9 +129,7 @@ class HttpExchange:
         except BatchRefusedError as error:
             if self._batch > 1:
                 self._batch = 1
-                _log.info(
-                    "endpoint takes no batches: single requests from now on", endpoint=self._name, said=str(error)
-                )
+                _log.info("endpoint rejects batches, using single requests", endpoint=self._name, error=str(error))
             await asyncio.gather(*(self._exchange([request]) for request in requests))
         except RpcError as error:
             _refuse(requests, error)
@@ -168,12 +169,12 @@ def _refuse(requests: Sequence[_Pending], reason: RpcError) -> None:
 
 
 class Endpoints:
-    """Carries out the policy for the endpoints of one chain. Create it inside the event loop that uses it, best with `open`."""
+    """Executes the policy for one chain's endpoints. Create it with `open`, inside the event loop that uses it."""
 
     def __init__(
         self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, connect: Connect = HttpExchange
     ) -> None:
-        """Asks nobody yet; `connect` says how requests travel to a URL."""
+        """Creates the endpoints without connecting; `connect` creates the transport for a URL."""
         self._pool = EndpointPool(chain_id, urls, policy, lambda: asyncio.get_running_loop().time())
         self._exchanges = {endpoint: connect(endpoint.url, policy) for endpoint in self._pool.endpoints}
         self.agreement = policy.agreement
@@ -182,22 +183,22 @@ class Endpoints:
     async def open(
         cls, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, *, may_be_down: bool = False
     ) -> Endpoints:
-        """Connects, and looks behind every URL.
+        """Connects and verifies the chain id of every URL.
 
         Args:
-            chain_id: the EIP-155 id that each of them must have.
-            urls: in order of preference.
-            policy: how they are asked.
-            may_be_down: whether to go on if none answers. Each is looked behind before it is asked anything else.
+            chain_id: EIP-155 id that each endpoint must have.
+            urls: Endpoints in order of preference.
+            policy: Policy of the endpoints.
+            may_be_down: Whether to continue if no endpoint answers. Each is verified before its first use.
 
         Raises:
-            WrongChainError: one that answers is another chain.
-            TransientRpcError: none answers, or there are fewer than have to agree.
+            WrongChainError: an endpoint serves another chain.
+            TransientRpcError: no endpoint answered, or there are fewer than must agree.
         """
         require_endpoints(chain_id, urls, policy)
         endpoints = cls(chain_id, urls, policy)
         try:
-            await endpoints._look_behind_each(may_be_down=may_be_down)
+            await endpoints._verify_all(may_be_down=may_be_down)
         except BaseException:
             await endpoints.close()
             raise
@@ -209,23 +210,23 @@ class Endpoints:
 
     @property
     def pool(self) -> EndpointPool:
-        """The endpoints, and what is known of them."""
+        """The endpoints with their state."""
         return self._pool
 
     async def request(self, request: Request, read: Read) -> Any:
-        """The result of a request; see `EndpointPool.request`."""
+        """Returns the result of a request; see `EndpointPool.request`."""
         return await self._run(self._pool.request(request, read))
 
     async def agreed(self, essence: Callable[[Any], Hashable], request: Request, read: Read) -> Any:
-        """The result of a request on which as many endpoints agree as the policy asks for; no liar can make it up alone.
+        """Returns the result on which as many endpoints agree as the policy requires, so that no single endpoint can forge it.
 
         Args:
-            essence: what of an answer must be equal.
-            request: what is asked.
-            read: see `request`; an answer that it refuses has no vote.
+            essence: Extracts the part of an answer that must be equal.
+            request: Request to send.
+            read: Decodes an answer; an answer that it rejects has no vote.
 
         Raises:
-            RpcError: so many nodes answered with an error that means the same, too few answered, or they do not agree.
+            RpcError: enough endpoints returned the same error, too few answered, or they disagree.
         """
         if self.agreement == 1:
             return await self.request(request, read)
@@ -234,42 +235,44 @@ class Endpoints:
     async def witnessed(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
     ) -> tuple[Any, tuple[str, ...]]:
-        """As `agreed`, with the names of the endpoints that said so. One that was slower than those is not among them.
+        """Returns the result as `agreed` does, with the names of the endpoints that agreed.
+
+        Slower endpoints are not included.
 
         Raises:
             RpcError: see `agreed`.
         """
         answers, failures = await self._opinions(essence, request, read)
         votes = votes_of(list(answers.values()), essence)
-        most: list[Any] = votes[0] if votes else []
-        if len(most) < self.agreement:
-            raise self._too_few(request, len(most), f"do ({len(votes)} different answers)", failures)
-        if isinstance(most[0], RpcError):
-            raise most[0]
-        names = (endpoint.name for endpoint, answer in answers.items() if any(answer is one for one in most))
-        return read(most[0]), tuple(names)
+        majority: list[Any] = votes[0] if votes else []
+        if len(majority) < self.agreement:
+            raise self._too_few(request, len(majority), f"do ({len(votes)} different answers)", failures)
+        if isinstance(majority[0], RpcError):
+            raise majority[0]
+        names = (endpoint.name for endpoint, answer in answers.items() if any(answer is vote for vote in majority))
+        return read(majority[0]), tuple(names)
 
     async def opinions(self, request: Request, read: Read) -> list[Any]:
-        """What each endpoint says, where several have to agree; else one answer. Who is slow is not waited for once they do.
+        """Returns each endpoint's answer until enough have answered, or a single answer if one endpoint suffices.
 
         Raises:
-            RpcError: fewer than have to agree gave a result: a node's error that says why, or that too few answered.
+            RpcError: too few endpoints returned a result; an endpoint's own error if there is one.
         """
         if self.agreement == 1:
             return [await self.request(request, read)]
         answers, failures = await self._opinions(str, request, read)
         results = [read(answer) for answer in answers.values() if not isinstance(answer, RpcError)]
         if len(results) < self.agreement:
-            refusal = next((one for one in answers.values() if isinstance(one, RpcError)), None)
+            refusal = next((answer for answer in answers.values() if isinstance(answer, RpcError)), None)
             if refusal is None and results:
                 raise self._too_few(request, len(results), "answer", failures)
             raise refusal or self._pool.nobody(failures)
         return results
 
     def _too_few(self, request: Request, count: int, what: str, failures: Sequence[RpcError]) -> DisagreementError:
-        """Says which chain it is, and which endpoints gave no answer."""
+        """Returns an error that names the chain and the endpoints without an answer."""
         text = (
-            f"{self._pool.chain}: {self.agreement} endpoints have to agree on {request.method}, and {count} of"
+            f"{self._pool.chain}: {self.agreement} endpoints must agree on {request.method}, but {count} of"
             f" {len(self._exchanges)} {what}"
         )
         if failures:
@@ -280,12 +283,13 @@ class Endpoints:
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
     ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
-        """What each sound endpoint answers until enough of them agree, errors included; and why others do not.
+        """Returns each sound endpoint's answer, errors included, until enough agree; and the failures of the others.
 
-        Where the policy hedges, who fails is asked again at once, and who is slow after a while: what two of three say must
-        not wait for a time-out.
+        If the policy hedges, a failed endpoint is asked again at once, and a slow one after a while, so that the
+        agreement of two of three
+        does not wait for a timeout.
         """
-        asked: dict[asyncio.Task[Any], Endpoint] = {}
+        tasks: dict[asyncio.Task[Any], Endpoint] = {}
         waiting = set[asyncio.Task[Any]]()
         answers: dict[Endpoint, Any] = {}
         failures: list[RpcError] = []
@@ -296,7 +300,7 @@ class Endpoints:
         def ask(endpoints: Iterable[Endpoint]) -> None:
             for endpoint in endpoints:
                 task = asyncio.create_task(self._opinion(endpoint, request, read))
-                asked[task] = endpoint
+                tasks[task] = endpoint
                 waiting.add(task)
 
         try:
@@ -305,8 +309,8 @@ class Endpoints:
                 patience = hedge_after if hedges else None
                 done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 waiting -= done
-                for task in (task for task in list(asked) if task in done):
-                    answer, endpoint = task.result(), asked[task]
+                for task in (task for task in list(tasks) if task in done):
+                    answer, endpoint = task.result(), tasks[task]
                     if not (isinstance(answer, RpcError) and scope_of(answer, request) is ErrorScope.AT_FAULT):
                         answers[endpoint] = answer
                         continue
@@ -314,15 +318,15 @@ class Endpoints:
                     if left[endpoint]:
                         left[endpoint] -= 1
                         ask([endpoint])
-                if not done:  # while one keeps us waiting, others may have a newer answer
+                if not done:  # while one endpoint is slow, others may have a newer answer
                     hedges -= 1
                     ask(self._exchanges)
         finally:
-            await _cancel(list(asked))
+            await _cancel(list(tasks))
         return answers, failures
 
     async def _opinion(self, endpoint: Endpoint, request: Request, read: Read) -> Any:
-        """One endpoint's answer as it gave it, or its error."""
+        """Returns one endpoint's raw answer, or its error."""
 
         def check(answer: Any) -> Any:
             read(answer)
@@ -335,21 +339,19 @@ class Endpoints:
         self._pool.take_back(endpoint)
         return answer
 
-    async def _look_behind_each(self, *, may_be_down: bool) -> None:
-        errors = [
-            error for error in await asyncio.gather(*map(self._look_behind, self._exchanges)) if error is not None
-        ]
+    async def _verify_all(self, *, may_be_down: bool) -> None:
+        errors = [error for error in await asyncio.gather(*map(self._verify, self._exchanges)) if error is not None]
         if len(errors) == len(self._exchanges):
             if not may_be_down:
                 raise self._pool.nobody(errors)
             names = [endpoint.name for endpoint in self._exchanges]
-            _log.warning("chain is down: it is taken in when it answers", chain=self._pool.chain, endpoints=names)
+            _log.warning("chain is down, will be used once it answers", chain=self._pool.chain, endpoints=names)
 
-    async def _look_behind(self, endpoint: Endpoint) -> TransientRpcError | None:
-        """Why an endpoint does not say which chain it is of; None if it is of ours.
+    async def _verify(self, endpoint: Endpoint) -> TransientRpcError | None:
+        """Verifies that an endpoint serves this chain; returns the error if it does not answer.
 
         Raises:
-            WrongChainError: it is of another one.
+            WrongChainError: the endpoint serves another chain.
         """
         try:
             await self._run(self._pool.verify(endpoint))
@@ -359,7 +361,7 @@ class Endpoints:
         return None
 
     async def _run(self, steps: Steps) -> Any:
-        """Carries out the policy's steps, and returns what they return."""
+        """Executes the policy's steps and returns their result."""
         outcome: Any = None
         failure: RpcError | None = None
         while True:
@@ -385,13 +387,13 @@ class Endpoints:
         return result_of(answer, step.request, f"{step.endpoint.name}: {step.request.method}")
 
     async def _race(self, race: Race) -> tuple[Any, list[RpcError]]:
-        asked = [asyncio.create_task(self._run(race.first))]
+        tasks = [asyncio.create_task(self._run(race.first))]
         errors: list[RpcError] = []
         try:
-            done, _ = await asyncio.wait(asked, timeout=race.after)
+            done, _ = await asyncio.wait(tasks, timeout=race.after)
             if not done:
-                asked.append(asyncio.create_task(self._run(race.second())))
-            for answer in asyncio.as_completed(asked):
+                tasks.append(asyncio.create_task(self._run(race.second())))
+            for answer in asyncio.as_completed(tasks):
                 try:
                     return await answer, []
                 except RpcError as error:
@@ -399,7 +401,7 @@ class Endpoints:
                         raise
                     errors.append(error)
         finally:
-            await _cancel(asked)
+            await _cancel(tasks)
         return None, errors
 
 

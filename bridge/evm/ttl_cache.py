@@ -1,4 +1,4 @@
-"""Values that take long to compute: kept for a while, computed once for all who wait, and given with the time they are of."""
+"""Caches expensive values for a time, computes them once for all waiting callers, and dates them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Final, Generic, TypeVar
 _T = TypeVar("_T")
 
 _REST: Final = 10
-"""A value lasts at least so many times as long as it took: at most a tenth of a core goes into it."""
+"""A value is kept for at least this multiple of its computation time, which limits the load to a tenth of a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dated(Generic[_T]):
-    """A value, and when its computation began: nothing in it is older."""
+    """A value with the start time of its computation, an upper bound of its age."""
 
     value: _T
     at: float  # Unix seconds
 
 
 class Cached(Generic[_T]):
-    """Computed in a thread of its own. All may look at it at the same time, from any thread."""
+    """Computes values in a background thread; any number of threads may read them."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class Cached(Generic[_T]):
         oldest: float = math.inf,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Computes nothing yet.
+        """Creates an empty cache.
 
         Args:
-            compute: makes the value.
-            lasts: seconds, at least, for which a value is given without computing it again.
-            oldest: seconds after which a value is not given any more, even if there is no newer one; twice as long as it
-                lasts at least.
-            clock: Unix seconds.
+            compute: Computes the value.
+            lasts: Least time in seconds for which a value is reused.
+            oldest: Age in seconds after which a value is no longer returned, even without a newer one; at least twice
+                `lasts`.
+            clock: Current Unix time in seconds.
         """
         self._compute = compute
         self._least = self._lasts = lasts
@@ -51,20 +51,20 @@ class Cached(Generic[_T]):
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._running = False
-        self._found: Dated[_T] | None = None
+        self._dated: Dated[_T] | None = None
         self._error: Exception | None = None
-        self._ended = -math.inf  # when it was last computed, or failed to be
+        self._ended = -math.inf  # end of the last computation, successful or not
 
     @property
     def last(self) -> Dated[_T] | None:
-        """The value last computed, however old; None before the first."""
-        return self._found
+        """The last computed value, however old; None before the first."""
+        return self._dated
 
     def look(self, patience: float = math.inf) -> Dated[_T] | None:
-        """The value, after at most `patience` seconds: the present one, else an older one, else None.
+        """Returns the value, waiting at most `patience` seconds: the current one, else an older one, else None.
 
         Raises:
-            Exception: what the last computation failed with, if there is no value that is young enough.
+            Exception: the error of the last computation, if no value is recent enough.
         """
         with self._lock:
             now = self._clock()
@@ -72,12 +72,12 @@ class Cached(Generic[_T]):
             if not is_fresh and not self._running:
                 self._done = threading.Event()
                 threading.Thread(target=self._run, args=(self._done,), daemon=True, name="cached").start()
-                self._running = True  # `_run` waits for the lock before it says that it ended
+                self._running = True  # `_run` takes the lock before it resets this
             done = self._done
         if not is_fresh:
             done.wait(None if patience == math.inf else patience)
         with self._lock:
-            found, error = self._found, self._error
+            found, error = self._dated, self._error
         if found is not None and self._clock() - found.at <= max(self._oldest, 2 * self._lasts):
             return found
         if error is not None:
@@ -89,10 +89,10 @@ class Cached(Generic[_T]):
         found, error = None, None
         try:
             found = Dated(self._compute(), began)
-        except Exception as failed:  # noqa: BLE001  # raised to those who look
+        except Exception as failed:  # noqa: BLE001  # raised in `look`
             error = failed
         with self._lock:
-            self._found, self._error = found or self._found, error
+            self._dated, self._error = found or self._dated, error
             self._ended = self._clock()
             self._lasts = max(self._least, _REST * (time.monotonic() - started))
             self._running = False
@@ -100,16 +100,16 @@ class Cached(Generic[_T]):
 
 
 class AsyncCached(Generic[_T]):
-    """Computed in the event loop; a failure is given to all who waited for it, and not kept.
+    """Computes values in the event loop. A failure is raised in all waiting callers and not cached.
 
     Attributes:
-        last: the value last computed, however old; None before the first.
+        last: Last computed value, however old; None before the first.
     """
 
     def __init__(
         self, compute: Callable[[], Awaitable[_T]], *, lasts: float, clock: Callable[[], float] = time.time
     ) -> None:
-        """Computes nothing yet; see `Cached`."""
+        """Creates an empty cache; see `Cached`."""
         self._compute = compute
         self._lasts = lasts
         self._clock = clock
@@ -117,17 +117,19 @@ class AsyncCached(Generic[_T]):
         self._running: asyncio.Task[Dated[_T]] | None = None
 
     async def look(self) -> Dated[_T]:
-        """The value, at most as old as it lasts.
+        """Returns the value, at most `lasts` seconds old.
 
         Raises:
-            Exception: what the computation failed with.
+            Exception: the error of the computation.
         """
         if self.last is not None and 0 <= self._clock() - self.last.at < self._lasts:
             return self.last
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-            self._running.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody waits
-        return await asyncio.shield(self._running)  # one who goes leaves it to the others
+            self._running.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # retrieves the exception if nobody waits
+        return await asyncio.shield(self._running)  # a cancelled caller must not cancel the others
 
     async def _run(self) -> Dated[_T]:
         began = self._clock()

@@ -329,7 +329,7 @@ def test_a_deployment_believes_what_as_many_endpoints_say_as_the_plan_has_agree(
     assert refused.code == 1
     said = refused.error["message"]
     assert said.startswith(
-        f"sepolia ({address_table().chain('sepolia').chain_id}): 2 endpoints have to agree on eth_getCode"
+        f"sepolia ({address_table().chain('sepolia').chain_id}): 2 endpoints must agree on eth_getCode"
     )
     assert all(url in said for url in unused)
     assert "rpcUrls of chain 'sepolia' in the network file" in said

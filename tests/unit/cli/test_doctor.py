@@ -53,7 +53,7 @@ def test_a_healthy_network_has_no_failure(waybill: Command, tmp_path: Path) -> N
         ((BETA, node(ahead=60)), "endpoint of beta", "in this machine's future"),
         ((BETA, node(code="0x")), "contracts on beta", "no contract at the address of router"),
         ((BETA, node(balance=0)), "account on beta", "holds 0.0000 ether"),
-        ((BETA, node(base_fee=None)), "fees on beta", "name no base fee; Waybill sends EIP-1559 transactions only"),
+        ((BETA, node(base_fee=None)), "fees on beta", "report no base fee; Waybill sends EIP-1559 transactions only"),
     ],
 )
 def test_what_is_wrong_is_found_and_ends_with_failure(

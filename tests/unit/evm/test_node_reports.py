@@ -121,7 +121,7 @@ async def test_finality_tag_that_a_chain_lacks_names_the_remedy(serve: Serve, an
     async with await observed(serve, case):
         case.world.send(ALPHA, BETA)
         case.chain.mine(20)
-        with pytest.raises(UnansweredError, match="needs a deployments file without finality, and confirmations"):
+        with pytest.raises(UnansweredError, match="set confirmations and leave finality out"):
             await case.observer.step()
         assert case.recorded == []
         case.observer._finality = FinalityRule(2)

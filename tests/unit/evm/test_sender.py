@@ -272,7 +272,7 @@ async def test_an_account_without_funds_waits_for_money_and_then_goes_on() -> No
     account = Account(wei=5)
     sender = account.sender(settings=replace(SETTINGS, inclusion_timeout=20))
     async with account.looked_after(sender):
-        with pytest.raises(TransientError, match="holds 5 wei, and needs"):
+        with pytest.raises(TransientError, match="has 5 wei and needs"):
             await sender.send("p", call())
         account.chain.fund(RELAYER.address, 10**24)
         assert (await sender.send("p", call())).succeeded

@@ -62,7 +62,7 @@ def test_a_keystore_opens_with_its_password_alone(tmp_path: Path) -> None:
     word.write_text("right\n")
     assert keystore_signer(keystore, word).address == ADDRESS
     word.write_text("wrong")
-    with pytest.raises(InvalidKeyError, match=r"key\.json can't be opened: the password in .*word is not its own"):
+    with pytest.raises(InvalidKeyError, match=r"key\.json can't be opened: the password in .*word is wrong"):
         keystore_signer(keystore, word)
     with pytest.raises(InvalidKeyError, match="No such file"):
         keystore_signer(tmp_path / "none.json", word)

@@ -64,7 +64,7 @@ async def test_an_error_is_logged_once_until_it_changes_and_its_end_is_logged_to
         ("warning", "step failed, will be repeated"),
         ("warning", "step failed, will be repeated"),
         ("error", "step failed unexpectedly, will be repeated"),
-        ("info", "step works again"),
+        ("info", "step recovered"),
     ]
     assert logs[-1]["failures"] == 4
 
