@@ -16,11 +16,11 @@ import {GmpFee, Message, MessageEncoding} from "./types/Message.sol";
 import {SentMessage, SentMessageLibrary} from "./types/MessageRecords.sol";
 import {Profile} from "./types/Profile.sol";
 
-/// @dev The router's ERC-7786 face; {IGateway} says what it promises.
+/// @dev The router's ERC-7786 interface, as {IGateway} specifies it.
 abstract contract Gateway is IGateway, Quotes {
     using Addresses for address;
 
-    /// @dev The extension's maker is the router whose owner decides about defaults.
+    /// @dev The extension's creator is the router, whose owner sets the defaults.
     IProfiles public immutable profiles = new Profiles(Ownable(msg.sender));
 
     /// @inheritdoc IERC7786GatewaySource
@@ -77,9 +77,9 @@ abstract contract Gateway is IGateway, Quotes {
         messageId = _register(message, msg.sender, _setDestination(message, _gmps));
     }
 
-    /// @dev Sends a message over all the GMPs that it waits for, each at the fee that it asks for now. The payer chooses neither GMPs
-    ///      nor fees: a GMP that got less than it asks for would refuse the message. A GMP that does not take it now, whatever
-    ///      the payer did to that end, can be paid for again. The first payment must reach the quorum.
+    /// @dev Sends a message over all its GMPs, each at its current fee. The payer chooses neither GMPs nor fees, because an underpaid
+    ///      GMP would reject the message. A GMP that fails to accept it now, even if the payer caused that, can be paid again
+    ///      later. The first payment must reach the quorum.
     function _fund(bytes32 messageId, Message memory message, SentMessage sent, address refundTo) private {
         bool isFirst = sent.isUnfunded();
         if (!isFirst) sent = sent.withOneMoreAttempt();
@@ -88,7 +88,7 @@ abstract contract Gateway is IGateway, Quotes {
         attempt.required = isFirst ? message.quorum : 1;
         (GmpSet took, uint256 spent, bytes memory envelope) = _dispatchPaid(attempt, message, sent);
         sent = sent.fundedBut(sent.gmps().minus(took));
-        // Nothing is kept of what can be neither retried nor funded again.
+        // A message that can be neither retried nor funded needs no record.
         _sent[messageId] = sent.isRetriable() || sent.gmps() != NO_GMPS ? sent : SentMessage.wrap(0);
         if (msg.value > spent) _refund(refundTo, msg.value - spent);
         uint64 chain = message.destinationChain;
@@ -96,9 +96,9 @@ abstract contract Gateway is IGateway, Quotes {
         else emit IMessageSender.MessageRetried(messageId, chain, attempt.number, took);
     }
 
-    /// @return took The GMPs that have the message now.
-    /// @return spent What they got for it, in wei.
-    /// @return envelope What they have.
+    /// @return took The GMPs that accepted the message.
+    /// @return spent The fees paid to them, in wei.
+    /// @return envelope The envelope that they carry.
     function _dispatchPaid(Attempt memory attempt, Message memory message, SentMessage sent)
         private
         returns (GmpSet took, uint256 spent, bytes memory envelope)

@@ -12,7 +12,7 @@ import {Addresses} from "./libraries/Addresses.sol";
 import {Epochs, Gmp, GmpSet, HIGHEST_GMP, NO_GMP} from "./types/Gmp.sol";
 import {LaneWord} from "./types/MessageRecords.sol";
 
-/// @dev Who may carry, and who is on the other side; {IGmpRegistry} says what it promises.
+/// @dev The registry of adapters and peers, as {IGmpRegistry} specifies it.
 abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
     using Addresses for address;
     using Addresses for bytes32;
@@ -65,11 +65,11 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         if (chain == 0) revert ZeroChain();
         if (chain == block.chainid) revert ILanePolicy.SameChain(chain);
         if (router == 0) revert ZeroAddress();
-        // Every peer is an EVM router; a word that is no address could never answer.
+        // Every peer is an EVM router; a word that is not an address could never deliver a message.
         address peer = router.toAddress();
         _lanes[chain].word = _lanes[chain].word.withPeer(peer);
         _knownPeers[chain][peer] = true;
-        // A floor that was raised in an emergency must not fall because a peer changes.
+        // A floor that was raised in an emergency must not fall when the peer changes.
         uint8 present = _lanes[chain].word.floor();
         _setFloor(chain, floor > present ? floor : present);
         emit PeerSet(chain, router);
@@ -82,7 +82,7 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         delete _knownPeers[chain][peer];
         LaneWord word = _lanes[chain].word;
         if (word.peer() == peer) _lanes[chain].word = word.withPeer(address(0));
-        // For good: from now on every lane is looked at before a message of it is taken or sent again.
+        // Permanent: from now on, every lane is checked before a message on it is accepted or retried.
         _setTable(_gmps.withLanesClosed(type(uint16).max));
         emit PeerRevoked(chain, router);
     }
@@ -122,7 +122,7 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         return _isPeer(chain, router);
     }
 
-    /// @dev Nothing but {createAdapter} can put code at such an address.
+    /// @dev Only {createAdapter} can put code at such an address.
     function _createdAs(Gmp gmp, address adapter) private view returns (uint8 number) {
         if (_creationHashes[adapter] == 0) return 0;
         for (number = HIGHEST_NUMBER; number != 0; --number) {
@@ -135,7 +135,7 @@ abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
         if (adapter == address(0)) revert GmpHasNoAdapter(gmp);
     }
 
-    /// @dev Two numbers for one transport would make one GMP a quorum of two.
+    /// @dev Two numbers for one transport would let a single GMP reach a quorum of two.
     function _requireOwnTransport(Gmp gmp, address transport) private view {
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
             address other = _adapterSlots[Gmp.wrap(number)].adapter;

@@ -8,13 +8,13 @@ import {Gmp, GmpSet, GmpTable, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
 import {Message} from "./types/Message.sol";
 import {LaneWord} from "./types/MessageRecords.sol";
 
-/// @dev Whether a lane and its GMPs are open: who is on the other side, what is paused, and whether a message's time is over.
+/// @dev Checks whether a lane and its GMPs are open: peer, pauses and the message's expiry.
 abstract contract LanePolicy is RouterState {
     using Addresses for address;
     using Addresses for bytes32;
 
-    /// @dev Refuses a lane that is paused, or on whose other side that router is not known. The current peer costs no further
-    ///      look.
+    /// @dev Reverts if the lane is paused, or if its remote router was never a peer. The current peer costs no further storage
+    ///      read.
     function _requireLane(GmpTable table, uint64 chain, bytes32 router) internal view returns (LaneWord word) {
         LaneState storage lane = _lanes[chain];
         word = lane.word;
@@ -24,7 +24,7 @@ abstract contract LanePolicy is RouterState {
         _requireNotPaused(table, chain, lane);
     }
 
-    /// @dev Up to the last day of any lane's pause, a lane's own costs a look.
+    /// @dev Reads a lane's own pause only until the last day on which any lane is paused.
     function _requireNotPaused(GmpTable table, uint64 chain, LaneState storage lane) internal view {
         if (table.mayLanesBeClosedAt(block.timestamp)) {
             uint48 pausedUntil = lane.pausedUntil;
@@ -36,7 +36,7 @@ abstract contract LanePolicy is RouterState {
         if (block.timestamp < pausedUntil) revert ILanePolicy.GmpPaused(gmp, pausedUntil);
     }
 
-    /// @dev The GMPs that are enabled and not paused now.
+    /// @dev Returns the GMPs that are enabled and not paused.
     function _activeGmps(GmpTable table) internal view returns (GmpSet active) {
         active = table.enabled();
         GmpSet paused = table.pausedAt(block.timestamp);
@@ -50,12 +50,12 @@ abstract contract LanePolicy is RouterState {
         return uint256(router) >> 160 == 0 && _knownPeers[chain][router.toAddress()];
     }
 
-    /// @dev Whether the time of a message has run out. A message without a time to live costs the same at any time, so that an
-    ///      estimate of gas holds in a later block.
+    /// @dev Returns whether a message has expired. A message without a TTL costs the same gas at any time, so that a gas estimate
+    ///      holds in a later block.
     function _hasExpired(Message memory message) internal view returns (bool) {
         uint32 ttl = message.ttl;
         if (ttl == 0) return false;
-        // Of 65 bits at most.
+        // The sum has at most 65 bits.
         unchecked {
             return block.timestamp > uint256(message.sentAt) + ttl;
         }

@@ -10,13 +10,13 @@ import {ALL_GMPS, Gmp, GmpSet, GmpTable, NO_GMP, NO_GMPS} from "./types/Gmp.sol"
 import {Kind, Message, MessageEncoding} from "./types/Message.sol";
 import {Execution, Receipts} from "./types/MessageRecords.sol";
 
-/// @dev The receiving half, cancellations and reports included; {IMessageReceiver} and {IRouterMessages} say what it promises.
+/// @dev The receiving half with cancellations and reports, as {IMessageReceiver} and {IRouterMessages} specify it.
 abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy {
     using Addresses for address;
     using Addresses for bytes32;
 
-    /// @dev Nothing is received while sending, either. A refundee could deliver a message then whose recipient answers, and the
-    ///      answer would be refused for ever.
+    /// @dev Receiving is also locked while sending. Otherwise a refundee could deliver a message whose recipient replies, and the
+    ///      reply would be rejected permanently.
     modifier nonReentrantReceive() {
         if ((_receiving | _sending) != 0) revert ReceivingReentered();
         _receiving = 1;
@@ -48,7 +48,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         _requireNotEnded(messageId, receipts);
         if (_hasExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
         (uint8 count, uint8 quorum) = _countReceipts(table, message, receipts.valid(table.epochs(), _activeGmps(table)));
-        // `>=`, so that a message can't be stranded by a quorum that was lowered after more had delivered.
+        // `>=`, so that lowering a quorum after more receipts arrived cannot strand a message.
         if (count < quorum) revert QuorumNotReached(messageId, count, quorum);
 
         _receipts[messageId] = receipts.withExecution(Execution.EXECUTED);
@@ -71,7 +71,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         _markExpired(messageId, message, receipts);
     }
 
-    /// @dev Refuses a message that is not what its envelope says, or did not come from where it says.
+    /// @dev Reverts if a message does not match its envelope, or did not come from the stated source.
     function _requireAuthentic(Message memory message, bytes32 stated, bytes32 computed, uint64 originChain)
         private
         pure
@@ -80,8 +80,8 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (message.sourceChain != originChain) revert WrongSourceChain(message.sourceChain, originChain);
     }
 
-    /// @dev Refuses what could never be executed here, and what comes over a lane that is closed. Whether the source router was ever
-    ///      known is asked at the quorum ({_countReceipts}).
+    /// @dev Reverts if a message could never be executed here, or its lane is closed. Whether the source router was ever a peer is
+    ///      checked with the quorum ({_countReceipts}).
     function _requireDeliverable(GmpTable table, Message memory message) private view {
         if (message.destinationChain != block.chainid || message.destinationRouter != address(this).toBytes32()) {
             revert WrongDestination(message.destinationChain, message.destinationRouter);
@@ -94,10 +94,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         }
     }
 
-    /// @dev Adds the receipt of the adapter's GMP, unless it is there.
-    /// @return receipts All that is known of the message then, not yet written.
-    /// @return count How many receipts it has that count.
-    /// @return quorum How many it needs.
+    /// @dev Adds the receipt of the adapter's GMP, unless it is already recorded.
+    /// @return receipts The message's updated record, not yet stored.
+    /// @return count The number of receipts that count.
+    /// @return quorum The number of receipts needed.
     function _record(GmpTable table, bytes32 messageId, Message memory message)
         private
         view
@@ -116,10 +116,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         (count, quorum) = _countReceipts(table, message, known.unite(own).intersect(_activeGmps(table)));
     }
 
-    /// @dev How many receipts count for the message, and how many it needs now. There are two conditions: all receipts reach the
-    ///      message's quorum, and those of the GMPs that its recipient allows reach what the recipient demands. The pair is the
-    ///      first of them that does not hold. Lane and recipient are looked at only once the message's own quorum is there
-    ///      (docs/decisions/0004).
+    /// @dev Returns how many receipts count for the message, and how many it needs. Two conditions must hold: all receipts reach the
+    ///      message's own quorum, and the receipts of the GMPs that its recipient allows reach the recipient's quorum. The
+    ///      values are those of the first condition that fails. Lane and recipient are read only once the message's own quorum is
+    ///      reached (docs/decisions/0004).
     function _countReceipts(GmpTable table, Message memory message, GmpSet active)
         private
         view
@@ -140,20 +140,20 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (state != Execution.NONE) revert AlreadyEnded(messageId, state);
     }
 
-    /// @dev How many receipts the account that the message affects demands, and whose count for that.
+    /// @dev Returns the demands of the account that the message affects.
     function _demandOf(Message memory message, uint8 floor) private view returns (uint8 least, GmpSet allowed) {
         address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affectedAccount(message);
         return _recipientPolicy(subject, message.sourceChain, floor);
     }
 
-    /// @return least The quorum that a message over the lane must reach at least to touch `recipient`.
-    /// @return allowed The GMPs whose receipts count for it.
+    /// @return least The lowest quorum with which a message on the lane may affect `recipient`.
+    /// @return allowed The GMPs whose receipts count.
     function _recipientPolicy(address recipient, uint64 chain, uint8 floor)
         private
         view
         returns (uint8 least, GmpSet allowed)
     {
-        // Who may be called is asked of the same word, so that a recipient without a policy costs one look.
+        // The same word tells whether a recipient has a policy, so that one without costs a single storage read.
         if (_tables[recipient].hasPolicy()) {
             Policy storage policy = _policies[recipient][chain];
             (least, allowed) = (policy.quorum, policy.gmps);
@@ -161,7 +161,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         if (least == 0) return (floor, ALL_GMPS);
     }
 
-    /// @dev What follows a receipt. Every path writes the receipts exactly once before anybody else is called.
+    /// @dev Continues after a receipt. Every path stores the receipts exactly once before any external call.
     function _processReceipt(
         bytes32 messageId,
         bytes32 payloadHash,
@@ -188,7 +188,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         emit MessageExpired(messageId, message.sourceChain);
     }
 
-    /// @dev Marks before the call and unmarks after a failure, so that nothing the recipient does can execute it twice.
+    /// @dev Marks the message executed before the call and clears the mark after a failure, so that the recipient cannot reenter.
     function _executeOnArrival(bytes32 messageId, bytes32 payloadHash, Message memory message, Receipts receipts)
         private
     {
@@ -221,9 +221,9 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         emit MessageExecuted(messageId, message.sourceChain, message.recipient.toAddress(), payloadHash);
     }
 
-    // ---- messages that are for the router itself
+    // ---- messages addressed to the router itself
 
-    /// @return reason Empty if the message was as it must be.
+    /// @return reason Empty if the message was valid.
     function _executeRouterMessage(bytes32 messageId, Message memory message) private returns (bytes memory reason) {
         (Message memory original, bytes32 payloadHash, Execution outcome) = _decodeOriginal(message);
         bool fits = message.replaces == original.idOf(payloadHash) && message.quorum == original.quorum
@@ -237,13 +237,13 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
         }
     }
 
-    /// @dev The account whose demands a message for the router must meet.
+    /// @dev Returns the account whose policy applies to a message addressed to the router.
     function _affectedAccount(Message memory message) private pure returns (address) {
         (Message memory original,,) = _decodeOriginal(message);
         return (message.kind == Kind.CANCELLATION ? original.recipient : original.sender).toAddress();
     }
 
-    /// @dev The message that a message for the router is about: its header, its payload's hash, and how it is said to have ended.
+    /// @dev Decodes the message that a message to the router refers to: header, payload hash and reported outcome.
     function _decodeOriginal(Message memory message)
         private
         pure
@@ -265,8 +265,8 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy
     function _recordOutcome(bytes32 messageId, uint64 destinationChain, Execution outcome) private {
         Execution first = _outcomes[messageId];
         if (first == Execution.NONE) {
-            // An honest destination reports the end of any message, also of one that was never sent. Only a sender in the slot
-            // shows that it was sent: {cancel} sets its flag in the slot of any message of the caller.
+            // An honest destination reports the outcome of any message, even one that was never sent. Only a sender in the slot
+            // proves that it was sent, because {cancel} sets its flag in the slot of any message of the caller.
             if (_sent[messageId].sender() != address(0)) _outcomes[messageId] = outcome;
             emit IRouterMessages.OutcomeReported(messageId, destinationChain, outcome);
         } else if (first != outcome) {

@@ -7,7 +7,7 @@ import {GmpSet} from "./types/Gmp.sol";
 import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "./types/Message.sol";
 import {LaneWord, SentMessage} from "./types/MessageRecords.sol";
 
-/// @dev The sending half; {IMessageSender} says what it promises.
+/// @dev The sending half, as {IMessageSender} specifies it.
 abstract contract MessageSender is IMessageSender, SenderBase {
     /// @inheritdoc IMessageSender
     function route(Route calldata request) external payable nonReentrantSend returns (bytes32 messageId) {
@@ -18,7 +18,7 @@ abstract contract MessageSender is IMessageSender, SenderBase {
         uint8 quorum = message.quorum;
         if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
         bool retriable = request.retriable;
-        // What can't be retried must reach its quorum with this call or not be sent at all.
+        // A message without retries must reach its quorum with this call, or not be sent at all.
         if (!retriable && attempt.required < quorum) {
             revert InvalidMinDispatched(request.minDispatched, quorum, gmps.length);
         }
@@ -35,7 +35,7 @@ abstract contract MessageSender is IMessageSender, SenderBase {
         if (sent.isUnfunded()) revert StillUnfunded(messageId);
         address sender = sent.sender();
         if (msg.sender != sender) {
-            // A report says what everybody can see, so anyone who pays may send it again.
+            // A report contains public facts, so anyone who pays may retry it.
             bool mayRetry = msg.sender == _retriers[sender] || message.kind == Kind.REPORT;
             if (!mayRetry) revert NotSenderOrRetrier(messageId, msg.sender, sender);
         }

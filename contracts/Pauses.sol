@@ -7,13 +7,13 @@ import {IPauses} from "./interfaces/IPauses.sol";
 import {IRoles} from "./interfaces/IRoles.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
 
-/// @dev Pauses; {IPauses} says what it promises.
+/// @dev Pauses, as {IPauses} specifies them.
 abstract contract Pauses is IPauses, LanePolicy {
     uint48 public constant MAX_PAUSE = 7 days;
     uint48 public constant MAX_TRIPWIRE_PAUSE = 6 hours;
-    /// @dev What the tripwire may pause one GMP for at once, all its pauses together.
+    /// @dev The tripwire's full allowance for pausing one GMP, over all its pauses.
     uint256 private constant TRIPWIRE_ALLOWANCE = 4 * uint256(MAX_TRIPWIRE_PAUSE);
-    /// @dev How many seconds give the tripwire one of its seconds back.
+    /// @dev Seconds after which the tripwire regains one second of its allowance.
     uint256 private constant TRIPWIRE_REST = 32;
 
     /// @inheritdoc IPauses
@@ -63,24 +63,24 @@ abstract contract Pauses is IPauses, LanePolicy {
         return TRIPWIRE_ALLOWANCE - (rest + TRIPWIRE_REST - 1) / TRIPWIRE_REST;
     }
 
-    /// @dev Refuses a pause that the caller may not set, and counts it against the guardian's time ({_useGuardianPeriod}).
-    /// @param pausedUntil When the newest pause of the same thing ends or ended.
-    /// @param isGuardians Whether the guardian began that one.
-    /// @return byGuardian Whether the guardian begins this one.
+    /// @dev Reverts if the caller may not set a pause, and charges the guardian's period ({_useGuardianPeriod}).
+    /// @param pausedUntil The end of the newest pause of the same target.
+    /// @param isGuardians Whether the guardian began that pause.
+    /// @return byGuardian Whether the guardian begins this pause.
     function _authorizePause(uint48 pausedUntil, bool isGuardians, uint48 until) private returns (bool byGuardian) {
         uint256 latest = block.timestamp + MAX_PAUSE;
         byGuardian = msg.sender != owner();
         if (byGuardian) {
             if (msg.sender != _guardian) revert IRoles.NotGuardian(msg.sender);
-            // What the owner paused stays paused for as long as the owner wants.
+            // A pause by the owner lasts as long as the owner wants.
             if (block.timestamp < pausedUntil && !isGuardians) revert GuardianMustWait(pausedUntil);
             latest = _useGuardianPeriod(latest);
         }
         if (until <= block.timestamp || until > latest) revert InvalidPauseEnd(until, block.timestamp + 1, latest);
     }
 
-    /// @dev The first of the guardian's pauses begins its period, and says by when all of them end; then it rests for as long as a
-    ///      pause may last. So it can stop nothing for more than half of the time, however many things it pauses in turn.
+    /// @dev The guardian's first pause starts its period, which sets the end of all its pauses; after it the guardian must wait for
+    ///      the length of the longest pause. It can therefore stop nothing for more than half of the time, however it rotates.
     function _useGuardianPeriod(uint256 latest) private returns (uint256) {
         uint256 end = _guardianPausesEnd;
         if (block.timestamp < end) return end;
@@ -89,12 +89,12 @@ abstract contract Pauses is IPauses, LanePolicy {
         return latest;
     }
 
-    /// @dev Who has a stronger role as well pauses by that one.
+    /// @dev An account with a stronger role pauses in that role.
     function _isOnlyTripwire(address account) private view returns (bool) {
         return account == _tripwire && account != _guardian && account != owner();
     }
 
-    /// @dev The tripwire only lengthens: a pause of another role stays at least as long, and stays theirs to end.
+    /// @dev The tripwire can only extend: a pause of another role lasts at least as long, and only that role may end it.
     /// @return byGuardian Whether the guardian may end the pause.
     function _spendTripwire(Gmp gmp, AdapterSlot storage slot, uint48 until) private returns (bool byGuardian) {
         (uint256 from, uint256 latest) = (slot.pausedUntil, block.timestamp + MAX_TRIPWIRE_PAUSE);
@@ -109,7 +109,7 @@ abstract contract Pauses is IPauses, LanePolicy {
         _tripwireRestedAt[msg.sender][gmp] = uint48(restedAt);
     }
 
-    /// @dev The guardian may end what it or the tripwire began, unless the owner has set it since.
+    /// @dev The guardian may end a pause that it or the tripwire began, unless the owner has set it since.
     function _requireMayEnd(bool isGuardians) private view {
         if (!isGuardians || msg.sender != _guardian) _checkOwner();
     }
@@ -121,7 +121,7 @@ abstract contract Pauses is IPauses, LanePolicy {
         emit LanePauseSet(chain, until);
     }
 
-    /// @dev Pauses of several GMPs may overlap; the table notes the day on which the last of them ends.
+    /// @dev Pauses of several GMPs may overlap; the table records the day on which the last one ends.
     function _setGmpPause(Gmp gmp, uint48 until, bool byGuardian) private {
         (_adapterSlots[gmp].pausedUntil, _adapterSlots[gmp].pausedByGuardian) = (until, byGuardian);
         GmpSet paused;
@@ -135,7 +135,7 @@ abstract contract Pauses is IPauses, LanePolicy {
         emit GmpPauseSet(gmp, until);
     }
 
-    /// @dev The days last until 2149.
+    /// @dev The day counter overflows in 2149.
     function _dayOf(uint48 time) private pure returns (uint16) {
         return uint16(time / 1 days);
     }

@@ -10,7 +10,7 @@ import {GmpSet} from "./types/Gmp.sol";
 import {Kind} from "./types/Message.sol";
 import {DeliveryChoice, Profile} from "./types/Profile.sol";
 
-/// @dev A contract of its own, made with the router, so that reading attributes takes no room in the router.
+/// @dev A separate contract that the router creates, so that parsing attributes takes no code size in the router.
 contract Profiles is IProfiles {
     Ownable private immutable _router;
 
@@ -62,7 +62,7 @@ contract Profiles is IProfiles {
             uint64 gas = _apply(profile, attributes[index]);
             if (gas > least) least = gas;
         }
-        // Last, so that no attribute after it takes a minimum back.
+        // Last, so that no later attribute can lower a minimum.
         if (profile.gasLimit < least) profile.gasLimit = least;
         _validate(profile);
     }
@@ -91,7 +91,7 @@ contract Profiles is IProfiles {
         if (profile.quorum == 0 || profile.quorum > profile.gmps.count()) revert InvalidProfile(profile);
     }
 
-    /// @dev ERC-7930 allows several spellings of one address; only the shortest is taken, so that equal means equal.
+    /// @dev ERC-7930 allows several encodings of one address. Only the shortest is accepted, so that equality is unambiguous.
     function _parse(bytes calldata recipient) private pure returns (uint64 chain, address account) {
         (bool success, uint256 chainId, address parsed) = InteroperableAddress.tryParseEvmV1Calldata(recipient);
         bool fits = success && chainId != 0 && chainId <= type(uint64).max && parsed != address(0);
@@ -101,7 +101,7 @@ contract Profiles is IProfiles {
         return (uint64(chainId), parsed);
     }
 
-    /// @return minGas What the attribute asks for at least, in gas; 0 for all that ask for no minimum.
+    /// @return minGas The attribute's minimum gas; 0 for attributes without a minimum.
     function _apply(Profile memory profile, bytes calldata attribute) private pure returns (uint64 minGas) {
         bytes4 selector = bytes4(attribute);
         if (attribute.length < 4) revert IERC7786GatewaySource.UnsupportedAttribute(selector);
@@ -126,7 +126,7 @@ contract Profiles is IProfiles {
         }
     }
 
-    /// @dev The attribute's one argument, at most `most`.
+    /// @dev Decodes the attribute's single argument, at most `most`.
     function _word(bytes calldata attribute, uint256 most) private pure returns (uint256 word) {
         if (attribute.length != 36) revert InvalidAttribute(attribute);
         word = uint256(bytes32(attribute[4:]));

@@ -10,9 +10,9 @@ import {Gmp} from "./types/Gmp.sol";
 import {DispatchFailure, GmpFee, Message, MessageEncoding, Route} from "./types/Message.sol";
 import {LaneWord} from "./types/MessageRecords.sol";
 
-/// @dev What sending costs; {IQuotes} says what it promises.
+/// @dev Fee quotes, as {IQuotes} specifies them.
 abstract contract Quotes is IQuotes, SenderBase {
-    /// @dev In wei, for one message over one GMP. A GMP that asks for more counts as one that gives no quote.
+    /// @dev Wei, per message and GMP. A GMP with a higher fee counts as one without a quote.
     uint256 private constant MAX_FEE = uint256(type(uint40).max) * 1 gwei;
 
     /// @inheritdoc IQuotes
@@ -34,8 +34,8 @@ abstract contract Quotes is IQuotes, SenderBase {
         total = _quote(fees, MessageEncoding.load(message), 1, MAX_FEE);
     }
 
-    /// @dev Writes each GMP's fee next to it, and 0 for a GMP that gives no quote or one above `most`; at least `minimum` must give
-    ///      one. No quote, however absurd, stops the others.
+    /// @dev Fills in each GMP's fee, and 0 for a GMP without a quote or with one above `most`; at least `minimum` GMPs must have a
+    ///      quote. A failing or excessive quote does not affect the others.
     function _quote(GmpFee[] memory gmps, Message memory message, uint256 minimum, uint256 most)
         internal
         view
@@ -49,7 +49,7 @@ abstract contract Quotes is IQuotes, SenderBase {
         DispatchFailure[] memory failures;
         for (uint256 index; index < gmps.length; ++index) {
             Gmp gmp = gmps[index].gmp;
-            // Refuses what is no GMP's number.
+            // Reverts on an invalid GMP number.
             gmp.toSet();
             (bool told, uint256 fee, bytes memory reason) = _quoteOne(gmp, data);
             if (told && fee > most) {
@@ -63,7 +63,7 @@ abstract contract Quotes is IQuotes, SenderBase {
         _requireEnough(gmps.length - failures.length, minimum, failures);
     }
 
-    /// @dev Asks with as much gas as an adapter gets to send: who calls can't choose which of them answer.
+    /// @dev Calls the adapter with the same gas as for sending, so that the caller cannot choose which adapters answer.
     function _quoteOne(Gmp gmp, bytes memory data) private view returns (bool told, uint256 fee, bytes memory answer) {
         address adapter = _activeAdapter(_quickTable(_gmps), gmp);
         if (adapter == address(0)) return (false, 0, _inactiveReason(gmp));

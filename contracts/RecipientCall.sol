@@ -10,33 +10,33 @@ import {Addresses} from "./libraries/Addresses.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Kind, Message} from "./types/Message.sol";
 
-/// @dev The single call into a recipient. It has no less gas than the message asks for and is undone as a whole unless the
-///      recipient accepts. A recipient can make it cost no more than that gas.
+/// @dev The single call into a recipient. It gets at least the gas that the message requests, and is reverted completely unless
+///      the recipient accepts. A recipient cannot make it cost more than that gas.
 abstract contract RecipientCall is IMessageReceiver, RouterState {
     using Addresses for bytes32;
 
-    /// @dev What became of a call into the recipient.
+    /// @dev The result of a call into the recipient.
     enum Outcome {
         ACCEPTED,
         REFUSED,
         TOO_LITTLE_GAS
     }
 
-    /// @dev The most that is copied of a recipient's answer, in bytes.
+    /// @dev Maximum bytes that are copied from a recipient's return data.
     uint256 private constant MAX_REASON = 256;
 
-    /// @dev Kept back from the call frame, to unmark the message and emit the reason, in gas.
+    /// @dev Gas kept back from the call frame, to clear the mark and emit the reason.
     uint256 private constant BOOKKEEPING_GAS = 40_000;
 
-    /// @dev Kept back from the recipient, for reaching its account and judging its answer, in gas.
+    /// @dev Gas kept back from the recipient, to access its account and check its return value.
     uint256 private constant FRAME_GAS = 5_000;
 
-    /// @dev What the frame spends before it looks at the gas it has left, and for each word of the payload, in gas.
+    /// @dev Gas that the frame spends before it checks the remaining gas, and per word of the payload.
     uint256 private constant FRAME_ENTRY_GAS = 10_000;
     uint256 private constant FRAME_GAS_PER_WORD = 16;
 
-    /// @notice Calls the recipient so that everything it did is undone unless it accepts. Only the router calls this.
-    /// @return enough Whether there was gas enough to call it at all.
+    /// @notice Calls the recipient, and reverts all its effects unless it accepts. Only the router may call this.
+    /// @return enough Whether there was enough gas for the call.
     function callFrame(address recipient, uint64 gasLimit, bytes calldata recipientCall)
         external
         returns (bool enough)
@@ -44,7 +44,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         if (msg.sender != address(this)) revert OnlySelf();
         bytes memory data = recipientCall;
         uint256 available = gasleft();
-        // The EVM hands on at most 63/64 of what is left: a delivery can't give the recipient less than its limit.
+        // The EVM forwards at most 63/64 of the remaining gas, so a delivery cannot give the recipient less than its limit.
         if (available <= FRAME_GAS) return false;
         unchecked {
             if ((available - FRAME_GAS) * 63 / 64 < gasLimit) return false;
@@ -60,7 +60,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
 
     /// @inheritdoc IMessageReceiver
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces) {
-        // Outside an execution the slots still hold the last one's values.
+        // Outside an execution, the slots still hold the values of the last one.
         if (_receiving == 0) return (0, Kind.PLAIN, 0, 0);
         return (_executingId, Kind(_executingKind), uint64(_executingNonce), _executingReplaces);
     }
@@ -70,7 +70,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         returns (Outcome outcome, bytes memory reason)
     {
         bytes memory frame = _frameCall(messageId, message);
-        // Asked before the frame is entered, so that a frame that fails has failed because of the recipient.
+        // Checked before the frame is entered, so that a failing frame is always the recipient's fault.
         uint256 available = gasleft();
         if (available < BOOKKEEPING_GAS + _frameGas(message)) return (Outcome.TOO_LITTLE_GAS, "");
         _executingId = messageId;
@@ -90,11 +90,10 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         return abi.encodeCall(this.callFrame, (message.recipient.toAddress(), message.gasLimit, recipientCall));
     }
 
-    /// @dev The least gas with which the frame passes its own check. Both calls on the way hand on
-    ///      63/64 of what is left.
+    /// @dev Returns the least gas with which the frame passes its own check. Both nested calls forward 63/64 of the remaining gas.
     function _frameGas(Message memory message) private pure returns (uint256) {
         uint256 words = message.payload.length / 32;
-        // A length and 64 bits are far from what would overflow.
+        // A length and 64 bits cannot overflow.
         unchecked {
             uint256 copying = FRAME_GAS_PER_WORD * words + words * words / 256;
             return (FRAME_ENTRY_GAS + copying + FRAME_GAS + uint256(message.gasLimit) * 64 / 63) * 64 / 63;

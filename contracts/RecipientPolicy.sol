@@ -5,7 +5,7 @@ import {Roles} from "./Roles.sol";
 import {IRecipientPolicy} from "./interfaces/IRecipientPolicy.sol";
 import {Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
 
-/// @dev Who may demand what before a message executes; {IRecipientPolicy} says what it promises.
+/// @dev Recipients' policies and lanes' floors, as {IRecipientPolicy} specifies them.
 abstract contract RecipientPolicy is IRecipientPolicy, Roles {
     /// @inheritdoc IRecipientPolicy
     function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external {
@@ -32,7 +32,7 @@ abstract contract RecipientPolicy is IRecipientPolicy, Roles {
         return _lanes[chain].word.floor();
     }
 
-    /// @dev The only way to change a floor, so that no lane has one that demands nothing or can never be reached.
+    /// @dev The only way to change a floor, so that no lane has a floor of zero or one that cannot be reached.
     function _setFloor(uint64 chain, uint8 floor) internal {
         if (floor == 0 || floor > Gmp.unwrap(HIGHEST_GMP)) revert InvalidFloor(floor);
         _lanes[chain].word = _lanes[chain].word.withFloor(floor);

@@ -4,9 +4,8 @@ pragma solidity ^0.8.28;
 import {RouterState} from "./RouterState.sol";
 import {IRoles} from "./interfaces/IRoles.sol";
 
-/// @dev Who decides. The owner, meant to stand behind a timelock, may do everything. A revoker may take trust away at once, and
-///      a guardian may pause, and
-///      a tripwire, meant to be a program, may pause a GMP for a short while.
+/// @dev The roles. The owner, meant to be a timelock, may do everything. A revoker may revoke trust at once, a guardian may pause,
+///      and a tripwire, meant to be a program, may pause a GMP for a short time.
 abstract contract Roles is IRoles, RouterState {
     modifier onlyRevoker() {
         if (msg.sender != _revoker && msg.sender != owner()) revert NotRevoker(msg.sender);

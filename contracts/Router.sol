@@ -10,15 +10,15 @@ import {IRouterViews} from "./interfaces/IRouterViews.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 
 /// @title Router
-/// @notice One per chain. Sends messages over several GMPs, sends them again when asked, and executes what arrives once
-///         enough GMPs agree. {IRouter} is its whole interface and documentation. What is called often is here. What is
-///         called seldom is in the extension, which works on this contract's state. Neither can be exchanged.
+/// @notice One per chain. Sends messages over several GMPs, retries them on request, and executes incoming messages once
+///         enough GMPs agree. {IRouter} is the complete interface and documentation. Frequently called functions are in this
+///         contract, the others in the extension, which works on this contract's storage. Neither can be replaced.
 contract Router is MessageSender, MessageReceiver {
     address public immutable extension = address(new RouterExtension());
 
     constructor(address owner) Ownable(owner) {}
 
-    /// @dev Money without a message could only be a refund that went the wrong way. The router could not give it back.
+    /// @dev Ether without a message could only be a misdirected refund, which the router could not return.
     receive() external payable {
         revert IRouterViews.UnexpectedValue(msg.value);
     }

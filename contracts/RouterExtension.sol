@@ -10,8 +10,8 @@ import {RouterMessages} from "./RouterMessages.sol";
 import {RouterViews} from "./RouterViews.sol";
 
 /// @title RouterExtension
-/// @notice The half of a router that is called seldom: configuration, questions, the ERC-7786 face, cancellations and reports.
-/// @dev The router makes it, and delegates to it what it does not know itself. On its own it has no peers and carries nothing.
+/// @notice The rarely called half of a router: configuration, views, the ERC-7786 interface, cancellations and reports.
+/// @dev The router creates it and delegates unknown calls to it. On its own it has no peers and carries no messages.
 contract RouterExtension is GmpRegistry, Pauses, RouterViews, Gateway, RouterMessages {
     constructor() Ownable(msg.sender) {}
 }

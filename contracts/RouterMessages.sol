@@ -9,7 +9,7 @@ import {Gmp, HIGHEST_GMP} from "./types/Gmp.sol";
 import {GmpFee, Kind, Message, MessageEncoding} from "./types/Message.sol";
 import {Execution, LaneWord} from "./types/MessageRecords.sol";
 
-/// @dev Cancellations and reports, as they are sent; {IRouterMessages} says what it promises.
+/// @dev The sending of cancellations and reports, as {IRouterMessages} specifies it.
 abstract contract RouterMessages is IRouterMessages, SenderBase {
     using Addresses for address;
     using Addresses for bytes32;
@@ -28,7 +28,7 @@ abstract contract RouterMessages is IRouterMessages, SenderBase {
         if (original.sender != msg.sender.toBytes32()) {
             revert NotSender(messageId, msg.sender, original.sender.toAddress());
         }
-        // Afterwards no message can be created with that id.
+        // From now on, no message with that id can be created.
         if (original.nonce >= _lanes[original.destinationChain].word.sent().nextNonce()) revert NotCreated(messageId);
         _sent[messageId] = _sent[messageId].cancelled();
         Message memory message;
@@ -60,7 +60,7 @@ abstract contract RouterMessages is IRouterMessages, SenderBase {
             _sendRouterMessage(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
     }
 
-    /// @dev Sends a message about another one. It is retriable, never expires, and asks for the other's quorum.
+    /// @dev Sends a message about another one. It is retriable, never expires, and has the other message's quorum.
     function _sendRouterMessage(
         Message memory message,
         uint8 quorum,
@@ -75,14 +75,14 @@ abstract contract RouterMessages is IRouterMessages, SenderBase {
         return _create(message, lane, attempt, gmps, true);
     }
 
-    /// @dev A message without its payload, the payload's hash, and its id.
+    /// @dev Encodes a message without its payload, with the payload's hash and the id.
     function _loadHeader(Message calldata request)
         private
         pure
         returns (Message memory original, bytes32 payloadHash, bytes32 messageId)
     {
         original = MessageEncoding.load(request);
-        // No router takes anything about a message that none could have executed.
+        // No router accepts messages about a message that could never be executed.
         uint8 quorum = original.quorum;
         uint8 most = Gmp.unwrap(HIGHEST_GMP);
         if (quorum == 0 || quorum > most) revert IMessageSender.InvalidQuorum(quorum, most);

@@ -7,19 +7,19 @@ import {Create3} from "@openzeppelin/contracts/utils/Create3.sol";
 import {Gmp, GmpSet, GmpTable, HIGHEST_GMP} from "./types/Gmp.sol";
 import {Execution, LaneTotal, LaneWord, Receipts, SentMessage} from "./types/MessageRecords.sol";
 
-/// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that is too large for one.
-///      Both inherit this first and declare no state of their own, so that both lay out their storage alike.
+/// @dev A router's storage. {Router} and {RouterExtension} are two halves of one contract that would be too large. Both inherit
+///      this contract first and declare no state of their own, so that their storage layouts are equal.
 abstract contract RouterState is Ownable2Step {
-    /// @dev The adapter of a GMP, until when the GMP is paused, and whether by another than the owner, in one slot.
+    /// @dev A GMP's adapter, the end of its pause, and whether a role other than the owner set it, in one slot.
     struct AdapterSlot {
         address adapter;
         uint48 pausedUntil;
-        /// @dev By the guardian or the tripwire; then the guardian may change the pause and end it.
+        /// @dev Set by the guardian or the tripwire; the guardian may then change the pause and end it.
         bool pausedByGuardian;
     }
 
-    /// @dev What sending to and receiving from a chain need to know of it: one slot for every message, one for each execution, and
-    ///      one for its pause.
+    /// @dev The state of a lane that sending and receiving need: one slot for every message, one for each execution, one for its
+    ///      pause.
     struct LaneState {
         LaneWord word;
         LaneTotal executed;
@@ -27,7 +27,7 @@ abstract contract RouterState is Ownable2Step {
         bool pausedByGuardian;
     }
 
-    /// @dev What a recipient demands; quorum 0 means that it has no policy.
+    /// @dev A recipient's demand; quorum 0 means that it has no policy.
     struct Policy {
         uint8 quorum;
         GmpSet gmps;
@@ -37,20 +37,20 @@ abstract contract RouterState is Ownable2Step {
 
     address internal _revoker;
     address internal _guardian;
-    /// @dev All pauses that the guardian begins now end by then; it begins others only MAX_PAUSE later.
+    /// @dev The end of all pauses that the guardian begins now; it may begin others only MAX_PAUSE later.
     uint48 internal _guardianPausesEnd;
     GmpTable internal _gmps;
     mapping(Gmp gmp => AdapterSlot) internal _adapterSlots;
-    /// @dev Every adapter in use has a copy of the table, so that a delivery reads one slot and not two. A recipient that ever set
-    ///      a policy has a word that says so.
+    /// @dev Every adapter in use has a copy of the table, so that a delivery reads one slot instead of two. A recipient that ever
+    ///      set a policy has a flag for it.
     mapping(address account => GmpTable) internal _tables;
     mapping(uint64 chain => LaneState) internal _lanes;
     mapping(uint64 chain => mapping(address router => bool known)) internal _knownPeers;
     mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
     address internal _tripwire;
-    /// @dev When the whole allowance for pausing a GMP is back, Unix seconds, for each account that ever was the tripwire.
+    /// @dev When the allowance for pausing a GMP is fully restored, in Unix seconds, for each account that ever was the tripwire.
     mapping(address tripwire => mapping(Gmp gmp => uint48)) internal _tripwireRestedAt;
-    /// @dev Of the code that made each adapter that the router created.
+    /// @dev Hash of the creation code of each adapter that the router created.
     mapping(address adapter => bytes32) internal _creationHashes;
 
     // ---- sending
@@ -66,7 +66,7 @@ abstract contract RouterState is Ownable2Step {
 
     // ---- during a call
 
-    // A whole word each: what shares a word has to be read before it is written.
+    // A whole word each, because a shared word must be read before it is written.
     uint256 internal transient _sending;
     uint256 internal transient _receiving;
     bytes32 internal transient _executingId;
@@ -82,7 +82,7 @@ abstract contract RouterState is Ownable2Step {
         revert RenouncingDisabled();
     }
 
-    /// @dev The only way to change the table: gives every adapter in use its copy.
+    /// @dev The only way to change the table: updates the copy of every adapter in use.
     function _setTable(GmpTable table) internal {
         _gmps = table;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
@@ -91,7 +91,7 @@ abstract contract RouterState is Ownable2Step {
         }
     }
 
-    /// @dev Where {IGmpRegistry-createAdapter} puts a GMP's adapter.
+    /// @dev Returns the address at which {IGmpRegistry-createAdapter} creates a GMP's adapter.
     function _createdAddress(Gmp gmp, uint8 number) internal view returns (address) {
         return Create3.computeAddress(_creationSalt(gmp, number));
     }

@@ -9,7 +9,7 @@ import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet} from "./types/Gmp.sol";
 import {Execution, SentTotal} from "./types/MessageRecords.sol";
 
-/// @dev What a router remembers; {IRouterViews} says what it promises.
+/// @dev Views of a router's storage, as {IRouterViews} specifies them.
 abstract contract RouterViews is IRouterViews, LanePolicy {
     /// @inheritdoc IRouterViews
     function appointRetrier(address retrier) external {

@@ -20,13 +20,13 @@ import {
 } from "./types/Message.sol";
 import {LaneWord, SentMessage, SentMessageLibrary, SentTotal} from "./types/MessageRecords.sol";
 
-/// @dev How a router creates messages, hands them to GMPs and gives back what was not needed. The contracts that inherit it
-///      decide who may ask for that: {MessageSender} in the router, {Gateway} and {RouterMessages} in its extension.
+/// @dev Creates messages, hands them to GMPs and refunds unused fees. The inheriting contracts decide who may send:
+///      {MessageSender} in the router, {Gateway} and {RouterMessages} in its extension.
 abstract contract SenderBase is LanePolicy {
     using Addresses for address;
     using Addresses for bytes32;
 
-    /// @dev One dispatch of a message over a set of GMPs, and which of them refused it.
+    /// @dev One dispatch of a message over a set of GMPs, with the GMPs that rejected it.
     struct Attempt {
         bytes32 messageId;
         uint32 number;
@@ -36,24 +36,24 @@ abstract contract SenderBase is LanePolicy {
         GmpTable table;
     }
 
-    /// @dev In bytes. So much over sixteen GMPs stays below a quarter of a block of 30 million gas (bench/).
+    /// @dev In bytes. A payload of this size over sixteen GMPs needs less than a quarter of a block of 30 million gas (bench/).
     uint256 internal constant MAX_PAYLOAD = 32_768;
 
-    /// @dev More of an adapter's revert reason is not worth its gas in an event or error.
+    /// @dev Longer revert reasons of an adapter are not worth their gas in an event or error.
     uint256 internal constant MAX_REASON = 256;
 
-    /// @dev What every adapter is given, in gas: more than any of the five GMPs needs. The same for all, so that a caller
-    ///      who gives little gas can't choose which of them fail.
+    /// @dev Gas for every adapter, more than any of the five GMPs needs. It is fixed, so that a caller who provides little gas
+    ///      cannot choose which adapters fail.
     uint256 private constant ADAPTER_GAS = 700_000;
 
-    /// @dev The same for each byte of the envelope: copies, hashes and the GMP's own event.
+    /// @dev Additional gas per byte of the envelope, for copies, hashes and the GMP's own event.
     uint256 private constant ADAPTER_GAS_PER_BYTE = 64;
 
-    /// @dev What calling an adapter itself costs at most, in gas: a cold account, a value, and what leads up to it.
+    /// @dev Maximum gas of the adapter call itself: a cold account, a value, and the code before it.
     uint256 private constant CALL_GAS = 15_000;
 
-    /// @dev Adapters and refundees are called with the guard up. A recipient that routes while it receives is not caught by
-    ///      it: sending and receiving are guarded apart.
+    /// @dev Adapters and refundees are called with the lock held. Routing from a recipient during its delivery is allowed, because
+    ///      sending and receiving have separate locks.
     modifier nonReentrantSend() {
         if (_sending != 0) revert IMessageSender.SendingReentered();
         _sending = 1;
@@ -63,7 +63,7 @@ abstract contract SenderBase is LanePolicy {
 
     // ---- creating a message
 
-    /// @dev Writes all members of a message but its nonce, as a request of the caller asks for.
+    /// @dev Fills in a message from the caller's request, except for its nonce.
     /// @return lane The lane's word, for {_register}.
     function _compose(Message memory message, Route calldata request, GmpTable table)
         internal
@@ -81,7 +81,7 @@ abstract contract SenderBase is LanePolicy {
         lane = _setDestination(message, table);
     }
 
-    /// @dev Makes a message one from here and now.
+    /// @dev Sets the message's source and time.
     function _setOrigin(Message memory message, bytes32 sender, uint64 chain) internal view {
         message.sourceChain = uint64(block.chainid);
         message.sourceRouter = address(this).toBytes32();
@@ -90,12 +90,12 @@ abstract contract SenderBase is LanePolicy {
         message.sentAt = uint64(block.timestamp);
     }
 
-    /// @dev Names the router that a dApp's message is for; refuses what could never be executed there.
-    /// @return word The lane's, for {_register}.
+    /// @dev Sets the destination router of a dApp's message; reverts if the message could never be executed there.
+    /// @return word The lane's word, for {_register}.
     function _setDestination(Message memory message, GmpTable table) internal view returns (LaneWord word) {
         if (message.destinationChain == block.chainid) revert ILanePolicy.SameChain(message.destinationChain);
         if (message.recipient == 0) revert IMessageSender.ZeroRecipient();
-        // Every peer is an EVM router, so a recipient that is no EVM address could never be called.
+        // Every peer is an EVM router, so a recipient that is not an EVM address could never be called.
         message.recipient.toAddress();
         Kind kind = message.kind;
         if (kind >= Kind.CANCELLATION) revert IMessageSender.ReservedKind(kind);
@@ -119,7 +119,7 @@ abstract contract SenderBase is LanePolicy {
         message.destinationRouter = peer.toBytes32();
     }
 
-    /// @dev Gives a composed message its id and its place on the lane, and dispatches it for the first time.
+    /// @dev Assigns a composed message its id and nonce on the lane, and dispatches it for the first time.
     function _create(
         Message memory message,
         LaneWord lane,
@@ -134,9 +134,9 @@ abstract contract SenderBase is LanePolicy {
         _emitAndDispatch(message, attempt, gmps, retriable);
     }
 
-    /// @dev Gives a composed message the lane's next nonce, and with it its id.
-    /// @param sender The message's, as an address.
-    /// @param lane The word of the lane that it goes over, as it is now.
+    /// @dev Assigns a composed message the lane's next nonce and thereby its id.
+    /// @param sender The message's sender, as an address.
+    /// @param lane The current word of the lane.
     function _register(Message memory message, address sender, LaneWord lane) internal returns (bytes32 messageId) {
         SentTotal total = lane.sent();
         message.nonce = total.nextNonce();
@@ -147,15 +147,15 @@ abstract contract SenderBase is LanePolicy {
 
     // ---- a message that was sent before
 
-    /// @dev What is kept of a message that is said to have that id.
+    /// @dev Returns the record of a message with that stated id.
     function _loadSent(Message memory message, bytes32 stated) internal view returns (SentMessage) {
         bytes32 messageId = message.id();
         if (messageId != stated) revert IMessageSender.MessageIdMismatch(stated, messageId);
         return _sent[messageId];
     }
 
-    /// @dev Refuses what its destination would not execute any more, or what can't get there. The message's router was checked when
-    ///      the message was created. Its lane is read again only if a lane may be closed now, which saves a retry 2,100 gas.
+    /// @dev Reverts if the destination would no longer execute the message, or if the lane is closed. The message's router was checked
+    ///      on creation. Its lane is read again only if a lane may be closed now, which saves a retry 2,100 gas.
     function _requireAlive(Message memory message, bytes32 messageId, SentMessage sent, GmpTable table) internal view {
         if (message.sourceChain != block.chainid) {
             revert IMessageSender.WrongSource(message.sourceChain, message.sourceRouter);
@@ -169,9 +169,9 @@ abstract contract SenderBase is LanePolicy {
 
     // ---- dispatching
 
-    /// @dev Attempt 0, of a message that has no id yet. Refuses arguments that make no sense, as far as that shows before the
-    ///      GMPs are looked at.
-    /// @param minDispatched 0 stands for all of the GMPs.
+    /// @dev Attempt 0, of a message without an id. Reverts on invalid arguments, as far as they can be checked before the GMPs are
+    ///      called.
+    /// @param minDispatched 0 stands for all GMPs.
     function _newAttempt(uint8 minDispatched, address refundTo, GmpFee[] calldata gmps)
         internal
         view
@@ -185,7 +185,7 @@ abstract contract SenderBase is LanePolicy {
         attempt.table = _gmps;
     }
 
-    /// @dev Dispatches first: the event names the GMPs that took the message.
+    /// @dev Dispatches first, because the event names the GMPs that accepted the message.
     function _emitAndDispatch(Message memory message, Attempt memory attempt, GmpFee[] calldata gmps, bool retriable)
         internal
     {
@@ -193,9 +193,9 @@ abstract contract SenderBase is LanePolicy {
         emit IMessageSender.MessageRouted(attempt.messageId, message.destinationChain, retriable, took, envelope);
     }
 
-    /// @dev Each GMP is called on its own: one that fails gives its fee back and does not stop the others.
-    /// @return took The GMPs that have the message now.
-    /// @return envelope What they have.
+    /// @dev Calls each GMP independently: one that fails returns its fee and does not affect the others.
+    /// @return took The GMPs that accepted the message.
+    /// @return envelope The envelope that they carry.
     function _dispatch(Attempt memory attempt, GmpFee[] calldata gmps, Message memory message)
         internal
         returns (GmpSet took, bytes memory envelope)
@@ -205,7 +205,7 @@ abstract contract SenderBase is LanePolicy {
         took = _dispatchToEach(attempt, gmps, data);
     }
 
-    /// @dev What every adapter is called with, and the envelope that lies in it.
+    /// @dev The calldata for every adapter, and the envelope in it.
     function _encodeDispatch(Attempt memory attempt, Message memory message)
         internal
         pure
@@ -235,7 +235,7 @@ abstract contract SenderBase is LanePolicy {
             if (_dispatchTo(attempt, table, gmp, fee, data)) took = took.unite(one);
             else refund += fee;
         }
-        // Looked at last, since a wrong sum undoes all of the above.
+        // Checked last, since a wrong sum reverts everything above.
         if (fees != msg.value) revert IMessageSender.FeesDifferFromValue(fees, msg.value);
         if (took != named) {
             _requireEnough(took.count(), attempt.required, attempt.failures);
@@ -243,7 +243,7 @@ abstract contract SenderBase is LanePolicy {
         }
     }
 
-    /// @return took Whether the GMP has the message now. It gets a fixed amount of gas, or the whole call fails.
+    /// @return took Whether the GMP accepted the message. It gets a fixed amount of gas, or the whole call reverts.
     function _dispatchTo(Attempt memory attempt, GmpTable table, Gmp gmp, uint256 fee, bytes memory data)
         internal
         returns (bool took)
@@ -262,14 +262,14 @@ abstract contract SenderBase is LanePolicy {
         emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
     }
 
-    /// @dev The table for sends: while any GMP may be paused, without the numbers of adapters, so that all slots are looked at.
+    /// @dev The table for sends; while any GMP may be paused, it omits the adapters' numbers, so that all slots are read.
     function _quickTable(GmpTable table) internal view returns (GmpTable) {
         return table.pausedAt(block.timestamp) == NO_GMPS ? table : table.withoutCreated();
     }
 
-    /// @dev Who speaks for a GMP now, or zero. The address of an adapter that the router created follows from its number, without a
-    ///      look at its slot: that saves 1,850 gas for each GMP of a send.
-    /// @param table What {_quickTable} makes of the router's.
+    /// @dev Returns a GMP's current adapter, or zero. The address of an adapter that the router created follows from its number,
+    ///      without reading its slot, which saves 1,850 gas for each GMP of a send.
+    /// @param table The result of {_quickTable}.
     function _activeAdapter(GmpTable table, Gmp gmp) internal view returns (address adapter) {
         uint8 number = table.createdAs(gmp);
         if (number != 0) {
@@ -280,20 +280,20 @@ abstract contract SenderBase is LanePolicy {
         }
     }
 
-    /// @dev Why a GMP is not sent over now.
+    /// @dev Returns why a GMP cannot be used now.
     function _inactiveReason(Gmp gmp) internal view returns (bytes memory) {
         AdapterSlot storage slot = _adapterSlots[gmp];
         if (slot.adapter == address(0)) return abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, gmp);
         return abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, gmp, slot.pausedUntil);
     }
 
-    /// @return given The gas that an adapter is given with a call of that length; there is so much, whatever the EVM keeps back.
+    /// @return given The gas for an adapter call of that length; enough remains, whatever the EVM retains.
     function _requireAdapterGas(Gmp gmp, uint256 length) internal view returns (uint256 given) {
         uint256 available = gasleft();
-        // No length and no gas comes near what would overflow.
+        // Lengths and gas are far from overflowing.
         unchecked {
             given = ADAPTER_GAS + ADAPTER_GAS_PER_BYTE * length;
-            // The EVM takes what the call itself costs, and hands on at most 63/64 of the rest.
+            // The EVM charges the call itself, and forwards at most 63/64 of the rest.
             uint256 needed = given + (given + 62) / 63 + CALL_GAS;
             if (available < needed) revert IMessageSender.InsufficientDispatchGas(gmp, available, needed);
         }
@@ -315,7 +315,7 @@ abstract contract SenderBase is LanePolicy {
         if (count < minimum) revert IMessageSender.TooFewDispatched(count, minimum, failures);
     }
 
-    /// @dev A refundee that can't be paid must not be able to stop the message: its money waits for {withdraw}.
+    /// @dev A refundee that cannot be paid must not block the message, so its money waits for {withdraw}.
     function _refund(address account, uint256 amount) internal {
         bool success = BoundedCall.tryCall(account, amount, gasleft(), "");
         if (success) return;
