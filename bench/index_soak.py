@@ -1,8 +1,10 @@
-"""Lets a real index run for long beside two chains that never rest, and looks whether its memory stays what it was.
+"""Soak test: runs a real index for a long time beside two busy chains, and checks that its memory does not grow.
 
-A process of its own runs the index with Spark. Messages of every fate, retries of what it asks to have retried, and reorgs
-of up to `_DEEPEST` blocks go on until the time is over; then the index must have exactly the chains' own logs. Writes
-`build/bench/index-soak.json`; the exit code is 0 only if all holds. Linux and macOS: memory is resident memory.
+A separate process runs the index with Spark. Messages of all outcomes, requested retries and reorgs of up to `_DEEPEST`
+blocks
+continue until the time is up; then the index must have exactly the chains' logs. Writes `build/bench/index-soak.json`;
+the exit
+status is 0 only if all checks pass. Memory is resident memory, on Linux and macOS.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ _PATIENCE: Final = 180.0  # seconds for the index to catch up in the end
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The index's processes at one moment; memory in MiB, processor in seconds of it that were used until then."""
+    """A sample of the index's processes: memory in MiB, and CPU seconds used so far."""
 
     seconds: float
     processor: float
@@ -62,19 +64,19 @@ class Sample:
 
 
 def growth(values: Sequence[float]) -> float:
-    """The median of the last third over that of the third before it: the first third is for warming up."""
+    """Returns the ratio of the last third's median to that of the third before; the first third is warm-up."""
     third = len(values) // 3
     return statistics.median(values[-third:]) / statistics.median(values[third:-third])
 
 
 def cores(samples: Sequence[Sample]) -> float:
-    """How many processors were busy with the index, on the average after it had warmed up."""
+    """Returns the average number of cores that the index used after warm-up."""
     first, last = samples[len(samples) // 3], samples[-1]
     return round((last.processor - first.processor) / (last.seconds - first.seconds), 3)
 
 
 def sample(process: psutil.Process, seconds: float) -> Sample:
-    """Adds up the process and its children; one that ends meanwhile is left out."""
+    """Adds up the process and its children; a child that exits meanwhile is left out."""
     python = java = processor = 0.0
     threads = files = 0
     for one in [process, *process.children(recursive=True)]:
@@ -91,10 +93,10 @@ def sample(process: psutil.Process, seconds: float) -> Sample:
 
 
 class Traffic:
-    """Messages, late and repeated deliveries, silence, retries on request, reorgs."""
+    """Generates messages, late and repeated deliveries, stalls, requested retries and reorgs."""
 
     def __init__(self, world: World, seed: int) -> None:
-        """The same seed gives the same story, as far as the index asks for the same retries."""
+        """Seeds the traffic; it is reproducible as far as the index requests the same retries."""
         self._world = world
         self._dice = random.Random(seed)
         self._silent: dict[bytes, Message] = {}
@@ -102,7 +104,7 @@ class Traffic:
         self.messages = self.reorgs = self.retries = 0
 
     def round(self, number: int) -> None:
-        """What happens in one round."""
+        """Runs one round of traffic."""
         sent = [self._world.new_message() for _ in range(_MESSAGES_IN_A_ROUND)]
         self._world.send(*sent, gmps=0b11)
         self.messages += len(sent)
@@ -141,7 +143,7 @@ class Traffic:
 
 
 def index(deployment: Path, folder: Path) -> None:
-    """Runs the index until it is told to stop, with everything that a long run does, only more often."""
+    """Runs the index until it is told to stop, with the tasks of a long run at shorter intervals."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     settings = IndexSettings(
@@ -159,7 +161,7 @@ def index(deployment: Path, folder: Path) -> None:
 
 @contextmanager
 def running_index(world: World, log: Path) -> Iterator[psutil.Popen]:
-    """The process, which is told to stop at the end, and is killed if it does not."""
+    """Runs the index process; at the end it is told to stop, and killed if it does not."""
     deployment = world.folder.parent / "deployment.json"
     deployment.write_text(world.deployment.to_json())
     command = [sys.executable, "-m", "bench.index_soak", "--index", str(deployment), str(world.folder)]
@@ -178,7 +180,7 @@ def running_index(world: World, log: Path) -> Iterator[psutil.Popen]:
 
 
 def differences(world: World) -> dict[str, int]:
-    """By chain, how many logs only the chain has or only the index, lake and store together."""
+    """Returns, by chain, the numbers of logs that only the chain or only the index (lake and store) has."""
     engine = reading_engine(world.settings().folder.store_url)
     try:
         history = History(engine, Lake(world.settings().folder.lake))
@@ -194,7 +196,7 @@ def differences(world: World) -> dict[str, int]:
 
 
 def soak(minutes: float, seed: int) -> dict[str, Any]:
-    """Runs it all, and returns the figures."""
+    """Runs the soak test and returns its figures."""
     with (
         tempfile.TemporaryDirectory(prefix="waybill-soak-") as name,
         anvil_chain(31337) as alpha,
@@ -265,7 +267,7 @@ def _requests(world: World) -> int:
 
 
 def problems(found: dict[str, Any]) -> list[str]:
-    """What of the figures is not as it should be."""
+    """Returns the figures that violate a limit."""
     grown = [f"{name} grew {ratio:.2f} times" for name, ratio in found["growth"].items() if ratio > _MOST_GROWTH]
     lost = [f"chain {chain}: {count} logs differ" for chain, count in found["different_logs"].items() if count]
     return grown + lost + ([] if found["caught_up"] else ["the index did not catch up"])

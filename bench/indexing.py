@@ -1,4 +1,4 @@
-"""`waybill index run` beside a measurement: the indexer as users run it, with Spark, store and lake."""
+"""Runs the indexer beside another benchmark, as users run it, with Spark, store and lake."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PATIENCE: Final = 180  # seconds
 
 @contextmanager
 def indexing(home: Path, *, before: int, after: int) -> Iterator[None]:
-    """While this holds, the index of a devnet is written; it holds once the index has caught up.
+    """Indexes a devnet for the duration of the context, which begins once the index has caught up.
 
     Args:
-        home: the devnet's folder.
-        before: messages that the index must have when this begins.
-        after: messages that it must have when this ends; it is waited for, so that it can't have stood still.
+        home: Folder of the devnet.
+        before: Number of messages that the index must have at the start.
+        after: Number of messages that the index must reach at the end, which proves that it kept up.
     """
     log = home / "index.log"
     with log.open("wb") as output:

@@ -102,7 +102,7 @@ def _stores(folder: Path) -> dict[str, float]:
 
 
 def plot(value: Mapping[str, Any]) -> str:
-    """Bars, each group in its own scale."""
+    """Writes bar charts, each group with its own scale."""
     groups = {
         "transitions per second": value["transitions_per_s"],
         "deliveries committed per second, by strategy": value["strategies_per_s"],

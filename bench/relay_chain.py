@@ -1,4 +1,4 @@
-"""How many messages a second the relayer delivers between two anvil chains, against what the chain itself can take."""
+"""Measures the relayer's throughput between two anvil chains, in messages per second, against the chain's own limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RELAYER: Final = account(RELAYER_KEY)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Messages and transactions per second, milliseconds from observed to broadcast, calls made for nothing per delivery."""
+    """Messages and transactions per second, milliseconds from observation to broadcast, wasted calls per delivery."""
 
     delivered: float
     delivered_alone: float  # with one delivery to a transaction
@@ -51,7 +51,7 @@ class Measured:
 
 
 def measure(folder: Path) -> Measured:
-    """Runs everything on a devnet of its own."""
+    """Runs all measurements on a new devnet."""
     (port,) = free_ports(2)[:1]
     devnet = asyncio.run(devnets.up(home=folder, block_time=0, first_port=port))
     try:
@@ -87,13 +87,13 @@ def _measure(devnet: Devnet, folder: Path) -> Measured:
 
 
 def _undone(url: str, snapshot: Any) -> Any:
-    """Takes back what happened since a snapshot; the next one."""
+    """Reverts to a snapshot and returns the next one."""
     assert rpc(url, "evm_revert", snapshot)
     return rpc(url, "evm_snapshot")
 
 
 def _burst(devnet: Devnet, path: Path, *, max_calls_per_tx: int) -> tuple[float, Sequence[Slot], float]:
-    """Lets a new relayer deliver what waits: messages per second, its slots, and calls made for nothing per delivery."""
+    """Lets a new relayer deliver a backlog; returns messages per second, its slots, and wasted calls."""
     store = asyncio.run(_relay(devnet, path, max_calls_per_tx=max_calls_per_tx, sends=0, expected=BURST))
     entries = store.outbox.listed(limit=BURST)
     seconds = max(e.delivered_at or 0 for e in entries) - min(e.created_at for e in entries)
@@ -111,7 +111,7 @@ async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
 
 
 async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: int, expected: int) -> Store:
-    """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
+    """Runs a relayer until it has made a number of deliveries; more messages may be sent meanwhile."""
     settings = Settings.load(
         relayer_key=RELAYER_KEY,
         store=f"sqlite:///{path}",
@@ -149,7 +149,7 @@ async def _until(store: Store, expected: int) -> None:
 
 
 def _trickle(devnet: Devnet, path: Path, known: int) -> dict[str, float]:
-    """Milliseconds from observed to broadcast, of messages that come one by one to a relayer that knows all others."""
+    """Returns the milliseconds from observation to broadcast of single messages, with a relayer that is up to date."""
     store = asyncio.run(_relay(devnet, path, max_calls_per_tx=SHARE, sends=TRICKLE, expected=known + TRICKLE))
     waits = []
     for entry in store.outbox.listed(limit=TRICKLE):
@@ -162,7 +162,7 @@ def _trickle(devnet: Devnet, path: Path, known: int) -> dict[str, float]:
 
 
 def _ceiling(url: str, slots: Sequence[Slot]) -> float:
-    """The very transactions that the relayer sent, one delivery each, signed beforehand, in batched calls."""
+    """Sends the relayer's transactions again, one delivery each, signed in advance, in batched requests."""
     raws = ["0x" + slot.latest.raw.hex() for slot in slots if slot.latest is not None]
     batches = [
         [
@@ -184,7 +184,7 @@ def _ceiling(url: str, slots: Sequence[Slot]) -> float:
 
 
 def _naive(url: str, chain_id: int, slots: Sequence[Slot]) -> float:
-    """The same calls by a plain web3.py loop: estimate, sign, send, next; nonces counted here, nothing waited for."""
+    """Sends the same calls in a plain web3.py loop: estimate, sign, send, with local nonces and no waiting."""
     web3 = Web3(Web3.HTTPProvider(url))
     started = time.perf_counter()
     sent: Any = None

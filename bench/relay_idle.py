@@ -1,4 +1,4 @@
-"""How many HTTP requests an idle relayer makes to each chain: it should be one for each block, and no more."""
+"""Counts an idle relayer's HTTP requests to each chain, which should be one per block."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SECONDS: Final = 60
 
 
 def measure(folder: Path) -> Idle:
-    """What an idle relayer asks of one chain in a minute, on a devnet of its own."""
+    """Returns an idle relayer's requests to one chain in a minute, on a new devnet."""
     return idle_relayer(folder, block_time=_BLOCK_TIME, seconds=_SECONDS)
 
 
 def sentence(idle: Idle) -> str:
-    """For people."""
+    """Returns the result as a sentence."""
     return (
         f"{idle.an_hour(idle.requests):,.0f} HTTP requests an hour and chain, {idle.an_hour(idle.blocks):,.0f} blocks (goal: no"
         f" more than one each), {idle.cpu:.1%} of a core"

@@ -1,7 +1,10 @@
-"""Another relayer beside ours: Hyperlane's own delivers the same kind of messages, on the same devnet, with the same proofs.
+"""Compares the relayer with Hyperlane's: the same kind of messages, on the same devnet, with the same proofs.
 
-Both are processes with their defaults. Both read what validators published from one server, and chains through a proxy that
-counts. Chains make a block for each transaction, and one a second besides. Hyperlane's relayer is the one of its npm package; its agent in Rust is in no registry here.
+Both run as processes with their defaults, read the validators' checkpoints from one server, and reach chains through a
+counting
+proxy. Chains mine a block per transaction, and one per second. Hyperlane's relayer is the one in its npm package; its
+Rust agent
+is not available from a registry.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ _RECEIVED: Final = f"0x{topic_of(MessageReceived).hex()}"
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How a relayer did. Per message is of the burst."""
+    """A relayer's results. Figures per message refer to the burst."""
 
     delivered_per_s: float
     p50_ms: float  # from the validators' signatures to inclusion, of messages that come one by one
@@ -61,13 +64,13 @@ class Delivered:
     memory_mb: float  # resident, in the end
 
     def value(self) -> dict[str, float]:
-        """As JSON has it."""
+        """The results as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
 class _Watch:
-    """When beta included what, seen from beside."""
+    """Independently records the inclusions on beta."""
 
     url: str
     at: dict[str, float] = field(default_factory=dict)  # by message id, on the monotonic clock
@@ -87,7 +90,7 @@ class _Watch:
             await asyncio.sleep(0.05)
 
     def gas(self, dispatches: Sequence[Dispatch]) -> int:
-        """What the transactions used that delivered these."""
+        """Returns the gas of the transactions that delivered the given messages."""
         used = {self.transactions[_name(one)] for one in dispatches}
         return sum(int(rpc(self.url, "eth_getTransactionReceipt", one)["gasUsed"], 16) for one in used)
 
@@ -98,7 +101,7 @@ def _name(dispatch: Dispatch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """A public network whose chains are asked through proxies."""
+    """A public network whose chains are reached through proxies."""
 
     devnet: Devnet  # as relayers see it: through the proxies
     public: PublicNetwork
@@ -120,7 +123,7 @@ class _Bench:
         return sent
 
     async def delivered(self, dispatches: Sequence[Dispatch], process: subprocess.Popen[bytes]) -> list[float]:
-        """When each was included, once all are."""
+        """Waits until all messages are included, and returns their times."""
         shown = 0
         async with asyncio.timeout(PATIENCE):
             while (left := sum(_name(one) not in self.watch.at for one in dispatches)) > 0:
@@ -132,7 +135,7 @@ class _Bench:
         return [self.watch.at[_name(one)] for one in dispatches]
 
     def ours(self) -> subprocess.Popen[bytes]:
-        """`waybill relayer run`, which is told no more than the network and its key."""
+        """Runs `waybill relayer run`, configured with the network and a key alone."""
         home = self.folder / "ours"
         (home / "deployments").mkdir(parents=True)
         deployment = self.devnet.deployment.model_copy(update={"network": "testnet"})
@@ -149,7 +152,7 @@ class _Bench:
             )
 
     def hyperlanes(self, waiting: Sequence[Dispatch]) -> subprocess.Popen[bytes]:
-        """Hyperlane's relayer, which looks for nothing that came before it."""
+        """Runs Hyperlane's relayer, which ignores messages from before its start."""
         given = {
             "chains": hyperlane_chains(self.devnet, self.public),
             "key": ANVIL_KEYS[7],
@@ -174,19 +177,19 @@ class _Bench:
         return process
 
     def memory(self, process: subprocess.Popen[bytes]) -> float:
-        """Megabytes that a relayer has in memory now."""
+        """Returns a relayer's memory in megabytes."""
         pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def spent(self, process: subprocess.Popen[bytes]) -> tuple[float, int, int]:
-        """So far: seconds of processor time, HTTP requests, calls."""
+        """Returns CPU seconds, HTTP requests and calls so far."""
         stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         seconds = (int(stat[11]) + int(stat[12])) / _TICKS
         return seconds, sum(one.requests for one in self.proxies), sum(one.rpc_calls for one in self.proxies)
 
 
 async def _ours(bench: _Bench) -> Delivered:
-    """It stands still while the burst comes, so that its start is not counted."""
+    """Measures Waybill's relayer, which is stopped while the burst is sent, so that its start-up does not count."""
     process = bench.ours()
     with _ending(process):
         await bench.delivered(await bench.send(1), process)
@@ -200,7 +203,10 @@ async def _ours(bench: _Bench) -> Delivered:
 
 
 async def _hyperlanes(bench: _Bench) -> Delivered:
-    """The burst is the backlog that it is told, counted from the first of its deliveries: it takes one after the other."""
+    """Measures Hyperlane's relayer, which gets the burst as a backlog.
+
+    Time starts with its first delivery, as it is sequential.
+    """
     waiting = await bench.send(THEIR_BURST)
     process = bench.hyperlanes(waiting)
     with _ending(process):
@@ -223,7 +229,7 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Trickled:
-    """Messages that came one by one."""
+    """Results for messages sent one at a time."""
 
     milliseconds: list[float]  # from the signatures to inclusion
     memory_mb: float  # of the relayer afterwards
@@ -305,7 +311,7 @@ async def _both(devnet: Devnet, folder: Path) -> dict[str, Delivered]:
 
 
 def measure(folder: Path) -> dict[str, Delivered]:
-    """Runs both relayers, one after the other, on a devnet of its own."""
+    """Runs both relayers in turn on a new devnet."""
     installed()
     (port,) = free_ports(2)[:1]
     devnet = asyncio.run(devnets.up(home=folder, block_time=0, first_port=port))
@@ -316,7 +322,7 @@ def measure(folder: Path) -> dict[str, Delivered]:
 
 
 def lines(found: Mapping[str, Delivered]) -> list[str]:
-    """For people."""
+    """Returns the results as lines of text."""
     head = f"    {'relayer':10} {'delivered/s':>11} {'p50':>8} {'p95':>8} {'CPU':>8} {'requests':>8} {'calls':>6} {'gas':>8} {'memory':>7}"
     return [head] + [
         f"    {name:10} {one.delivered_per_s:11.1f} {one.p50_ms:5.0f} ms {one.p95_ms:5.0f} ms {one.cpu_ms:5.1f} ms"

@@ -1,4 +1,4 @@
-"""How many durable changes of state the outbox makes in a second: ours, the same writes by hand, and a peer's."""
+"""Measures durable state changes per second of the outbox, of the same writes by hand, and of a comparable queue."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _HELD = "SELECT event_id, claimed_by, fence FROM outbox WHERE state='CLAIMED' AN
 
 
 def filled(url: str, entries: int = ENTRIES) -> Store:
-    """A store with so many deliveries to make."""
+    """Returns a store with a backlog of deliveries."""
     store = Store(url)
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, entries + 1)), now=100))
     return store
@@ -68,7 +68,7 @@ def seconds(work: Callable[[], None]) -> float:
 
 
 def transitions(url: str) -> float:
-    """Claims and commits of our store, a hundred at a time, per second."""
+    """Returns the store's claims and commits per second, in batches of 100."""
     store = filled(url)
 
     def work() -> None:
@@ -81,7 +81,7 @@ def transitions(url: str) -> float:
 
 
 def bare_transitions(path: Path) -> float:
-    """The same reads and writes of the same tables, with full sync, by nothing but the sqlite3 module."""
+    """Returns the same reads and writes per second with the sqlite3 module alone and full sync."""
     filled(f"sqlite:///{path}").close()
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
@@ -106,7 +106,7 @@ def bare_transitions(path: Path) -> float:
 
 
 def strategies(folder: Path) -> dict[str, float]:
-    """Deliveries per second that each commit strategy lets through, on SQLite."""
+    """Returns deliveries per second under each commit strategy, on SQLite."""
     found = {}
     for strategy, size in COMMITTED_AT_ONCE.items():
         entries = 2_000 if size > 1 else 400
@@ -123,7 +123,7 @@ def strategies(folder: Path) -> dict[str, float]:
 
 
 def peer_transitions(server: Server) -> float:
-    """Procrastinate on the same server: jobs that do nothing, fetched and finished one by one, as it works."""
+    """Returns procrastinate's empty jobs per second on the same server, fetched and finished one by one."""
     return asyncio.run(_peer(server))
 
 

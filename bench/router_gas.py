@@ -1,10 +1,14 @@
-"""Measures the router's gas beside its peers' and writes `build/bench/gas.json`.
+"""Measures the router's gas against its peers', and writes `build/bench/gas.json`.
 
-The rules are the same for all: a 32-byte payload, GMPs and recipient that do nothing, no fees, each call a transaction of
-its own; counted is the execution, less 21,000 and calldata. `bench/RouterGasHarness.sol` is the harness. The floor is
-`bench/SendFloor.sol`, which sends what the router sends for as little as can be. `--snapshot` makes
-the figures those that tests/solidity/gas compares with. `--peers FOLDER` measures peers in the same run: the folder has a subfolder for each, a Foundry
-project that compiles there with its own settings and its own compiler. Without it their figures are those of an earlier run.
+All are measured alike: a 32-byte payload, GMPs and recipient without effects, no fees, each call in its own
+transaction, and the
+execution gas without the 21,000 base and calldata. `bench/RouterGasHarness.sol` is the harness. `bench/SendFloor.sol`,
+the floor,
+sends the same data as cheaply as possible. `--snapshot` updates the figures that tests/solidity/gas compares with.
+`--peers FOLDER`
+measures peers in the same run, each a Foundry project in a subfolder with its own settings and compiler; otherwise
+figures of an
+earlier run are used.
 """
 
 from __future__ import annotations
@@ -44,14 +48,14 @@ PEERS: Final[dict[str, tuple[str, str, str]]] = {
 
 
 class PeerError(Exception):
-    """A peer can't be measured; the text says which, and what to do."""
+    """A peer cannot be measured; the message names it and the remedy."""
 
 
 def compile_peers(folder: Path) -> None:
-    """Compiles the peers that a folder holds, and puts their contracts where their harnesses look for them.
+    """Compiles the peers in a folder and copies their contracts to the harnesses.
 
     Raises:
-        PeerError: the folder has none that a harness knows, or one does not compile.
+        PeerError: no peer in the folder has a harness, or a peer does not compile.
     """
     found = {name: peer for name, peer in HARNESSED_PEERS.items() if (folder / peer[0] / "foundry.toml").exists()}
     if not found:
@@ -78,7 +82,7 @@ def measure(peers: Path | None) -> None:
     """Runs the harnesses, which write their figures to build/bench.
 
     Raises:
-        PeerError: a peer can't be compiled.
+        PeerError: a peer does not compile.
         SystemExit: forge failed; its output has been shown.
     """
     (RESULT.parent / "adapters").mkdir(parents=True, exist_ok=True)
@@ -105,7 +109,7 @@ def measure(peers: Path | None) -> None:
 
 
 def router_table() -> str:
-    """The router's figures above its peers', in thousands of gas."""
+    """Returns a table of the router's gas above its peers', in thousands."""
     rows = _rows("Waybill", RESULT)
     if FLOOR.exists():
         rows |= _rows("floor", FLOOR)
@@ -134,7 +138,7 @@ def _line(row: tuple[str, tuple[str, str, str]]) -> str:
 
 
 def batch_table() -> str:
-    """What each of ten messages would cost if one call sent them all, at the least, beside the router's single send."""
+    """Returns a table of the least cost per message of a batch of ten sends, beside the router's single send."""
     single: dict[str, list[int]] = json.loads(RESULT.read_text())
     batch: list[int] = json.loads(FLOOR.read_text())["batch_of_ten"]
     lines = ["floor of a batch of ten over 1/2/3 GMPs, for each message"]
@@ -146,7 +150,7 @@ def batch_table() -> str:
 
 
 def adapter_table() -> str:
-    """What a retriable send over one real GMP costs in all, in thousands of gas."""
+    """Returns a table of the total gas of a retriable send over one real GMP, in thousands."""
     lines = ["retriable send over one real GMP, its contracts and fee included"]
     for gmp in Gmp:
         gas: int = json.loads((RESULT.parent / "adapters" / f"{gmp.label}.json").read_text())
@@ -163,7 +167,7 @@ def _slashed(values: list[int]) -> str:
 
 
 def main() -> int:
-    """Measures, prints the tables and says where the figures are."""
+    """Measures, prints the tables and the paths of the results."""
     parser = argparse.ArgumentParser(description="Measure the router's gas beside its peers'.")
     parser.add_argument(
         "--snapshot", action="store_true", help=f"write the figures to {SNAPSHOT.relative_to(ROOT)}, too"

@@ -1,6 +1,6 @@
-"""Builds the documentation's site into build/site: searchable, and readable without a network.
+"""Builds the documentation site in build/site, with search, for offline use.
 
-The pages are those of docs/ and the READMEs of the packages; the reference is made from the code.
+Its pages are docs/ and the packages' READMEs; the reference pages are generated from the code.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LINK: Final = re.compile(r"(?<!\!)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]
 
 
 def within_the_site(text: str, written: Path, place: Path) -> str:
-    """A page with links that lead somewhere in the site. What is in the repository alone is named, not linked to.
+    """Returns a page with its links adapted to the site. Files outside the site are named without a link.
 
     Args:
-        text: the page.
-        written: the file that its links start from.
-        place: where the page is in the documentation.
+        text: Text of the page.
+        written: File that the page's links are relative to.
+        place: Path of the page in the documentation.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -55,7 +55,7 @@ def within_the_site(text: str, written: Path, place: Path) -> str:
 
 
 def build() -> int:
-    """Builds the site; returns Sphinx's exit code, which is not 0 for a warning."""
+    """Builds the site; returns Sphinx's exit status, which is not 0 if there are warnings."""
     shutil.rmtree(SOURCES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCES, ignore=shutil.ignore_patterns("*.toml"))
     for place, make in MADE.items():

@@ -1,4 +1,4 @@
-"""What hatchling runs before it builds the wheel: the contracts are compiled, and the explorer's script has to be there."""
+"""hatchling's build hook: compiles the contracts, and checks that the explorer's script is built."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Compile(BuildHookInterface):  # type: ignore[type-arg]  # generic in a builder that hatchling does not name
-    """Puts compiled contracts into the package. An editable installation compiles them when it deploys."""
+    """Adds the compiled contracts to the wheel. An editable installation compiles them on deployment."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002  # hatchling's signature
         """See `BuildHookInterface`."""

@@ -1,4 +1,4 @@
-"""Debian packages unpacked into a folder: nothing is installed on the machine, and no rights are needed."""
+"""Unpacks Debian packages into a folder, without installing them and without root privileges."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ TOOLS = Path(__file__).resolve().parents[1] / "build" / "tools"
 
 
 class PackageMissingError(Exception):
-    """A package can't be fetched; the text says why."""
+    """A package cannot be fetched; the message gives the reason."""
 
 
 def find_program(program: str, package: str, *, with_dependencies: bool) -> Path:
-    """Return a program: the one on PATH, or else the package's, unpacked into build/tools/<package>.
+    """Returns a program from PATH, or else from its package, unpacked into build/tools/<package>.
 
     Args:
-        program: its name.
-        package: the Debian package that has it in /usr/bin.
-        with_dependencies: whether to unpack the libraries that this machine has not.
+        program: Name of the program.
+        package: Debian package with the program in /usr/bin.
+        with_dependencies: Whether to unpack libraries that are missing on this machine.
 
     Raises:
-        PackageMissingError: neither this machine nor its Debian mirror has it; the text says what to do.
+        PackageMissingError: the program is neither installed nor on the Debian mirror; the message gives the remedy.
     """
     found = shutil.which(program)
     if found is not None:
@@ -46,10 +46,10 @@ def find_program(program: str, package: str, *, with_dependencies: bool) -> Path
 
 
 def write_launcher(launcher: Path, binary: Path, root: Path) -> None:
-    """Write a program that starts an unpacked one with the libraries unpacked beside it.
+    """Writes a launcher for an unpacked program and its unpacked libraries.
 
     Raises:
-        PackageMissingError: the program is not there, or does not start.
+        PackageMissingError: the program is missing or does not start.
     """
     if not binary.exists():
         raise PackageMissingError(f"the package has no {binary.relative_to(root)}")
@@ -67,15 +67,15 @@ def write_launcher(launcher: Path, binary: Path, root: Path) -> None:
 
 
 def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
-    """Unpack a package from the Debian mirror, and return the folder that stands for the file system's root.
+    """Unpacks a package from the Debian mirror, and returns the folder that represents the root of the file system.
 
     Args:
-        package: its name.
-        home: a folder of its own, emptied first.
-        with_dependencies: whether to unpack what it needs beyond this machine's packages too.
+        package: Name of the package.
+        home: Folder for this package alone, emptied first.
+        with_dependencies: Whether to unpack missing dependencies, too.
 
     Raises:
-        PackageMissingError: there is no apt-get here, or it does not get the package.
+        PackageMissingError: apt-get is missing or failed.
     """
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         raise PackageMissingError(f"there is no apt-get to fetch {package} with")
@@ -107,7 +107,7 @@ def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
 
 
 def _apt(*arguments: str, folder: Path) -> None:
-    """Run apt-get quietly; what it printed is shown only if it fails."""
+    """Runs apt-get quietly; its output is shown only on failure."""
     command = ["apt-get", "-qq", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Makes all that a release publishes: the wheel, both npm packages, a list of what they contain (SBOM), and checksums."""
+"""Builds the artifacts of a release: the wheel, both npm packages, an SBOM and checksums."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _IMPORTED: Final = re.compile(r'^(?:import|\} from|import .* from) "([^".][^"]*)
 
 
 class ReleaseError(Exception):
-    """A release can't be made; the text says why."""
+    """The release cannot be built; the message gives the reason."""
 
 
 def release_version(root: Path = ROOT, tag: str | None = None) -> str:
-    """The version of all that is published.
+    """Returns the common version of all artifacts.
 
     Raises:
-        ReleaseError: a package says another one, or the tag does.
+        ReleaseError: a package or the tag has a different version.
     """
     said = {name: str(json.loads((root / name / "package.json").read_text())["version"]) for name in _PACKAGES}
     if wrong := {name: version for name, version in said.items() if version != bridge.__version__}:
@@ -52,12 +52,12 @@ def release_version(root: Path = ROOT, tag: str | None = None) -> str:
 
 
 def bill_of_materials(version: str) -> dict[str, Any]:
-    """What the wheel needs with all its extras, and what is bundled into the explorer's script, as CycloneDX 1.6 has it.
+    """Returns a CycloneDX 1.6 SBOM of the wheel with all extras, and of the packages bundled into the explorer's script.
 
-    The same lock files make the same document.
+    The document depends on the lock files alone.
 
     Raises:
-        ReleaseError: a package that is needed is not in a lock file.
+        ReleaseError: a dependency is missing in the lock files.
     """
     components = [*_of_python(), *_of_the_explorer()]
     components.sort(key=lambda one: str(one["purl"]))
@@ -102,7 +102,7 @@ def _of_python() -> Iterator[dict[str, Any]]:
 
 
 def _closure(name: str, extras: Iterable[str]) -> set[str]:
-    """The packages that one needs here, by their normalised names."""
+    """Returns the transitive dependencies of a package by normalised name."""
     found, waiting, seen = set[str](), [(name, frozenset(extras))], set[tuple[str, frozenset[str]]]()
     while waiting:
         asked = waiting.pop()
@@ -118,7 +118,7 @@ def _closure(name: str, extras: Iterable[str]) -> set[str]:
 
 
 def _of_the_explorer() -> Iterator[dict[str, Any]]:
-    """The npm packages that the explorer's script imports, and what those need: all that a bundler may have put into it."""
+    """Returns the npm packages that the explorer's script imports, with their dependencies."""
     locked: Mapping[str, Any] = json.loads((ROOT / "dapp" / "package-lock.json").read_text())["packages"]
     files = [*(ROOT / "dapp" / "explorer").glob("*.ts"), *(ROOT / "dapp" / "src").glob("*.ts")]
     names = {name for file in files for name in _IMPORTED.findall(file.read_text())}
@@ -146,7 +146,7 @@ _NOT_BUNDLED: Final = ("esbuild", "react")  # what bundles, and what a dApp brin
 
 
 def _place(place: str, name: str, locked: Mapping[str, Any]) -> str:
-    """Where the package is that one at `place` finds under a name, as Node looks for it."""
+    """Returns the location of a package that the one at `place` imports, by Node's resolution."""
     parts = place.split("/node_modules/")
     for length in range(len(parts), 0, -1):
         nested = "/node_modules/".join([*parts[:length], name])
@@ -156,7 +156,7 @@ def _place(place: str, name: str, locked: Mapping[str, Any]) -> str:
 
 
 def write_checksums(folder: Path) -> Path:
-    """Writes the SHA-256 of each file in a folder, as `sha256sum -c` reads it."""
+    """Writes the SHA-256 checksums of a folder's files in the format of `sha256sum -c`."""
     sums = folder / "SHA256SUMS"
     files = sorted(file for file in folder.iterdir() if file != sums)
     sums.write_text("".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files))
@@ -164,7 +164,7 @@ def write_checksums(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Makes the release's files in a folder."""
+    """Builds the release in a folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, help="an empty folder; if not given, build/dist, which is replaced")
     parser.add_argument("--tag", help="of the release; refused unless it is the version's")

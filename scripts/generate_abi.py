@@ -1,10 +1,10 @@
-"""Writes the ABIs and the router's storage layout from the compiler's output, or says which are out of date.
+"""Generates the ABIs and the router's storage layout from the compiler's output, or checks that they are current.
 
-They are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`. The errors of the GMPs come from their own
-contracts, which set-up puts into build/gmp.
+The generated files are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`. The GMPs' errors come from
+their contracts in build/gmp, which set-up fetches.
 
-python scripts/generate_abi.py          write them
-python scripts/generate_abi.py --check  fail if one differs
+python scripts/generate_abi.py          write the files
+python scripts/generate_abi.py --check  fail if a file is outdated
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ CONTRACTS = (
 )
 
 
-# What one address answers may be compiled in parts.
+# Contracts whose functions are compiled in several parts.
 PARTS = {"Router": ("Router", "RouterExtension")}
 
 
 def artifact_of(contract: str) -> dict[str, Any]:
-    """What the compiler wrote about a contract."""
+    """Returns the compiler's output for a contract."""
     artifact: dict[str, Any] = json.loads((COMPILED / f"{contract}.sol" / f"{contract}.json").read_text())
     return artifact
 
 
 def storage_text(contract: str) -> str:
-    """Where a contract keeps what, one variable or member per line: kind, slot, offset in bytes, name, type."""
+    """Returns a contract's storage layout, one variable or member per line: kind, slot, offset in bytes, name, type."""
     lines: list[str] = []
     for kind in ("storage", "transientStorage"):
         layout = artifact_of(contract)[f"{kind}Layout"]
@@ -70,13 +70,13 @@ def storage_text(contract: str) -> str:
 
 
 def storage_line(kind: str, variable: dict[str, Any], name: str, types: dict[str, Any]) -> str:
-    """One entry of {storage_text}."""
+    """Returns one line of {storage_text}."""
     place = {"kind": kind, "slot": int(variable["slot"]), "offset": variable["offset"]}
     return json.dumps(place | {"name": name, "type": types[variable["type"]]["label"]})
 
 
 def structs_of(name: str, types: dict[str, Any]) -> Iterator[str]:
-    """The structs that a type is or leads to, by the compiler's names for them."""
+    """Yields the structs that a type contains, by the compiler's names."""
     described = types[name]
     if "members" in described:
         yield name
@@ -86,7 +86,7 @@ def structs_of(name: str, types: dict[str, Any]) -> Iterator[str]:
 
 
 def abi_text(contract: str) -> str:
-    """The ABI as one entry per line, so that a change shows as the lines it touches."""
+    """Returns the ABI with one entry per line, for readable diffs."""
     entries: dict[str, None] = {}
     for part in PARTS.get(contract, (contract,)):
         callable_or_raised = (item for item in artifact_of(part)["abi"] if item["type"] not in {"fallback", "receive"})
@@ -96,36 +96,36 @@ def abi_text(contract: str) -> str:
 
 
 def typescript_text(contract: str, abi: str) -> str:
-    """The same ABI as a constant whose type is its content: TypeScript gives JSON files wider types."""
+    """Returns the ABI as a typed constant, because TypeScript widens the types of JSON files."""
     return (
         f"// Written by scripts/generate_abi.py.\n\nexport const {constant_name(contract)} = {abi.rstrip()} as const;\n"
     )
 
 
 def known_errors() -> list[dict[str, Any]]:
-    """Every error of Waybill's contracts and of the GMPs': an ABI item, whose it is, what it means and what to do."""
+    """Returns every error of Waybill and the GMPs as an ABI item with owner, meaning and advice."""
     advice = tomllib.loads(ERROR_ADVICE.read_text())
     meanings = error_meanings()
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for owner, abi in error_sources():
         for item in (item for item in abi if item["type"] == "error"):
             signature = f"{item['name']}({','.join(map(canonical_type, item['inputs']))})"
             inputs = [described_input(field) for field in item["inputs"]]
-            entry = found.setdefault(signature, {"type": "error", "name": item["name"], "inputs": inputs, "by": []})
+            entry = entries.setdefault(signature, {"type": "error", "name": item["name"], "inputs": inputs, "by": []})
             if owner not in entry["by"]:
                 entry["by"].append(owner)
-    for entry in found.values():
+    for entry in entries.values():
         if "waybill" in entry["by"] and entry["name"] in meanings:
             entry["meaning"] = meanings[entry["name"]]
         if entry["name"] in advice:
             entry["advice"] = advice[entry["name"]]
-    if unknown := advice.keys() - {entry["name"] for entry in found.values()}:
+    if unknown := advice.keys() - {entry["name"] for entry in entries.values()}:
         raise SystemExit(f"{ERROR_ADVICE.relative_to(ROOT)} names errors that no contract has: {sorted(unknown)}")
-    return [found[signature] for signature in sorted(found)]
+    return [entries[signature] for signature in sorted(entries)]
 
 
 def error_sources() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Whose ABIs hold errors: Waybill's first, so that its names of parameters win, then the GMPs' by name."""
+    """Yields the ABIs with their owners: Waybill's first, whose parameter names take precedence, then the GMPs' by name."""
     for path in sorted(COMPILED.glob("*/*.json")):
         artifact = json.loads(path.read_text())
         targets = artifact.get("metadata", {}).get("settings", {}).get("compilationTarget", {})
@@ -136,7 +136,7 @@ def error_sources() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def error_meanings() -> dict[str, str]:
-    """What the contracts' documentation says of their errors, by name."""
+    """Returns the errors' NatSpec by name."""
     documented = re.compile(r"((?:^[ \t]*///[^\n]*\n)+)[ \t]*error (\w+)\(", re.MULTILINE)
     meanings = {}
     for path in sorted(SOURCES.rglob("*.sol")):
@@ -148,20 +148,20 @@ def error_meanings() -> dict[str, str]:
 
 
 def canonical_type(field: dict[str, Any]) -> str:
-    """A parameter's type as selectors are made of it."""
+    """Returns a parameter's canonical type, as in selectors."""
     if "components" not in field:
         return str(field["type"])
     return f"({','.join(map(canonical_type, field['components']))}){field['type'].removeprefix('tuple')}"
 
 
 def described_input(field: dict[str, Any]) -> dict[str, Any]:
-    """A parameter with its name and type, without what only Solidity knows."""
-    kept = {"name": field["name"], "type": field["type"]}
-    return kept | ({"components": [*map(described_input, field["components"])]} if "components" in field else {})
+    """Returns a parameter with its name and type, without Solidity's internal type."""
+    described = {"name": field["name"], "type": field["type"]}
+    return described | ({"components": [*map(described_input, field["components"])]} if "components" in field else {})
 
 
 def readable_input(field: dict[str, Any]) -> str:
-    """A parameter as viem's `parseAbiItem` reads it: `uint256 fee`, `(uint8 gmp,bytes reason)[] failures`."""
+    """Returns a parameter in the syntax of viem's `parseAbiItem`: `uint256 fee`, `(uint8 gmp,bytes reason)[] failures`."""
     kind = field["type"]
     if "components" in field:
         kind = f"({','.join(map(readable_input, field['components']))}){kind.removeprefix('tuple')}"
@@ -169,7 +169,7 @@ def readable_input(field: dict[str, Any]) -> str:
 
 
 def typescript_errors(errors: list[dict[str, Any]]) -> str:
-    """The same errors as short text: parsed by the kit only when one is to be decoded."""
+    """Returns the errors in a compact form, which the kit parses only when it decodes one."""
     rows = [
         [
             f"{entry['name']}({','.join(map(readable_input, entry['inputs']))})",
@@ -188,7 +188,7 @@ def typescript_errors(errors: list[dict[str, Any]]) -> str:
 
 
 def typescript_index() -> str:
-    """A module that exports every ABI by name, and all of them as one list."""
+    """Returns a module that exports every ABI by name, and all of them as a list."""
     names = {contract: constant_name(contract) for contract in CONTRACTS}
     imports = "".join(f'import {{ {name} }} from "./{contract}.ts";\n' for contract, name in names.items())
     listed = ", ".join(names.values())
@@ -199,7 +199,7 @@ def typescript_index() -> str:
 
 
 def typescript_numbers() -> str:
-    """The registered GMPs, for the kit."""
+    """Returns the registered GMPs for the kit."""
     listed = ", ".join(f"{gmp.label}: {gmp.value}" for gmp in Gmp)
     return (
         "// Written by scripts/generate_abi.py.\n\n/** A transport's stable number on chain, 1…16. */\n"
@@ -208,13 +208,13 @@ def typescript_numbers() -> str:
 
 
 def constant_name(contract: str) -> str:
-    """`Router` → `routerAbi`, `IAdapter` → `adapterAbi`."""
+    """Returns an ABI's constant name: `Router` → `routerAbi`, `IAdapter` → `adapterAbi`."""
     name = contract[1:] if contract[0] == "I" and contract[1].isupper() else contract
     return f"{name[0].lower()}{name[1:]}Abi"
 
 
 def generated_files() -> Iterator[tuple[Path, str]]:
-    """Every file with the text that it should have."""
+    """Yields every generated file with its text."""
     for contract in CONTRACTS:
         abi = abi_text(contract)
         yield JSON_FILES / f"{contract}.json", abi
@@ -228,7 +228,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """Generates or checks; returns the exit code."""
+    """Generates or checks the files; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, fail if a file is out of date")
     check = parser.parse_args().check

@@ -1,4 +1,4 @@
-"""The reference of the TypeScript kit, made from the declarations that its compiler writes."""
+"""Generates the TypeScript kit's reference from the declarations that the compiler writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DECLARATION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One thing that the kit exports: its comment as Markdown, and its declaration."""
+    """An export of the kit: its comment as Markdown, and its declaration."""
 
     name: str
     text: str
@@ -37,7 +37,7 @@ class Declaration:
 
 
 def page() -> str:
-    """Every export of the kit with its documentation: those of its index, in its order, then those of its other entries."""
+    """Returns the reference page: the exports of the kit's index in order, then those of its other entries."""
     with tempfile.TemporaryDirectory() as folder:
         command = [str(KIT / "node_modules/.bin/tsc"), "-p", "tsconfig.build.json", "--emitDeclarationOnly"]
         subprocess.run([*command, "--declarationMap", "false", "--outDir", folder], cwd=KIT, check=True)
@@ -56,11 +56,11 @@ _HEAD: Final = (
 
 
 def exports(folder: Path, entry: str = "index") -> Iterator[Declaration]:
-    """What a module exports from others.
+    """Returns a module's re-exports.
 
     Args:
-        folder: the declarations, one file for each module.
-        entry: the module.
+        folder: Folder of the declarations, one file per module.
+        entry: Name of the module.
 
     Raises:
         ValueError: an export has no declaration.
@@ -77,14 +77,14 @@ def exports(folder: Path, entry: str = "index") -> Iterator[Declaration]:
 
 
 def abis(names: str) -> Iterator[Declaration]:
-    """The ABIs, whose types would be a page each."""
+    """Returns the list of ABIs without their types, which would fill a page each."""
     for name in sorted(name.strip() for name in names.split(",") if name.strip()):
         text = "All of them, for decoding whatever comes." if name == "ABIS" else "An ABI, typed by its content."
         yield Declaration(name, text, f"const {name}: Abi")
 
 
 def declarations(text: str) -> Iterator[Declaration]:
-    """The exported declarations of one module, each up to the bracket or semicolon that ends it."""
+    """Returns a module's exported declarations, each up to its closing bracket or semicolon."""
     for match in _DECLARATION.finditer(text):
         start = match.end("doc") if match["doc"] else match.start()
         whole = re.sub(r"\bsending\.", "", ended(text[start:]))  # how one module names another
@@ -96,7 +96,7 @@ def declarations(text: str) -> Iterator[Declaration]:
 
 
 def ended(text: str) -> str:
-    """A declaration's text, from its first word to its end; brackets and comments may hold semicolons."""
+    """Returns a declaration's text up to its end; nested brackets and comments may contain semicolons."""
     depth = 0
     for found in re.finditer(r"/\*\*.*?\*/|\"[^\"]*\"|[{(\[]|[})\]]|;", text, re.DOTALL):
         sign = found.group()
@@ -107,7 +107,7 @@ def ended(text: str) -> str:
 
 
 def prose(comment: str) -> str:
-    """A documentation comment as Markdown: its tags as a list, its example as code."""
+    """Converts a documentation comment to Markdown, with tags as a list and the example as code."""
     lines = [
         re.sub(r"^\s*\* ?", "", line) for line in comment.strip().removeprefix("/**").removesuffix("*/").splitlines()
     ]

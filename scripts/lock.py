@@ -1,4 +1,4 @@
-"""Makes the lock files again. They name packages, versions and hashes, and no registry's address."""
+"""Regenerates the lock files, which contain packages, versions and hashes, but no registry's address."""
 
 import argparse
 import subprocess
@@ -11,7 +11,7 @@ OLDEST_PYTHON = "3.11"
 
 
 def compile_requirements(source: str, lock: str, *options: str) -> None:
-    """Resolve one requirements source, for every platform and Python, into a lock file with hashes."""
+    """Resolves a requirements file for all platforms and Python versions into a lock file with hashes."""
     print(f"lock  {source} -> {lock}", flush=True)
     command = [str(UV), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     command += ["--python-version", OLDEST_PYTHON, "--custom-compile-command", "make lock"]
@@ -19,7 +19,7 @@ def compile_requirements(source: str, lock: str, *options: str) -> None:
 
 
 def main() -> None:
-    """Resolve Python and npm packages; versions already locked stay unless `--upgrade` is given."""
+    """Resolves Python and npm packages; locked versions are kept unless `--upgrade` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions the requirements allow")
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []

@@ -1,7 +1,7 @@
-"""Makes bridge/deploy/addresses.json of the GMPs' own registries on npm, pinned in network_addresses.toml.
+"""Generates bridge/deploy/addresses.json from the GMPs' own registries on npm, pinned in network_addresses.toml.
 
-Nothing is guessed: what a registry does not have of a chain is listed as missing, and a registry that knows the chain by
-another id than ours ends the run.
+Nothing is guessed: chains that a registry lacks are listed as missing, and a registry with a different chain id is an
+error.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PINS: Final = ROOT / "scripts" / "network_addresses.toml"
 TARGET: Final = ROOT / "bridge" / "deploy" / "addresses.json"
 
-# Operators of LayerZero's DVNs, in the order in which a plan takes them; the value is the deployment's name.
+# Operators of LayerZero's DVNs in order of preference, with the names of their deployments.
 _DVNS: Final = {
     "layerzero-labs": "DVN",
     "nethermind": "DVNNethermind",
@@ -33,15 +33,15 @@ _DVNS: Final = {
 }
 
 
-_FINALIZED: Final = 1  # Wormhole's number for it
+_FINALIZED: Final = 1  # Wormhole's consistency level
 
 
 class RegistryError(Exception):
-    """A registry can't be read, or contradicts what we know of a chain."""
+    """A registry cannot be read, or contradicts the pins."""
 
 
 class Registries:
-    """The pinned packages, unpacked in memory file by file."""
+    """The pinned packages, read from their tarballs."""
 
     def __init__(self, files: Mapping[str, PackageFiles], specifiers: Mapping[str, str]) -> None:
         """Reads `files`, and names packages by `specifiers`; both by the registry's name in the pins."""
@@ -49,19 +49,19 @@ class Registries:
         self.specifiers = specifiers
 
     def text(self, registry: str, path: str) -> str | None:
-        """A file's text, or None if the package has no such file."""
+        """Returns a file's text, or None if the package has no such file."""
         try:
             return self._files[registry].text(path)
         except ArtifactError:
             return None
 
     def json(self, registry: str, path: str) -> Any:
-        """A JSON file's content, or None."""
+        """Returns a JSON file's content, or None."""
         text = self.text(registry, path)
         return None if text is None else json.loads(text)
 
     def required(self, registry: str, path: str) -> str:
-        """A file's text.
+        """Returns a file's text.
 
         Raises:
             RegistryError: the package has no such file.
@@ -85,11 +85,11 @@ def _hyperlane(registries: Registries, chain: Mapping[str, Any], _testnet: bool)
 
 def _axelar(registries: Registries, chain: Mapping[str, Any], testnet: bool) -> dict[str, Any] | None:  # noqa: FBT001
     networks = json.loads(registries.required("axelar", f"info/{'testnet' if testnet else 'mainnet'}.json"))
-    for one in networks["chains"].values():
-        contracts = one.get("contracts", {})
+    for entry in networks["chains"].values():
+        contracts = entry.get("contracts", {})
         addresses = [contracts.get(name, {}).get("address") for name in ("AxelarGateway", "AxelarGasService")]
-        if one.get("chainId") == chain["id"] and all(addresses):
-            return {"chainName": one["axelarId"], "gateway": addresses[0], "gasService": addresses[1]}
+        if entry.get("chainId") == chain["id"] and all(addresses):
+            return {"chainName": entry["axelarId"], "gateway": addresses[0], "gasService": addresses[1]}
     return None
 
 
@@ -106,12 +106,15 @@ def _wormhole(registries: Registries, chain: Mapping[str, Any], testnet: bool) -
 
 
 def _consistency_level(registries: Registries, name: str) -> int:
-    """Finalized; on BSC, where guardians read the level as a number of blocks, as many as Wormhole calls final there."""
+    """Returns Wormhole's level for finality.
+
+    On BSC, where the level is a number of blocks, Wormhole's finality threshold.
+    """
     return _final_blocks(registries, name) or _FINALIZED if name == "Bsc" else _FINALIZED
 
 
 def _final_blocks(registries: Registries, name: str | None) -> int | None:
-    """How many blocks Wormhole waits for on a chain until it counts as final, or None if it says nothing."""
+    """Returns the number of blocks after which Wormhole considers a chain's block final, or None if unknown."""
     text = registries.required("wormhole", "dist/esm/constants/finality.js")
     thresholds = text.partition("const finalityThresholds")[2].partition("];")[0]
     found = re.search(rf'\["{name}", (\d+)\]', thresholds)
@@ -119,7 +122,7 @@ def _final_blocks(registries: Registries, name: str | None) -> int | None:
 
 
 def _entry(text: str, network: str, name: str | None, value: str) -> str | None:
-    """A value from the SDK's nested arrays: [network, [[name, value], …]]."""
+    """Returns a value from the SDK's nested arrays: [network, [[name, value], …]]."""
     parts = re.split(r'"(Mainnet|Testnet|Devnet)"', text)
     found = re.search(rf'\["{name}", {value}\]', dict(zip(parts[1::2], parts[2::2], strict=True)).get(network, ""))
     return found and found[1]
@@ -157,11 +160,11 @@ _READERS: Final = {
 
 def _require_id(registry: str, chain: Mapping[str, Any], found: object) -> None:
     if found != chain["id"]:
-        raise RegistryError(f"{registry} says that chain {chain['id']} has id {found}; correct {PINS.name}")
+        raise RegistryError(f"{registry} has id {found} for chain {chain['id']}; correct {PINS.name}")
 
 
 def read_chain(registries: Registries, chain: Mapping[str, Any], *, testnet: bool) -> dict[str, Any]:
-    """What all registries have of one chain."""
+    """Returns all registries' entries for one chain."""
     sections = {gmp: read(registries, chain, testnet) for gmp, read in _READERS.items()}
     kind = "testnet" if testnet else "mainnet"
     libraries = {"sendLibrary": "SendUln302", "receiveLibrary": "ReceiveUln302"}
@@ -185,7 +188,7 @@ def read_chain(registries: Registries, chain: Mapping[str, Any], *, testnet: boo
 
 
 def make_table(pins: Mapping[str, Any], registries: Registries) -> dict[str, Any]:
-    """The table of all chains."""
+    """Returns the table of all chains."""
     chains = {
         name: read_chain(registries, chain, testnet=testnet)
         for group, testnet in (("mainnets", False), ("testnets", True))
@@ -195,7 +198,7 @@ def make_table(pins: Mapping[str, Any], registries: Registries) -> dict[str, Any
 
 
 def changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """One line for each value that is not as it was."""
+    """Yields one line for each changed value."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from changes(before.get(key), after.get(key), f"{path}.{key}" if path else key)
@@ -204,17 +207,17 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 
 def _newest(name: str) -> tuple[str, str]:
-    done = subprocess.run(
+    process = subprocess.run(
         ["npm", "view", "--json", name, "version", "dist.integrity"], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise RegistryError(f"npm view {name} failed:\n{done.stderr.strip()}")
-    answer = json.loads(done.stdout)
+    if process.returncode:
+        raise RegistryError(f"npm view {name} failed:\n{process.stderr.strip()}")
+    answer = json.loads(process.stdout)
     return answer["version"], answer["dist.integrity"]
 
 
 def _upgraded(text: str) -> str:
-    """The pins with the newest version of each package."""
+    """Returns the pins with each package's newest version."""
     for pin in tomllib.loads(text)["registries"].values():
         version, integrity = _newest(pin["name"])
         text = text.replace(pin["integrity"], integrity)
@@ -225,7 +228,7 @@ def _upgraded(text: str) -> str:
 
 
 def main() -> None:
-    """Writes the table, and prints what changed in it."""
+    """Writes the table and prints its changes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="pin the newest versions of the registries first")
     text = PINS.read_text()

@@ -1,4 +1,4 @@
-"""The reference pages for operators, made from the code: settings, metrics, alerts, failures, kinds, states and tables."""
+"""Generates the reference pages for operators from the code: settings, metrics, alerts, failures, kinds, states and tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _DISPOSITIONS: Final = {
 
 
 def metrics() -> str:
-    """Every metric, by the question that it answers."""
+    """Returns all metrics, grouped by the question that they answer."""
     rows = [
         (metric.question, f"`{metric.name}`", metric.type.value, ", ".join(metric.labels), metric.meaning)
         for metric in METRICS
@@ -66,7 +66,7 @@ def metrics() -> str:
 
 
 def alerts() -> str:
-    """Every alert, with its condition and what to do about it."""
+    """Returns all alerts with their conditions and remedies."""
     parts = ["The rules are in `ops/alerts.yml`; `ops/alerts.test.yml` shows when each fires and when it does not."]
     groups = yaml.safe_load(ALERTS.read_text())["groups"]
     for rule in (rule for group in groups for rule in group["rules"] if "alert" in rule):
@@ -81,7 +81,7 @@ def alerts() -> str:
 
 
 def failures() -> str:
-    """What the relayer does about each failure of a delivery."""
+    """Returns the relayer's handling of each delivery failure."""
     rows = [
         (
             _code(*row.recorded),
@@ -106,7 +106,7 @@ def failures() -> str:
 
 
 def kinds() -> str:
-    """The policy of each kind of message."""
+    """Returns the policy of each kind of message."""
     rows = [
         (
             _code(kind.name.lower()),
@@ -133,7 +133,7 @@ def kinds() -> str:
 
 
 def states() -> str:
-    """The states of a message and the next action in each."""
+    """Returns the states of a message with the next action in each."""
     refused = (Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED)
     usual = Circumstances(retriable=True, has_letter=True)
     rows = []
@@ -145,7 +145,7 @@ def states() -> str:
 
 
 def tables() -> str:
-    """The lake's tables and their columns."""
+    """Returns the lake's tables with their columns."""
     parts = [cleandoc(dictionary.__doc__ or "").partition("\n\n")[2]]
     for name, (_, about) in dictionary.TABLES.items():
         columns = dictionary.described(name)
@@ -155,7 +155,7 @@ def tables() -> str:
 
 
 def settings() -> str:
-    """Every setting, table by table, with the variables of commands and the profiles."""
+    """Returns all settings by table, with the commands' environment variables and the profiles."""
     top = [
         (_code(name), _code(f"WAYBILL_{name.upper()}"), _default(field.default), field.description or "")
         for name, field in Settings.model_fields.items()
@@ -190,7 +190,7 @@ def settings() -> str:
 
 
 def _tables_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """The tables inside a settings model with their headings in TOML, depth first."""
+    """Yields the tables of a settings model with their TOML headings, depth first."""
     for name, field in model.model_fields.items():
         for table, is_list, is_keyed in _models_in(field.annotation):
             place = f"{path}{name}" + (".NAME" if is_keyed else "")
@@ -201,7 +201,7 @@ def _tables_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, ty
 def _models_in(
     annotation: Any, *, is_list: bool = False, is_keyed: bool = False
 ) -> Iterator[tuple[type[BaseModel], bool, bool]]:
-    """The models in a field's annotation, whether the field is a list of them, and whether it maps names to them."""
+    """Returns the models in a field's annotation, whether it is a list of them, and whether it maps names to them."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, is_list, is_keyed
         return
@@ -216,7 +216,7 @@ def _models_in(
 
 
 def _variables() -> dict[str, str]:
-    """What commands read from the environment in addition to the settings."""
+    """Returns the environment variables that commands read in addition to the settings."""
     found = {
         "WAYBILL_HOME": "the folder with `deployments/`, `waybill.toml` and `.waybill/`; by default the current one"
     }
@@ -228,7 +228,7 @@ def _variables() -> dict[str, str]:
 
 
 def _default(value: Any) -> str:
-    """A default as a cell of a table."""
+    """Returns a default value as a table cell."""
     if isinstance(value, BaseModel):
         return "see below"
     if value is PydanticUndefined or value is None:
@@ -241,7 +241,7 @@ def _default(value: Any) -> str:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Each value as TOML writes it, by its dotted name."""
+    """Returns each value in TOML syntax by its dotted name."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -258,7 +258,7 @@ def _seconds(value: float | None, absent: str = "") -> str:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 

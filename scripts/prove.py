@@ -49,7 +49,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What halmos says of one function."""
+    """halmos' result for one function."""
 
     contract: str
     function: str
@@ -62,17 +62,17 @@ class Answer:
 
     @property
     def claim(self) -> str:
-        """The name that a claim and its control share."""
+        """Name shared by a claim and its control."""
         return f"{self.contract}.{self.function.split('_', 1)[1]}"
 
     @property
     def is_control(self) -> bool:
-        """Whether it has to fail."""
+        """Whether the function must fail."""
         return self.function.startswith("control_")
 
     @property
     def fault(self) -> str:
-        """Why this is not what was to be shown; empty if it is."""
+        """Why the result is not the expected one; empty if it is."""
         if self.is_control:
             return "" if self.outcome == REFUTED else f"control {OUTCOMES[self.outcome]}, so its claim shows nothing"
         if self.outcome != PROVEN:
@@ -81,7 +81,7 @@ class Answer:
 
 
 def answers(report: dict[str, list[dict[str, object]]]) -> Iterator[Answer]:
-    """Read the `test_results` of a report of halmos."""
+    """Reads `test_results` from halmos' report."""
     for place, results in report.items():
         for result in results:
             times = result["time"]
@@ -95,7 +95,7 @@ def answers(report: dict[str, list[dict[str, object]]]) -> Iterator[Answer]:
 
 
 def unpaired(found: list[Answer]) -> Iterator[str]:
-    """Name claims without a control and controls without a claim."""
+    """Returns claims without a control and controls without a claim."""
     for claim in sorted({answer.claim for answer in found}):
         sides = {answer.is_control for answer in found if answer.claim == claim}
         if len(sides) == 1:
@@ -103,21 +103,21 @@ def unpaired(found: list[Answer]) -> Iterator[str]:
 
 
 def contracts(pattern: str) -> list[str]:
-    """The contracts of proofs whose names contain `pattern`, in the order of their files' names."""
+    """Returns the proof contracts whose names contain `pattern`, ordered by file name."""
     texts = (path.read_text() for path in sorted(SOURCES.glob("*.proof.sol")))
     return [name for text in texts for name in CONTRACT.findall(text) if pattern in name]
 
 
 def solver_command(provers: Path) -> str:
-    """The solver and its arguments as one text, which halmos splits as a shell would."""
+    """Returns the solver's command line, which halmos splits like a shell."""
     return shlex.join((str(provers / "yices-smt2"), "--smt2-model-format", "--bvconst-in-decimal"))
 
 
 def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
-    """Run halmos on one contract and print what it found; what it prints itself goes to a log.
+    """Runs halmos on one contract and prints the results; halmos' own output goes to a log.
 
     Raises:
-        SystemExit: halmos ended without a report.
+        SystemExit: halmos exited without a report.
     """
     report, log = WORK / f"{name}.json", WORK / f"{name}.log"
     report.unlink(missing_ok=True)
@@ -127,7 +127,7 @@ def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
     with log.open("wb") as output:
         done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=output, stderr=output, check=False)
     if not report.exists():
-        raise SystemExit(f"halmos ended with exit code {done.returncode}: see {log}")
+        raise SystemExit(f"halmos exited with status {done.returncode}: see {log}")
     found = list(answers(json.loads(report.read_text())["test_results"]))
     for answer in found:
         mark = "FAILED" if answer.fault else "ok    "
@@ -138,16 +138,16 @@ def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
 
 
 def environment() -> dict[str, str]:
-    """Our forge and a home folder of our own, where halmos would keep solvers that it downloads."""
+    """Returns the environment for halmos, with this project's forge and a separate home folder for solvers."""
     path = f"{ROOT / 'build' / 'tools' / 'bin'}:{os.environ['PATH']}"
     return {**os.environ, "FOUNDRY_PROFILE": "proofs", "HOME": str(WORK), "PATH": path, "NO_COLOR": "1"}
 
 
 def prove(names: list[str], bounds: tuple[str, ...]) -> list[Answer]:
-    """Compile once, then run halmos on each contract, several at a time.
+    """Compiles once, then runs halmos on the contracts in parallel.
 
     Raises:
-        SystemExit: halmos ended without a report.
+        SystemExit: halmos exited without a report.
         subprocess.CalledProcessError: the contracts do not compile.
     """
     WORK.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def prove(names: list[str], bounds: tuple[str, ...]) -> list[Answer]:
 
 
 def main() -> int:
-    """Prove what was asked for; return 0 only if every claim holds and every control fails."""
+    """Proves the requested contracts; returns 0 only if every claim holds and every control fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "contract", nargs="?", default="", help="part of the name of a contract of proofs, deep ones too"

@@ -1,4 +1,4 @@
-"""The reference pages for developers, made from the commands, the HTTP API, the ABIs and the Python client."""
+"""Generates the reference pages for developers from the commands, the HTTP API, the ABIs and the Python client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def commands(command: Command, path: tuple[str, ...] = ("waybill",)) -> Iterator[tuple[tuple[str, ...], Command]]:
-    """Every command that does something, with the words that call it."""
+    """Returns every leaf command with the words that call it."""
     if not isinstance(command, TyperGroup):
         yield path, command
         return
@@ -37,7 +37,7 @@ def commands(command: Command, path: tuple[str, ...] = ("waybill",)) -> Iterator
 
 
 def cli() -> str:
-    """Every command with its options."""
+    """Returns every command with its options."""
     parts = ["# Commands", _EXITS]
     for path, command in commands(typer.main.get_command(app)):
         text, _, example = (command.help or "").partition("Example: ")
@@ -84,19 +84,19 @@ def _parameter(field: dict[str, str]) -> str:
 
 
 def events() -> str:
-    """The contracts' events, from the ABIs."""
+    """Returns the contracts' events from the ABIs."""
     said = "What each of them says is in [formats](../formats.md)."
     return "\n\n".join(["# Events", said, _described("event")]) + "\n"
 
 
 def errors() -> str:
-    """The contracts' errors, from the ABIs."""
+    """Returns the contracts' errors from the ABIs."""
     said = "When each is thrown is documented in [the interfaces](../../contracts/interfaces)."
     return "\n\n".join(["# Errors", said, _described("error")]) + "\n"
 
 
 def http_api() -> str:
-    """The JSON API, from its OpenAPI document."""
+    """Returns the JSON API from its OpenAPI document."""
     app = FastAPI()
     sources = Sources(deployment=cast(Deployment, None), index=lambda: None, store=lambda: None)
     add_api(app, sources, cast(MessageList, None), None)  # the document follows from the routes alone
@@ -143,7 +143,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def python() -> str:
-    """The Python client's public names, with their signatures and docstrings."""
+    """Returns the Python client's public names with signatures and docstrings."""
     parts = ["# Python client", "Everything that `bridge.client` exports. Amounts are in wei, times in seconds."]
     for name in client.__all__:
         exported = getattr(client, name)
@@ -163,7 +163,7 @@ def _signature(name: str, called: Any) -> str:
 
 
 def _docstring(documented: Any) -> str:
-    """A docstring in Google's style as Markdown: its arguments and errors as lists."""
+    """Converts a Google-style docstring to Markdown, with arguments and errors as lists."""
     text = inspect.cleandoc(documented.__doc__ or "")
     text = re.sub(r"^(Args|Raises|Returns|Yields|Example):\n", r"**\1**\n\n", text, flags=re.MULTILINE)
     return re.sub(r"^    (\w+): ", r"- `\1`: ", text, flags=re.MULTILINE)

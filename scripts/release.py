@@ -15,7 +15,7 @@ ROUTER = OUT / "Router.sol" / "Router.json"
 
 
 def compile_release() -> None:
-    """Bring the artifacts up to date.
+    """Brings the artifacts up to date.
 
     Raises:
         SystemExit: the contracts do not compile; the compiler's output has been shown.

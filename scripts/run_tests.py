@@ -4,8 +4,8 @@ python -m scripts.run_tests          what `make test` runs
 python -m scripts.run_tests --all    what `make test-all` runs: also everything marked `long`, the proofs and the twins
 python -m scripts.run_tests --lint   the linters alone
 
-The suites run one after another, and each uses both cores itself. A suite's exit code decides whether it passed; its output is
-read only for the counts of the closing table.
+The suites run one after another, and each uses both cores. A suite passes if it exits with status 0; its output is parsed only
+for the counts in the final table.
 """
 
 import argparse
@@ -31,11 +31,11 @@ ANSI_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many tests a suite ran.
+    """A suite's test counts.
 
     Attributes:
-        passed: tests that passed.
-        failed: tests that failed, and errors outside a test.
+        passed: Number of passed tests.
+        failed: Number of failed tests, and errors outside a test.
     """
 
     passed: int
@@ -47,10 +47,10 @@ class Suite:
     """A command that runs tests.
 
     Attributes:
-        name: its name in the table.
-        command: program and arguments.
-        counts: reads the counts from what the command printed.
-        environment: variables to set for it.
+        name: Name in the table.
+        command: Program and arguments.
+        counts: Parses the counts from the command's output.
+        environment: Additional environment variables.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one suite.
+    """The result of one suite.
 
     Attributes:
-        name: its name in the table.
-        counts: its tests.
-        seconds: by the wall clock.
-        cpu: seconds of processor time of all its processes.
+        name: Name in the table.
+        counts: Test counts.
+        seconds: Wall-clock time.
+        cpu: CPU time of all its processes, in seconds.
     """
 
     name: str
@@ -77,36 +77,36 @@ class Result:
 
 
 def pytest_counts(output: str) -> Counts:
-    """Read pytest's closing line, such as `= 1 failed, 5 passed, 1 error in 0.3s =`."""
+    """Parses pytest's last line, such as `= 1 failed, 5 passed, 1 error in 0.3s =`."""
     closing = [line for line in output.splitlines() if re.search(r"\bin \d+\.\d+s\b", line)]
     number = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", closing[-1])} if closing else {}
     return Counts(number.get("passed", 0), sum(number.get(word, 0) for word in ("failed", "error", "errors")))
 
 
 def forge_counts(output: str) -> Counts:
-    """Read forge's closing line: `Ran 2 test suites in 1s (2s CPU time): 9 tests passed, 1 failed, 0 skipped (…)`."""
+    """Parses forge's last line: `Ran 2 test suites in 1s (2s CPU time): 9 tests passed, 1 failed, 0 skipped (…)`."""
     lines = re.findall(r"^Ran \d+ test suites? .*: (\d+) tests? passed, (\d+) failed", output, re.MULTILINE)
     return Counts(*map(int, lines[-1])) if lines else Counts(0, 0)
 
 
 def node_counts(output: str) -> Counts:
-    """Read the summary of Node's test runner: `ℹ pass 5`, `ℹ fail 1`, …; a cancelled test counts as failed."""
+    """Parses the summary of Node's test runner: `ℹ pass 5`, `ℹ fail 1`, …; a cancelled test counts as failed."""
     number = {word: int(count) for word, count in re.findall(r"^ℹ ([a-z]+) (\d+)$", output, re.MULTILINE)}
     return Counts(number.get("pass", 0), number.get("fail", 0) + number.get("cancelled", 0))
 
 
 def check_counts(_: str) -> Counts:
-    """Count a check that has no tests as one."""
+    """Returns one passed test, for a check without tests."""
     return Counts(1, 0)
 
 
 def tool(name: str, *arguments: str) -> Suite:
-    """Describe a check that only its exit code speaks for."""
+    """Returns a suite whose exit status alone decides."""
     return Suite(name, arguments, check_counts, {})
 
 
 def lint_suites() -> list[Suite]:
-    """Describe the checks of style, types and layers."""
+    """Returns the checks of style, types and layers."""
     venv = ROOT / ".venv" / "bin"
     tsc = ROOT / "dapp" / "node_modules" / ".bin" / "tsc"
     return [
@@ -120,7 +120,7 @@ def lint_suites() -> list[Suite]:
 
 
 def test_suites(seed: int | None) -> list[Suite]:
-    """Describe the tests: the quick ones, or with a seed also the long ones, which draw from it, the proofs and the twins."""
+    """Returns the test suites: the quick ones or, with a seed, also the long tests that it seeds, the proofs and the twins."""
     pytest = [
         PYTHON,
         "-m",
@@ -155,13 +155,13 @@ def test_suites(seed: int | None) -> list[Suite]:
 
 
 def processor_seconds() -> float:
-    """Return the processor time of all processes that this one has started and that have ended, and of theirs."""
+    """Returns the CPU time in seconds of all child processes that have exited, and of their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def run(suite: Suite) -> Result:
-    """Run one suite and show its output as it comes."""
+    """Runs one suite and streams its output."""
     print(f"\n=== {suite.name}", flush=True)
     started, used = time.monotonic(), processor_seconds()
     output = bytearray()
@@ -193,7 +193,7 @@ def run(suite: Suite) -> Result:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a suite and whatever it has started. The interrupt lets tests tear down their chains, and Spark takes a while."""
+    """Stops a suite and its child processes. SIGINT comes first, so that tests can tear down chains and Spark."""
     for number, patience in ((signal.SIGINT, 30), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         if process.poll() is not None:
             return
@@ -205,12 +205,12 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def compile_contracts() -> Result:
-    """Compile the contracts as they are deployed, which all suites use."""
+    """Compiles the contracts as they are deployed, for all suites."""
     return run(tool("compile", PYTHON, "-m", "scripts.release"))
 
 
 def report(results: Sequence[Result], seconds: float) -> int:
-    """Print the table and the closing line; return the exit code."""
+    """Prints the table and the last line; returns the exit status."""
     print(f"\n{'suite':<12} {'passed':>6} {'failed':>6} {'seconds':>8} {'cpu':>8}")
     for result in results:
         counts = result.counts
@@ -223,7 +223,7 @@ def report(results: Sequence[Result], seconds: float) -> int:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Runs the requested suites."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--all", action="store_true", help="also the long tests, the proofs and the twins")
@@ -240,7 +240,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the suites' processes end with this one
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # exits normally, so that the suites' processes are stopped
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -1,4 +1,7 @@
-"""Makes .venv hold exactly the packages of requirements.lock. Runs under any Python >= 3.11, needs nothing installed."""
+"""Makes .venv hold exactly the packages of requirements.lock.
+
+Runs under any Python >= 3.11, needs nothing installed.
+"""
 
 import re
 import subprocess

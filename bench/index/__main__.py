@@ -56,7 +56,10 @@ def main() -> None:
 
 
 def _run_apart(command: list[str]) -> None:
-    """Waits for a part. `subprocess.run` would kill it on Ctrl-C, before it has ended the servers that it has started."""
+    """Waits for a part.
+
+    `subprocess.run` would kill it on Ctrl-C, before it has ended the servers that it has started.
+    """
     with subprocess.Popen(command) as process:
         try:
             code = process.wait()

@@ -1,7 +1,8 @@
-"""A JSON-RPC endpoint that answers from memory, so that what is measured is who asks.
+"""A JSON-RPC endpoint with in-memory answers, so that a benchmark measures its client.
 
-`python -m bench.index.endpoint BLOCKS` answers at once whatever it is asked. `python -m bench.index.endpoint BLOCKS sold` has the
-limits of one that is sold.
+`python -m bench.index.endpoint BLOCKS` answers every request at once. `python -m bench.index.endpoint BLOCKS sold` has
+the
+limits of a commercial endpoint.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ _SEED: Final = 1
 
 @contextmanager
 def endpoint(blocks: int, *, sold: bool = False) -> Iterator[str]:
-    """The URL of a chain with so many blocks of logs, all final, served by a process of its own.
+    """Yields the URL of a chain with `blocks` final blocks of logs, served by a separate process.
 
     Args:
-        blocks: how many; of an endpoint that is sold, one in `BLOCKS_FOR_LOGS` has logs.
-        sold: whether it answers as late, as seldom and as little as one that is sold, instead of at once.
+        blocks: Number of blocks; of a commercial endpoint, one in `BLOCKS_FOR_LOGS` has logs.
+        sold: Whether to apply the latency, rate and size limits of a commercial endpoint.
     """
     command = [sys.executable, "-m", "bench.index.endpoint", str(blocks), *["sold"] * sold]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -62,7 +63,7 @@ def endpoint(blocks: int, *, sold: bool = False) -> Iterator[str]:
 
 
 class Refused(Exception):  # noqa: N818  a status, not an error of ours
-    """What an endpoint that is sold answers instead: a status, and maybe when to come again."""
+    """The error response of a commercial endpoint: a status, and possibly a Retry-After."""
 
     def __init__(self, status: int, retry_after: int | None = None) -> None:
         super().__init__(status)
@@ -71,20 +72,20 @@ class Refused(Exception):  # noqa: N818  a status, not an error of ours
 
 
 class Limits:
-    """The limits of an endpoint that is sold. Every request counts, whether it is answered or not; a refusal costs nothing."""
+    """The limits of a commercial endpoint. Every request counts, answered or not; an error costs no time."""
 
     def __init__(self) -> None:
-        """Has calls for a second in store."""
+        """Starts with one second's allowance of calls."""
         self._lock = threading.Lock()
         self._random = random.Random(_SEED)
         self._left = float(CALLS_PER_SECOND)
         self._at = time.monotonic()
 
     def take(self, calls: int) -> None:
-        """Waits as long as an answer takes.
+        """Waits for the latency of an answer.
 
         Raises:
-            Refused: too many calls, or one of the answers that fail.
+            Refused: the rate is exceeded, or the answer is one of those that fail.
         """
         with self._lock:
             now = time.monotonic()
@@ -109,7 +110,7 @@ class Endpoint(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
-        """Answers one request, or a batch."""
+        """Answers a request or a batch."""
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         many = isinstance(request, list)
         try:
@@ -168,7 +169,7 @@ class Endpoint(BaseHTTPRequestHandler):
         return None
 
     def _logs(self, query: dict[str, Any]) -> bytes | memoryview:
-        """All logs of a range; asked for some topics, which else only registrations of adapters are, there are none."""
+        """Returns all logs of a range, or none for requests by topic, which only ask for registrations of adapters."""
         topics = query.get("topics") or []
         if any(topics) and self.path != WHOLE:
             return self.logs[:0]
@@ -178,11 +179,11 @@ class Endpoint(BaseHTTPRequestHandler):
         return _logs_of_topics(found, topics) if any(topics) else found
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  the base class's name
-        """Says nothing."""
+        """Suppresses the log."""
 
 
 def _rest_of_block(number: int) -> dict[str, Any]:
-    """What a header lacks that Ponder asks for: the bloom, which may be empty, and a transaction for each message."""
+    """Returns the header fields that Ponder needs: an empty bloom, and a transaction per message."""
     place = {"blockNumber": hex(number), "blockHash": f"0x{number:064x}", "from": "0x" + "44" * 20}
     first = number * MESSAGES_OF_A_BLOCK
     transactions = [
@@ -193,7 +194,7 @@ def _rest_of_block(number: int) -> dict[str, Any]:
 
 
 def _logs_of_topics(logs: memoryview, topics: list[str | list[str] | None]) -> bytes:
-    """Those with a first topic that is asked for; each message's have a transaction of their own in the block, as Ponder checks."""
+    """Returns logs by first topic; each message's logs have their own transaction in the block, as Ponder requires."""
 
     def in_own_transaction(place: re.Match[bytes]) -> bytes:
         index = int(place[1], 16) // POSITIONS_OF_A_MESSAGE
@@ -208,7 +209,7 @@ def _logs_of_topics(logs: memoryview, topics: list[str | list[str] | None]) -> b
 
 
 def main() -> None:
-    """Prints its port once it serves."""
+    """Serves, after printing the port."""
     sold = sys.argv[2:] == ["sold"]
     if sold:
         Endpoint.limits = Limits()

@@ -14,7 +14,7 @@ from indexer.spark.session import spark_session
 
 
 def main() -> None:
-    """Ends once the row is there."""
+    """Exits after the first row."""
     emitters = Emitters(chain_id=SOURCE, router=ROUTER, adapters=frozenset())
     chain = ChainConfig(chain_id=SOURCE, urls=(sys.argv[1],), start_block=0, emitters=emitters)
     with spark_session() as spark:

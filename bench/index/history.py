@@ -1,4 +1,4 @@
-"""Made-up histories of messages: their logs in a lake, and as an endpoint answers them."""
+"""Synthetic histories of messages: logs in a lake, or answers of an endpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ID: Final = "ab" * 32
 
 
 def fill_lake(lake: Lake, first: int, blocks: int) -> None:
-    """Adds the raw logs of blocks `first`… to a lake, as a backfill does."""
+    """Adds the raw logs of blocks from `first` to a lake, as a backfill does."""
     emitters = Emitters(chain_id=SOURCE, router=ROUTER, adapters=frozenset())
     for start in range(first, first + blocks, _BLOCKS_AT_ONCE):
         end = min(start + _BLOCKS_AT_ONCE, first + blocks)
@@ -37,17 +37,17 @@ def fill_lake(lake: Lake, first: int, blocks: int) -> None:
 
 
 def id_of_message(number: int) -> str:
-    """In hexadecimal; that of its transaction, too, and never zero, which Ponder takes for no transaction."""
+    """Returns a message's id in hexadecimal, which is also its transaction's hash and never zero, because Ponder rejects that."""
     return f"{number + 1:064x}"
 
 
 def blocks_of_logs(blocks: int, every: int = 1, first: int = 0) -> Iterator[bytes]:
-    """The logs of one block after another as JSON, without brackets: those of a router that sends to itself.
+    """Yields the JSON logs of consecutive blocks, without brackets, of a router that sends to itself.
 
     Args:
-        blocks: how many.
-        every: one block of so many has logs.
-        first: the block to begin with.
+        blocks: Number of blocks.
+        every: Distance between blocks with logs.
+        first: First block.
     """
     templates = _templates()
     for block in range(first, blocks):
@@ -92,7 +92,7 @@ def _templates() -> list[str]:
 
 
 def _template(name: str, values: dict[str, object]) -> str:
-    """The text of a log, with places for the message's id, the block and the index."""
+    """Returns a log's text with placeholders for message id, block and index."""
     signature = _BY_NAME[name]
     topics = [signature.topic, *(encode([kind], [values[field]]) for field, kind in signature.indexed)]
     data = encode([kind for _, kind in signature.unindexed], [values[field] for field, _ in signature.unindexed])

@@ -1,4 +1,4 @@
-"""(e) What an index costs that waits: HTTP requests to each chain, processor and memory, on a devnet whose blocks are empty."""
+"""(e) The cost of an idle index: HTTP requests per chain, CPU and memory, on a devnet with empty blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECONDS: Final = 60
 
 
 def idle(folder: Path) -> dict[str, float]:
-    """Figures of `waybill index run` with the settings of a public network: `idle_requests_per_block` and so on."""
+    """Returns figures of `waybill index run` with a public network's settings: `idle_requests_per_block` and others."""
     (port,) = free_ports(2)[:1]
     devnet = asyncio.run(devnets.up(home=folder, block_time=_BLOCK_TIME, first_port=port))
     try:
@@ -64,7 +64,7 @@ async def _count(urls: list[str], folder: Path) -> dict[str, float]:
 
 
 def _figures(proxies: list[FaultProxy], urls: list[str], index: psutil.Process) -> tuple[float, float, float, float]:
-    """HTTP requests, blocks, seconds of processor time and bytes of memory, of all chains and processes so far."""
+    """Returns HTTP requests, blocks, CPU seconds and bytes of memory of all chains and processes so far."""
     processes = [index, *index.children(recursive=True)]
     seconds = sum(times.user + times.system for times in (one.cpu_times() for one in processes))
     blocks = sum(int(rpc(url, "eth_blockNumber"), 16) for url in urls)

@@ -1,4 +1,4 @@
-"""(a) RPC to lake: the index's backfill beside a plain web3.py source, cryo and Ponder, from one endpoint, in turn."""
+"""(a) RPC to lake: the index's backfill against a plain web3.py source, cryo and Ponder, in turn from one endpoint."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ _CRYO_PINNED: Final = "cryo==0.3.2"
 
 
 def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
-    """Logs per second, median of three rounds; what was read is checked to be the same.
+    """Returns logs per second, the median of three rounds, after checking that all read the same logs.
 
-    The first round of the index also starts Spark's Python processes, and has a figure of its own. Its processor time, all
-    processes counted but the endpoint's, says what others at work on the machine don't change. Ponder runs once, at the end.
+    The index's first round also starts Spark's Python processes, and is reported separately. Its CPU time, over all
+    processes but the
+    endpoint's, is independent of other load on the machine. Ponder runs once, at the end.
 
     Args:
-        spark: a session of the index.
-        folder: for what is written.
-        logs: how many, about.
+        spark: Session of the index.
+        folder: Folder for output.
+        logs: Approximate number of logs.
     """
     blocks = max(2 * _NAIVE_SHARE, logs // LOGS_OF_A_BLOCK)
     spark.dataSource.register(NaiveSource)
@@ -83,7 +84,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _processor_seconds() -> float:
-    """What this process and all below it have used, the endpoint left out."""
+    """Returns the CPU seconds of this process and its descendants, except the endpoint."""
     total = 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:
@@ -106,7 +107,7 @@ def _naive(spark: SparkSession, url: str, blocks: int, out: Path) -> None:
 
 
 def _ponder(url: str, blocks: int, folder: Path, lake: Lake) -> dict[str, float | None]:
-    """Logs per second from when its process is up, as Spark is for the others, and the seconds until then."""
+    """Returns Ponder's logs per second, measured once its process is up, and its start-up time in seconds."""
     if not ponder_is_there():
         return {"ponder_logs_per_s": None, "ponder_start_s": None}
     few = blocks // _PONDER_SHARE
@@ -119,7 +120,7 @@ def _ponder(url: str, blocks: int, folder: Path, lake: Lake) -> dict[str, float 
 
 
 def _expect_same(lake: Lake, plain: Path, logs: int, blocks: int) -> None:
-    """Both have the same logs of the blocks that both have read, field by field."""
+    """Checks that two readers have the same logs, field by field, in the blocks that both have read."""
     names = ", ".join(COLUMNS)
     ours = f"select {names} from read_parquet($files) where block_number < {blocks}"  # noqa: S608  our own names
     theirs = f"select {names} from read_parquet($plain)"  # noqa: S608  the same
@@ -144,7 +145,10 @@ def _expect_count(files: str, logs: int) -> None:
 
 
 def cryo_is_there() -> bool:
-    """Whether there is cryo. Brings it in from the package registry, for this measurement alone; it has no build for every Python."""
+    """Returns whether cryo is available, after installing it for this benchmark.
+
+    Not every Python version has a build.
+    """
     if _CRYO.exists():
         return True
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(_CRYO), _CRYO_PINNED]
@@ -152,17 +156,17 @@ def cryo_is_there() -> bool:
 
 
 def run_cryo(url: str, blocks: int, out: Path, *, range_: int = 50, rate: int | None = None) -> bool:
-    """Has cryo read the logs of blocks into a folder.
+    """Reads logs with cryo into a folder.
 
     Args:
-        url: of the endpoint.
-        blocks: how many, from the first on.
-        out: the folder.
-        range_: blocks in a request.
-        rate: requests a second; None: as many as there are.
+        url: URL of the endpoint.
+        blocks: Number of blocks from the first.
+        out: Output folder.
+        range_: Blocks per request.
+        rate: Requests per second; None for no limit.
 
     Returns:
-        Whether it read them: an endpoint that fails too often ends it.
+        Whether cryo completed; it gives up on an endpoint that fails too often.
     """
     program = (
         f"import cryo; cryo.freeze('logs', blocks=['0:{blocks}'], rpc='{url}', output_dir='{out}', "

@@ -1,4 +1,4 @@
-"""The plain way: a Spark source that asks with web3.py and yields a row per log."""
+"""A baseline: a Spark source that uses web3.py and yields a row per log."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ _PARAMETERS: Final = {
 
 
 class NaiveSource(DataSource):
-    """Options: `url`, `router`, `blocks`."""
+    """The source, with the options `url`, `router` and `blocks`."""
 
     @classmethod
     def name(cls) -> str:
-        """What `spark.read.format` takes."""
+        """Returns the format name for `spark.read.format`."""
         return "naive"
 
     def schema(self) -> str:
-        """Some columns of `indexer.model.schemas.EVENTS`, by the same names."""
+        """Returns a subset of the columns of `indexer.model.schemas.EVENTS`."""
         return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
     def reader(self, schema: Any) -> NaiveReader:  # noqa: ARG002  Spark's interface
-        """Reads all blocks."""
+        """Returns a reader of all blocks."""
         return NaiveReader(self.options["url"], self.options["router"], int(self.options["blocks"]))
 
 
 class NaiveReader(DataSourceReader):
-    """Two tasks."""
+    """Reads in two tasks."""
 
     def __init__(self, url: str, router: str, blocks: int) -> None:
         self._url, self._router, self._blocks = url, router, blocks
 
     def partitions(self) -> list[InputPartition]:
-        """Two halves."""
+        """Returns two halves of the blocks."""
         half = self._blocks // 2
         return [InputPartition((0, half - 1)), InputPartition((half, self._blocks - 1))]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """A row per log, each through web3.py's own decoding."""
+        """Yields a row per log, decoded by web3.py."""
         web3 = Web3(HTTPProvider(self._url))
         abi = load_abi("Router")
         contract = web3.eth.contract(Web3.to_checksum_address(self._router), abi=abi)

@@ -1,4 +1,4 @@
-"""Times a refresh of the tables: the first one, then with a tenth more messages, a thousand more, and none."""
+"""Times refreshes of the tables: the first one, then with 10% more messages, 1,000 more, and none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FEW: Final = 1_000  # messages
 
 
 def refresh_times(folder: Path, messages: int) -> dict[str, Any]:
-    """Seconds of each refresh, silver and gold together.
+    """Returns the seconds of each refresh, silver and gold together.
 
     Args:
-        folder: for the lake.
-        messages: of the first refresh.
+        folder: Folder for the lake.
+        messages: Number of messages in the first refresh.
     """
     lake, seconds, height = Lake(folder / "lake"), dict[str, float](), 0
     sizes = {"first": messages, "a tenth more": messages // 10, "1,000 more": _FEW, "nothing new": 0}

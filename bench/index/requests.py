@@ -1,4 +1,4 @@
-"""(c) From an event on the chain to the retry request that it gives rise to, on two anvil chains that mine instantly."""
+"""(c) The latency from an event to the resulting retry request, on two anvil chains that mine instantly."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _PATIENCE: Final = 600.0  # seconds: a start on a busy machine takes minutes
 
 
 def request_latency(spark: SparkSession, folder: Path, events: int) -> dict[str, int]:
-    """Milliseconds from sending a receipt's transaction, which is mined at once, to the request, as percentiles.
+    """Returns percentiles of the milliseconds from sending a receipt's transaction, mined at once, to the request.
 
-    A message has one of two receipts when that block, 61 seconds later by the chain's clock, makes it overdue. The chains are
-    looked at as often as a devnet's are.
+    The message has one of two receipts when that block, 61 seconds later by the chain's clock, makes it overdue. The
+    chains are polled
+    at a devnet's rate.
     """
     policy = StallPolicy(stall_after=STALL_AFTER, max_lag=1_000_000, requests_per_lane_minute=1_000_000)
     taken = []
@@ -43,7 +44,7 @@ def request_latency(spark: SparkSession, folder: Path, events: int) -> dict[str,
 
 
 def one_request(world: World) -> float:
-    """Seconds from sending the transaction that makes a new message overdue to the request for its retry."""
+    """Returns the seconds from the transaction that makes a new message overdue to its retry request."""
     message = indexed_message(world)
     begun = time.monotonic()
     make_overdue(world, message)
@@ -52,7 +53,7 @@ def one_request(world: World) -> float:
 
 
 def indexed_message(world: World) -> Message:
-    """A new message, sent and in the store."""
+    """Sends a new message and waits until the store has it."""
     message = world.new_message(quorum=2, sent_at=world.beta.time())
     world.alpha.rpc("evm_setNextBlockTimestamp", max(world.beta.time(), world.alpha.time() + 1))
     world.send(message, gmps=0b11)
@@ -62,14 +63,14 @@ def indexed_message(world: World) -> Message:
 
 
 def make_overdue(world: World, message: Message) -> None:
-    """Gives a message one of its two receipts, in a block after its deadline."""
+    """Delivers one of a message's two receipts, in a block after its deadline."""
     late = max(world.alpha.time(), world.beta.time()) + STALL_AFTER + 1
     world.beta.rpc("evm_setNextBlockTimestamp", late)
     world.beta.emit(log_of(received(message, 1)))
 
 
 def until_requested(world: World, message: Message) -> None:
-    """Waits for the request of a message's retry."""
+    """Waits for a message's retry request."""
     _until_found(world, "select 1 from retry_requests where message_id = ?", message)
 
 

@@ -1,4 +1,4 @@
-"""(g) From an endpoint as providers sell them: how near a backfill comes to what its limits allow, beside cryo and a web3.py loop."""
+"""(g) A commercial endpoint: how close a backfill gets to its limits, against cryo and a web3.py loop."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _LOOP_SHARE: Final = 4  # the loop reads the first blocks of so many
 
 
 def from_sold_endpoint(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
-    """Logs a second of each, one after the other, and of the index the part that the endpoint's limits allow.
+    """Returns logs per second of each reader in turn, and the index's share of the endpoint's limit.
 
-    They allow `CALLS_PER_SECOND` answers, each with `MOST_BLOCKS` blocks. The index and the loop have every log, which is checked;
-    cryo may leave out ranges that failed, and gets no figure then.
+    The limit is `CALLS_PER_SECOND` answers of `MOST_BLOCKS` blocks each. The index and the loop must have every log;
+    cryo may skip
+    failed ranges, and then gets no figure.
 
     Args:
-        spark: a session of the index.
-        folder: for what is written.
-        logs: how many, about.
+        spark: Session of the index.
+        folder: Folder for output.
+        logs: Approximate number of logs.
     """
     blocks = -(-logs // LOGS_OF_A_BLOCK // (MOST_BLOCKS // BLOCKS_FOR_LOGS)) * MOST_BLOCKS
     found = blocks // BLOCKS_FOR_LOGS * LOGS_OF_A_BLOCK
@@ -77,7 +78,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _backfill(spark: SparkSession, url: str, folder: Path, lake: Lake) -> None:
-    """With the one setting that an operator takes from the provider's price list."""
+    """Runs a backfill with the one setting that an operator takes from the provider's price list."""
     emitters = Emitters(chain_id=SOURCE, router=ROUTER, adapters=frozenset())
     policy = replace(INDEX_POLICY, requests_per_second=float(CALLS_PER_SECOND))
     config = ChainConfig(chain_id=SOURCE, urls=(url,), start_block=0, emitters=emitters, endpoints=policy)
@@ -85,7 +86,7 @@ def _backfill(spark: SparkSession, url: str, folder: Path, lake: Lake) -> None:
 
 
 def _loop(url: str, blocks: int) -> int:
-    """How many logs a loop reads, as a user would write it: a range after the other, and again after each error."""
+    """Returns the number of logs read by a simple loop over ranges that retries after errors."""
     web3, count = Web3(HTTPProvider(url)), 0
     for first in range(0, blocks, MOST_BLOCKS):
         query = {"fromBlock": first, "toBlock": first + MOST_BLOCKS - 1, "address": Web3.to_checksum_address(ROUTER)}
@@ -99,7 +100,7 @@ def _loop(url: str, blocks: int) -> int:
 
 
 def _logs_of(files: list[str]) -> int:
-    """How many different logs files have."""
+    """Returns the number of distinct logs in files."""
     if not files:
         return 0
     with duckdb.connect() as connection:
