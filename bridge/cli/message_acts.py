@@ -22,6 +22,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import TransientError
 from bridge.protocol.status import Status
+from bridge.protocol.times import iso_milliseconds, utc
 from bridge.queries.explain import Explanation
 from bridge.service.connections import connected
 
@@ -116,7 +117,7 @@ def watch(
     *,
     timeout: Annotated[float, typer.Option(help="Seconds to watch at most.", min=0)] = 3_600.0,
 ) -> None:
-    """Say whenever something about a message changes, until its end. Ends with 4 if that takes too long.
+    """Print each change of a message until it ends or diverges. Exits with status 4 if that takes longer than --timeout.
 
     Example: waybill message watch 0x… --timeout 600
     """
@@ -125,7 +126,7 @@ def watch(
     last = asyncio.run(_watch(workspace, message_id, timeout))
     status = last.status if last else Status.UNKNOWN
     if status is not Status.EXECUTED:
-        code = ExitCode.FAILED if status.is_final else ExitCode.PENDING
+        code = ExitCode.FAILED if _has_ended(status) else ExitCode.PENDING
         raise CliError(f"the message is {status}", code=code, next_step=last.next_action if last else "waybill doctor")
 
 
@@ -148,11 +149,17 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
             seen = (status, *((one.gmp, one.stage, one.attempts) for one in explanation.gmps))
             if seen != shown:
                 shown, line = seen, f"{status}  {explanation.reason}"
-                value = {"at": round(time.time(), 3), "status": status.value, "reason": explanation.reason}
-                result(value, render=_printer(f"{time.strftime('%H:%M:%S')}  {line}"))
-        if (explanation and explanation.status.is_final) or time.monotonic() >= deadline:
+                now = time.time()
+                value = {"at": iso_milliseconds(now), "status": status.value, "reason": explanation.reason}
+                result(value, render=_printer(f"{utc(now)}  {line}"))
+        if (explanation and _has_ended(explanation.status)) or time.monotonic() >= deadline:
             return explanation
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _has_ended(status: Status) -> bool:
+    """Whether nothing more happens to a message by itself: a person has to look at one that is DIVERGED."""
+    return status.is_final or status is Status.DIVERGED
 
 
 def _printer(line: str) -> Callable[[Console], None]:
