@@ -8,12 +8,10 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 from fastapi import FastAPI
-from httpx import ASGITransport, AsyncClient, Limits
+from httpx import ASGITransport, AsyncClient
 
 from bench.filled_index import CHAINS, fill
 from bridge.protocol.deployment import Deployment
@@ -25,13 +23,6 @@ from indexer.store.browser import IndexBrowser
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_MS = 200
 _TRIES = 7
-_STREAMS = (0, 12, 120)
-"""Live updates open at once."""
-
-_FOLLOWED = ("messages", "a message")
-_DOWNLOADED = frozenset({"an export"})
-"""What a browser saves and does not paint."""
-
 _CONTRACT = "0x00000000000000000000000000000000000000A1"
 
 
@@ -64,9 +55,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
     assert found.sender is not None
     assert found.source_transaction is not None
     sources = Sources(deployment=deployment(), index=lambda: index, store=lambda: None, clock=lambda: now)
-    return create_app(
-        sources, ExplorerSettings(requests_per_minute=100_000, streams=1_000, streams_per_client=1_000)
-    ), {
+    return create_app(sources, ExplorerSettings(requests_per_minute=100_000)), {
         "home": "/",
         "messages": "/messages",
         "stalled": "/messages?status=stalled",
@@ -74,18 +63,12 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
         "a GMP and a kind": "/messages?gmp=ccip&kind=query",
         "nothing passes": "/messages?kind=report",
         "executed": "/messages?status=executed",
-        "retried": "/messages?retried=yes",
-        "retried, of a GMP": "/messages?retried=yes&gmp=ccip",
         "stalled, of a GMP": "/messages?status=stalled&gmp=ccip",
         "an address": f"/messages?account=0x{found.sender[12:].hex()}",
-        "a time": "/messages?since=2027-01-14&until=2027-01-15&gmp=ccip",
-        "an address's page": f"/address/0x{found.sender[12:].hex()}",
-        "an export": "/messages.csv",
         "a message": f"/message/0x{ids[0].hex()}",
         "a search for a transaction": f"/search?q=0x{found.source_transaction.hex()}",
         "lanes": "/lanes",
         "GMPs": "/gmps",
-        "a GMP": "/gmps/ccip",
         "status": "/status",
         "faults": "/faults",
     }
@@ -106,51 +89,20 @@ async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
     return taken
 
 
-async def followed(app: FastAPI, paths: dict[str, str]) -> dict[str, dict[str, float]]:
-    """Until the server has the list, and a message's page, while so many live updates are open, half of each."""
-    taken: dict[str, dict[str, float]] = {}
-    followed_paths = [f"/live{paths[name]}" for name in _FOLLOWED]
-    async with (
-        serving(app, listening_at("127.0.0.1:0")) as url,
-        AsyncClient(base_url=url, timeout=60, trust_env=False, limits=Limits(max_connections=None)) as client,
-        AsyncExitStack() as streams,
-    ):
-        opened: list[AsyncIterator[bytes]] = []
-        for count in _STREAMS:
-            while len(opened) < count:
-                path = followed_paths[len(opened) % len(followed_paths)]
-                answer = await streams.enter_async_context(client.stream("GET", path))
-                opened.append(answer.aiter_raw())
-                await anext(opened[-1])
-            await asyncio.sleep(2)
-            began, processor = time.perf_counter(), time.process_time()
-            await asyncio.sleep(5)
-            busy = (time.process_time() - processor) / (time.perf_counter() - began)
-            times = []
-            for _ in range(_TRIES):
-                for name in _FOLLOWED:
-                    started = time.perf_counter()
-                    await client.get(paths[name])
-                    times.append((time.perf_counter() - started) * 1000)
-            taken[str(count)] = {"page_median_ms": round(statistics.median(times), 1), "cores": round(busy, 3)}
-    return taken
-
-
 async def painted(app: FastAPI, paths: dict[str, str]) -> Figures:
     """Until Chromium has painted something of it, of all that it paints.
 
     Raises:
         RuntimeError: Chromium could not be run, or a page was not painted.
     """
-    painted_paths = {name: path for name, path in paths.items() if name not in _DOWNLOADED}
     async with serving(app, listening_at("127.0.0.1:0")) as url:
-        command = ("node", "--conditions=source", "--import", "tsx", "bench/pages.ts", url, *painted_paths.values())
+        command = ("node", "--conditions=source", "--import", "tsx", "bench/pages.ts", url, *paths.values())
         process = await asyncio.create_subprocess_exec(*command, cwd=ROOT / "dapp", stdout=asyncio.subprocess.PIPE)
         told, _ = await process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"dapp/bench/pages.ts ended with {process.returncode}")
     times = json.loads(told)
-    return {name: _figures(times[path]) for name, path in painted_paths.items()}
+    return {name: _figures(times[path]) for name, path in paths.items()}
 
 
 def _figures(times: list[float]) -> dict[str, float]:
@@ -173,11 +125,6 @@ def main() -> None:
             pass  # into the operating system's cache, where a store is that an index writes to
     app, paths = explorer(f"sqlite:///{store}", ids, now)
     pages = asyncio.run(answered(app, paths))
-    streams = asyncio.run(followed(app, paths))
-    for opened, figures in streams.items():
-        print(
-            f"{opened:>4} live updates: a page takes {figures['page_median_ms']:.1f} ms; they take {figures['cores']:.3f} cores"
-        )
     seen = asyncio.run(painted(app, paths))
     slow = [name for name, figures in pages.items() if max(figures.values()) > LIMIT_MS]
     for name, figures in pages.items():
@@ -186,7 +133,7 @@ def main() -> None:
         paint = f"; painted after {shown['median_ms']:6.1f} ms, first {shown['first_ms']:6.1f} ms" if shown else ""
         print(f"{name:28} median {figures['median_ms']:6.1f} ms, first {figures['first_ms']:6.1f} ms{paint}{late}")
     target = ROOT / "build" / "bench" / "web.json"
-    measured = {"messages": count, "limit_ms": LIMIT_MS, "pages": pages, "streams": streams, "painted": seen}
+    measured = {"messages": count, "limit_ms": LIMIT_MS, "pages": pages, "painted": seen}
     target.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"figures are in {target}")
     if slow:

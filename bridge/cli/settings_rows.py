@@ -19,7 +19,6 @@ from bridge.settings.sources import unknown_variables
 _OTHER_VARIABLES: Final = frozenset(
     f"WAYBILL_{name}"
     for name in (
-        "ABIS",
         "CONFIG",
         "HOME",
         "INDEX_ENGINE",

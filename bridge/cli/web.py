@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,10 +33,6 @@ _BlockExplorer = Annotated[
         show_default=False,
     ),
 ]
-_Abis = Annotated[
-    Path | None,
-    typer.Option(envvar="WAYBILL_ABIS", help="TOML file with the ABIs of payloads, to show them decoded."),
-]
 _TrustedProxy = Annotated[
     str | None,
     typer.Option(envvar="WAYBILL_TRUSTED_PROXY", help="Address of a proxy whose X-Forwarded-For counts."),
@@ -53,7 +48,6 @@ def web(
     read_only: _ReadOnly = False,
     public_rpc: _PublicRpc = None,
     block_explorer: _BlockExplorer = None,
-    abis: _Abis = None,
     trusted_proxy: _TrustedProxy = None,
     requests_per_minute: _Requests = _REQUESTS_PER_MINUTE,
 ) -> None:
@@ -76,7 +70,6 @@ def web(
         read_only=read_only,
         public_rpc=public_rpc or [],
         block_explorers=block_explorer or [],
-        abis=abis,
         trusted_proxy=trusted_proxy,
         requests_per_minute=requests_per_minute,
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -15,7 +13,6 @@ from typing import Any, Protocol, Self, TypeVar
 import structlog
 from sqlalchemy import make_url
 
-from bridge.cli.index_settings import chains_to_ask
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import UsageError, progress
 from bridge.cli.root import DEVNET, current
@@ -25,10 +22,9 @@ from bridge.dead_letters.review import DeadLetterReview
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.protocol.indexed import Payment
 from bridge.protocol.ports import TransientError
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
-from bridge.rpc.answers import RpcError, WrongChainError
+from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.listening import listening_at
@@ -38,11 +34,7 @@ from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
-from bridge.web.costs import Payments
-from bridge.web.payload import PayloadAbiError, read_abis
 from indexer.model.errors import IndexerError, StoreVersionError
-from indexer.model.settings import SourceLimits
-from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.store.browser import IndexBrowser
 
 
@@ -56,9 +48,6 @@ _Opened = TypeVar("_Opened", bound=_Closable)
 
 _log = structlog.get_logger(__name__)
 
-_PAYMENTS_KEPT = 10_000
-"""Transactions whose cost is remembered, so that visitors do not make the chains be asked again."""
-
 
 def serve(
     workspace: Workspace,
@@ -67,7 +56,6 @@ def serve(
     read_only: bool,
     public_rpc: Sequence[str],
     block_explorers: Sequence[str],
-    abis: Path | None,
     trusted_proxy: str | None,
     requests_per_minute: int,
 ) -> None:
@@ -90,10 +78,6 @@ def serve(
         requests_per_minute=requests_per_minute,
         max_lag=kept.index.max_lag,
     )
-    try:
-        payloads = read_abis(abis) if abis else ()
-    except PayloadAbiError as error:
-        raise UsageError(str(error)) from error
     index = _index(kept.index_store or workspace.index_url)
     store = _kept_open(kept.store, lambda: open_store(kept.store))
     sources = Sources(
@@ -102,11 +86,9 @@ def serve(
         actions=partial(_of_actions, workspace, _newest_actions),
         action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
         coordinators=kept.actions.named(deployment),
-        payments=_payments(chains_to_ask(workspace)),
         store=store,
         dead_letters=_letters(kept),
         breaker=kept.relay().breaker,
-        payloads=payloads,
     )
     reviews = DeadLetterReviews(sources, kept)
     listener = listening_at(http)
@@ -186,39 +168,6 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
             return None  # being made just now
 
     return ready
-
-
-def _payments(chains: Sequence[ChainConfig]) -> Callable[[Mapping[int, Sequence[bytes]]], Payments]:
-    """Asks the chains what transactions cost; of what a chain has said lately it is not asked again."""
-    known: OrderedDict[tuple[int, bytes], Payment] = OrderedDict()
-    lock = threading.Lock()
-
-    def ask(wanted: Mapping[int, Sequence[bytes]]) -> Payments:
-        found: dict[int, dict[bytes, Payment] | None] = {}
-        for chain in chains:
-            hashes = wanted.get(chain.chain_id, ())
-            with lock:
-                have = {one: known[chain.chain_id, one] for one in hashes if (chain.chain_id, one) in known}
-            new = [one for one in hashes if one not in have]
-            try:
-                have |= _costs(chain, new) if new else {}
-            except RpcError as error:
-                _log.warning("a chain does not say what transactions cost", chain=chain.chain_id, error=str(error))
-                found[chain.chain_id] = None
-                continue
-            found[chain.chain_id] = have
-            with lock:
-                known.update({(chain.chain_id, one): paid for one, paid in have.items()})
-                while len(known) > _PAYMENTS_KEPT:
-                    known.popitem(last=False)
-        return found
-
-    return ask
-
-
-def _costs(chain: ChainConfig, transactions: Sequence[bytes]) -> Mapping[bytes, Payment]:
-    with ChainReader(chain, SourceLimits()) as reader:
-        return reader.costs(transactions)
 
 
 async def _newest_actions(reader: ActionReader, deployment: Deployment) -> ActionList:

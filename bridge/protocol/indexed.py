@@ -259,23 +259,6 @@ class Tally:
     arrived: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payment:
-    """The cost of one transaction, read from its chain.
-
-    Attributes:
-        payer: the address of the account that sent it.
-        gas: units used.
-        gas_paid: wei paid for them.
-        value: wei sent with it, including what was refunded in the same transaction.
-    """
-
-    payer: str
-    gas: int
-    gas_paid: int
-    value: int
-
-
 def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Status]) -> dict[Status, int]:
     """The number of messages in each state, with contradicted messages counted as DIVERGED.
 

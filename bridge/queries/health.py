@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
 from typing import Final
 
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label, gmp_title
-from bridge.protocol.indexed import Index, MessageFilter, PausedThing, Tally
-from bridge.protocol.numbers import count, counted, duration
+from bridge.protocol.indexed import Index, PausedThing, Tally
+from bridge.protocol.numbers import counted, duration
 from bridge.protocol.status import Status
-from bridge.protocol.times import utc
 from bridge.queries.lanes import chain_name, is_late, lane_name, percentiles
 from bridge.records.dead_letters import LetterStatus
 from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
@@ -27,10 +25,6 @@ _WAITS: Final[Mapping[Status, str]] = {
 }
 """States in which messages wait for somebody, in words."""
 
-_HOUR: Final = 3_600  # seconds
-_IN_TRANSIT: Final = 300  # seconds; messages this new need not have arrived
-_ENOUGH: Final = 3  # messages
-_EXPECTED: Final = 0.9  # share delivered
 _DAY: Final = 86_400  # seconds
 
 
@@ -57,62 +51,6 @@ _INDEX_OPERATOR: Final = "the index's operator"
 _RELAYER_OPERATOR: Final = "the relayer's operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayerProgress:
-    """How far the relayer has read one chain.
-
-    Attributes:
-        chain_id: which one.
-        block: the last one that it has read.
-        waiting: blocks that are final by what the index has read, and that the relayer has not read.
-        unchanged_since: when it was first seen there, Unix seconds.
-    """
-
-    chain_id: int
-    block: int
-    waiting: int
-    unchanged_since: float
-
-
-class RelayerWatch:
-    """Notes when the relayer was seen to move on: its store says where it is, and not since when."""
-
-    def __init__(self) -> None:
-        """Has seen nothing yet."""
-        self._seen: dict[int, tuple[int, float]] = {}
-
-    def look(
-        self, deployment: Deployment, store: Store | None, index: Index | None, now: float
-    ) -> list[RelayerProgress]:
-        """How far it is on each chain; nothing if it has not run.
-
-        Args:
-            deployment: the network.
-            store: the relayer's.
-            index: of the network. Without one, nothing is known to wait for the relayer.
-            now: Unix seconds.
-        """
-        final_blocks = {chain.chain_id: chain.final_block for chain in index.chains()} if index else {}
-        found = []
-        for deployed in deployment.chains if store else ():
-            chain_id = deployed.chain_id
-            cursor = store.observations.cursor(chain_id) if store else None
-            if cursor is None:
-                continue
-            block = cursor.position.number
-            if self._seen.get(chain_id, (None, now))[0] != block:
-                self._seen[chain_id] = (block, now)
-            found.append(
-                RelayerProgress(
-                    chain_id=chain_id,
-                    block=block,
-                    waiting=max(0, final_blocks.get(chain_id, block) - block),
-                    unchanged_since=self._seen[chain_id][1],
-                )
-            )
-        return found
-
-
 def concerns(
     deployment: Deployment,
     index: Index | None,
@@ -121,7 +59,6 @@ def concerns(
     *,
     counts: Mapping[Status, int],
     contradictions: int,
-    relayer: Sequence[RelayerProgress],
     breaker: BreakerSettings,
     max_lag: float,
     now: float,
@@ -135,22 +72,19 @@ def concerns(
         dead_letters: the log of dead letters; None likewise.
         counts: messages by state.
         contradictions: facts that contradict one another.
-        relayer: how far it is, by `RelayerWatch`.
         breaker: when breakers trip.
-        max_lag: seconds of block time by which the index may be behind, and for which a relayer may stand still.
+        max_lag: seconds of block time by which the index may be behind.
         now: Unix seconds.
     """
     found = [
         *_accused(deployment, store.accusations.all() if store else (), now),
         *_of_index(deployment, index, max_lag, now),
-        *_standing(deployment, relayer, max_lag, now),
         *_of_relayer(deployment, store, dead_letters, breaker, now),
     ]
     if contradictions:
         text = f"{counted(contradictions, 'contradiction')} between the chains or in the index"
         found.append(Concern(is_bad=True, text=text, path="/faults", who="the index's operator, by the evidence"))
-    if index is not None:
-        found += [*_silent(index, now), *_waiting(deployment, index, counts)]
+    found += _waiting(counts)
     return sorted(found, key=lambda one: not one.is_bad)
 
 
@@ -188,26 +122,11 @@ def _of_index(deployment: Deployment, index: Index | None, max_lag: float, now: 
                 continue
             if pause.thing is PausedThing.GMP:
                 text = f"{gmp_title(pause.number)} is paused on {deployed.name}"
-                path = f"/gmps/{gmp_label(pause.number)}"
+                path = "/gmps"
             else:
                 text = f"The lane between {deployed.name} and {chain_name(deployment, pause.number)} is paused on {deployed.name}"
-                path = f"/lanes/{deployed.name}/{chain_name(deployment, pause.number)}"
+                path = "/lanes"
             found.append(Concern(is_bad=False, text=text, path=path))
-    return found
-
-
-def _standing(deployment: Deployment, relayer: Sequence[RelayerProgress], max_lag: float, now: float) -> list[Concern]:
-    found = []
-    for one in relayer:
-        if one.waiting and now - one.unchanged_since > max_lag:
-            at = utc(one.unchanged_since)
-            text = (
-                f"The relayer has read nothing of {chain_name(deployment, one.chain_id)} since {at} UTC or earlier; "
-                f"final blocks that wait for it: {one.waiting}"
-            )
-            found.append(
-                Concern(is_bad=True, text=text, path="/status", command="waybill relayer run", who=_RELAYER_OPERATOR)
-            )
     return found
 
 
@@ -240,39 +159,20 @@ def _of_relayer(
     for (gmp, destination), one in sorted(breakers(store.figures.recent(now - breaker.memory), breaker).items()):
         if one.state(now) is not BreakerState.CLOSED:
             text = f"{gmp.title} fails towards {chain_name(deployment, destination)}: its circuit breaker is open"
-            found.append(Concern(is_bad=False, text=text, path=f"/gmps/{gmp.label}"))
+            found.append(Concern(is_bad=False, text=text, path="/gmps"))
     return found
 
 
-def _waiting(deployment: Deployment, index: Index, counts: Mapping[Status, int]) -> list[Concern]:
-    """Messages that wait for somebody, by lane."""
-    found = []
-    ends = permutations((chain.chain_id for chain in deployment.chains), 2)
-    for (source, destination), (status, words) in product(ends, _WAITS.items()):
-        if not counts.get(status):
-            continue
-        wanted = MessageFilter(status=status, source_chain=source, destination_chain=destination)
-        number = index.count(wanted, contradicted=()).number
-        if number:
-            names = [chain_name(deployment, chain) for chain in (source, destination)]
-            path = f"/messages?status={status.value}&source={names[0]}&destination={names[1]}"
-            text = f"{names[0]} → {names[1]}: {counted(number, 'message')} {words}"
-            found.append(Concern(is_bad=False, text=text, path=path))
-    return found
-
-
-def _silent(index: Index, now: float) -> list[Concern]:
-    """GMPs that have delivered too little of what they took in the last hour."""
-    until = int(now) - _IN_TRANSIT
+def _waiting(counts: Mapping[Status, int]) -> list[Concern]:
+    """Messages that wait for somebody."""
     return [
         Concern(
-            is_bad=not one.arrived,
-            text=f"{gmp_title(one.gmp)} has delivered {count(len(one.arrived))} of {count(one.messages)} in the last hour",
-            path=f"/gmps/{gmp_label(one.gmp)}",
-            who="the operator of the GMP's relayer",
+            is_bad=False,
+            text=f"{counted(counts[status], 'message')} {words}",
+            path=f"/messages?status={status.value}",
         )
-        for one in index.tallies(until - _HOUR, until)
-        if one.gmp is not None and one.messages >= _ENOUGH and len(one.arrived) < _EXPECTED * one.messages
+        for status, words in _WAITS.items()
+        if counts.get(status)
     ]
 
 
@@ -281,12 +181,10 @@ class Day:
     """The messages of the last 24 hours.
 
     Attributes:
-        since: Unix seconds.
         lanes: by source and destination chain; `arrived` is execution.
         gmps: by number; `arrived` is the receipt.
     """
 
-    since: int
     lanes: Mapping[tuple[int, int], Tally]
     gmps: Mapping[int, Tally]
 
@@ -307,18 +205,10 @@ class Day:
         return dict(percentiles(together)).get("p50")
 
 
-def day(index: Index, now: float, lane: tuple[int, int] | None = None) -> Day:
-    """Adds up the last 24 hours.
-
-    Args:
-        index: of the network.
-        now: Unix seconds.
-        lane: source and destination chain; None for all lanes.
-    """
-    since = int(now) - _DAY
-    found = index.tallies(since, int(now) + 1, lane)
+def day(index: Index, now: float) -> Day:
+    """Adds up the last 24 hours before `now`, in Unix seconds."""
+    found = index.tallies(int(now) - _DAY, int(now) + 1)
     return Day(
-        since=since,
         lanes={one.lane: one for one in found if one.lane is not None},
         gmps={one.gmp: one for one in found if one.lane is None and one.gmp is not None},
     )

@@ -6,10 +6,10 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp, gmp_title
+from bridge.protocol.gmps import Gmp, gmp_label, gmp_title
 from bridge.protocol.indexed import (
     ChainRecord,
     Index,
@@ -22,12 +22,6 @@ from bridge.protocol.times import iso
 from bridge.records.outbox import QueueCount
 from bridge.store import Store
 from bridge.store.lanes import Lanes
-
-SAMPLE: Final = 500
-"""Newest messages that the figures of a lane are of, and what GMPs refused, repeated and delivered too late: at most."""
-
-_LANES_TOGETHER: Final = 1_000
-"""Newest messages that the figures of all lanes look at, spread over the lanes."""
 
 Ends = tuple[int, int]
 """Source and destination chain."""
@@ -124,16 +118,13 @@ def is_late(chain: ChainRecord, max_lag: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFigures:
-    """One lane in the last 24 hours; how its redundancy paid off is counted over the newest `SAMPLE` messages."""
+    """One lane in the last 24 hours."""
 
     name: str
     ends: Ends
     messages: int
     executed: int
     percentiles: tuple[tuple[str, float], ...]  # of seconds from creation to execution
-    deliveries: int  # by GMPs, of the sample
-    late: int  # of these, after the execution
-    repeated: int  # deliveries that changed nothing
     checks: tuple[LaneCheckRecord, ...]  # its totals compared with the routers'
     waiting: int  # deliveries that the relayer has not finished
     held: LaneChange | None  # None: its deliveries are not held back
@@ -141,16 +132,18 @@ class LaneFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpFigures:
-    """One GMP in the last 24 hours, on all lanes or on one; what it repeated is counted over the newest `SAMPLE` messages."""
+    """One GMP in the last 24 hours."""
 
     number: int
     taken: int
-    refused: int  # of the sample
     delivered: int
-    late: int  # of the sample, after the execution
-    repeated: int  # of the sample
     percentiles: tuple[tuple[str, float], ...]  # of seconds from when it took a message to its receipt
-    queue: tuple[QueueCount, ...]
+    queue: tuple[QueueCount, ...]  # deliveries that the relayer has not finished
+
+    @property
+    def label(self) -> str:
+        """Its name in commands and links."""
+        return gmp_label(self.number)
 
 
 def lane_figures(
@@ -170,13 +163,11 @@ def lane_figures(
             waiting[count.source_chain, count.destination_chain] += count.count
     changes = store.lanes.held() if store else []
     held = {(change.lane.source_chain, change.lane.destination_chain): change for change in changes}
-    every = list(itertools.permutations((chain.chain_id for chain in deployment.chains), 2))
-    sample = min(SAMPLE, _LANES_TOGETHER // max(1, len(every)))
     found = []
-    for ends in every:
+    for ends in itertools.permutations((chain.chain_id for chain in deployment.chains), 2):
         source, destination = ends
         totals = {(source, "sent", destination), (destination, "executed", source)}
-        carried, tally = index.gmp_deliveries(sample, ends), tallies.get(ends)
+        tally = tallies.get(ends)
         arrived = tally.arrived if tally else ()
         found.append(
             LaneFigures(
@@ -185,9 +176,6 @@ def lane_figures(
                 messages=tally.messages if tally else 0,
                 executed=len(arrived),
                 percentiles=percentiles(arrived),
-                deliveries=sum(item.seconds is not None for item in carried),
-                late=sum(item.was_late for item in carried),
-                repeated=sum(item.duplicates for item in carried),
                 checks=tuple(one for one in checks if (one.chain_id, one.direction, one.other_chain) in totals),
                 waiting=waiting[ends],
                 held=held.get(ends),
@@ -196,43 +184,26 @@ def lane_figures(
     return found
 
 
-def gmp_figures(
-    deployment: Deployment,
-    index: Index,
-    store: Store | None,
-    tallies: Mapping[int, Tally],
-    *,
-    since: int,
-    lane: Ends | None = None,
-) -> list[GmpFigures]:
+def gmp_figures(deployment: Deployment, store: Store | None, tallies: Mapping[int, Tally]) -> list[GmpFigures]:
     """Every GMP that is deployed or has carried a message.
 
     Args:
         deployment: the network.
-        index: of it.
         store: the relayer's; None if none has run.
-        tallies: by GMP, the messages of that time.
-        since: when it begins, Unix seconds.
-        lane: source and destination chain; None for all.
+        tallies: by GMP, the messages of the last 24 hours.
     """
-    carried = index.gmp_deliveries(SAMPLE, lane, since)
-    queue = [one for one in _queue(store) if lane in (None, (one.source_chain, one.destination_chain))]
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
-    numbers = sorted({item.gmp for item in carried} | tallies.keys() | {int(gmp) for gmp in deployed})
     found = []
-    for number in numbers:
-        tally, own = tallies.get(number), [item for item in carried if item.gmp == number]
+    for number in sorted(tallies.keys() | {int(gmp) for gmp in deployed}):
+        tally = tallies.get(number)
         arrived = tally.arrived if tally else ()
         found.append(
             GmpFigures(
                 number=number,
                 taken=tally.messages if tally else 0,
-                refused=sum(item.dispatch_failures for item in own),
                 delivered=len(arrived),
-                late=sum(item.was_late for item in own),
-                repeated=sum(item.duplicates for item in own),
                 percentiles=percentiles(arrived),
-                queue=tuple(one for one in queue if one.gmp == number and one.state != "DELIVERED"),
+                queue=tuple(one for one in _queue(store) if one.gmp == number and one.state != "DELIVERED"),
             )
         )
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import message_tuple
@@ -17,13 +17,6 @@ from bridge.queries.explain import Explanation, GmpProgress
 from bridge.queries.lanes import lane_name
 from bridge.records.jobs import SyncJob
 from bridge.records.outbox import OutboxEntry
-
-EXPORT_COLUMNS: Final = (
-    *("messageId", "status", "lane", "sourceChain", "destinationChain", "kind", "sender", "recipient", "quorum"),
-    *("receipts", "retries", "duplicates", "dispatched", "received", "sentAt", "executedAt"),
-    *("sourceTransaction", "executedTransaction"),
-)
-"""The keys of `record_value`, in the order of a table's columns."""
 
 
 def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:

@@ -1,14 +1,12 @@
-"""The ASGI application: pages, live updates, the JSON API, and static files."""
+"""The ASGI application: pages, the JSON API, and static files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from importlib.metadata import version
 
 import structlog
 from eth_utils import decode_hex
 from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -19,8 +17,7 @@ from bridge.protocol.ports import TransientError
 from bridge.web.api import add_api
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.explorer import Explorer, ExplorerSettings
-from bridge.web.guard import Guard, client_of, security_headers
-from bridge.web.live import Live, TooManyStreamsError
+from bridge.web.guard import Guard, security_headers
 from bridge.web.pages.actions import ActionPages
 from bridge.web.pages.faults import FaultPages
 from bridge.web.pages.finding import FindingPages
@@ -29,12 +26,10 @@ from bridge.web.pages.lanes import LanePages
 from bridge.web.pages.letters import LetterPages
 from bridge.web.pages.messages import MessagePages
 from bridge.web.rendering import STATIC
-from bridge.web.search import BadLinkError, read_listing
+from bridge.web.search import BadLinkError
 from bridge.web.sources import Sources
 
 _log = structlog.get_logger(__name__)
-
-_LIVE_PARTS = frozenset({"as_of", "figures", "problems", "rows", "facts", "acts", "content", "faults"})
 
 
 def create_app(
@@ -55,18 +50,9 @@ def create_app(
     app.add_middleware(GZipMiddleware, compresslevel=6)
     app.add_middleware(Guard, requests_per_minute=rate, rpc_urls=rpc_urls, refuse=explorer.refusal)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    messages = MessagePages(explorer)
-    landing, faults, actions = LandingPages(explorer), FaultPages(explorer), ActionPages(explorer)
-    for routes in (
-        _message_pages(messages),
-        _other_pages(landing, LanePages(explorer), faults),
-        _lookups(FindingPages(explorer, actions.ids), actions),
-        _streams(explorer, landing, messages, faults),
-    ):
-        app.include_router(routes, include_in_schema=False)
     if open_review is not None and explorer.can_decide:
         add_decisions(app, sources, open_review)
-    app.include_router(_letters(LetterPages(explorer)), include_in_schema=False)
+    app.include_router(_pages(explorer), include_in_schema=False)
     add_api(app, sources, explorer.list, None if explorer.settings.read_only else explorer.settings.token)
     _add_errors(app, explorer)
     return app
@@ -83,12 +69,6 @@ def _add_errors(app: FastAPI, explorer: Explorer) -> None:
         _log.warning("store unreadable", error=str(error))  # its text names hosts and files
         return explorer.refusal(request, 503, "a store can't be read now; the log of `waybill web` says why")
 
-    @app.exception_handler(TooManyStreamsError)
-    def too_many(request: Request, error: TooManyStreamsError) -> Response:
-        answer = explorer.refusal(request, error.status, str(error))
-        answer.headers["retry-after"] = "10"
-        return answer
-
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> Response:
         text = f"there is no page {request.scope['path'][:200]!r}" if error.detail == "Not Found" else str(error.detail)
@@ -103,36 +83,21 @@ def _add_errors(app: FastAPI, explorer: Explorer) -> None:
         return answer
 
 
-def _message_pages(pages: MessagePages) -> APIRouter:
+def _pages(explorer: Explorer) -> APIRouter:
     routes = APIRouter()
-
-    @routes.get("/messages")
-    def messages(request: Request) -> Response:
-        return pages.messages(request)
-
-    @routes.get("/messages.csv")
-    def export(request: Request) -> Response:
-        return pages.export(request)
-
-    @routes.get("/message/{message_id}")
-    def message(message_id: str) -> Response:
-        return pages.message(_id_in(message_id))
-
-    @routes.get("/address/{account}")
-    def address(account: str) -> Response:
-        return pages.address(account)
-
-    return routes
-
-
-def _other_pages(landing: LandingPages, lanes: LanePages, faults: FaultPages) -> APIRouter:
-    routes = APIRouter()
+    landing, lanes, faults = LandingPages(explorer), LanePages(explorer), FaultPages(explorer)
+    messages, letters, actions = MessagePages(explorer), LetterPages(explorer), ActionPages(explorer)
+    finding = FindingPages(explorer, actions.ids)
     for path, page in {
         "/": landing.landing,
         "/status": landing.status,
         "/lanes": lanes.lanes,
         "/gmps": lanes.gmps,
         "/faults": faults.faults,
+        "/actions": actions.actions,
+        "/messages": messages.messages,
+        "/network.json": finding.network_file,
+        "/dead-letters/{event_id:path}": letters.letter,
     }.items():
         routes.get(path)(page)
 
@@ -140,75 +105,21 @@ def _other_pages(landing: LandingPages, lanes: LanePages, faults: FaultPages) ->
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @routes.get("/lanes/{source}/{destination}")
-    def lane(source: str, destination: str) -> Response:
-        return lanes.lane(source, destination)
-
-    @routes.get("/gmps/{name}")
-    def gmp(name: str) -> Response:
-        return lanes.gmp(name)
-
-    return routes
-
-
-def _letters(pages: LetterPages) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/dead-letters")
-    def dead_letters(request: Request, status: str = "") -> Response:
-        return pages.dead_letters(status, from_messages=request.query_params.get("from") == "messages")
-
-    @routes.get("/dead-letters/{event_id:path}")
-    def letter(request: Request, event_id: str) -> Response:
-        return pages.letter(request, event_id)
-
-    return routes
-
-
-def _lookups(finding: FindingPages, actions: ActionPages) -> APIRouter:
-    routes = APIRouter()
-    routes.get("/actions")(actions.actions)
-    routes.get("/network.json")(finding.network_file)
+    @routes.get("/message/{message_id}")
+    def message(message_id: str) -> Response:
+        return messages.message(_id_in(message_id))
 
     @routes.get("/actions/{action_id}")
     def action(action_id: str) -> Response:
         return actions.action(_id_in(action_id))
 
+    @routes.get("/dead-letters")
+    def dead_letters(request: Request, status: str = "") -> Response:
+        return letters.dead_letters(status, from_messages=request.query_params.get("from") == "messages")
+
     @routes.get("/search")
     def find(q: str = "") -> Response:
         return finding.found(q) if q.strip() else RedirectResponse("/", 303)
-
-    return routes
-
-
-def _streams(explorer: Explorer, landing: LandingPages, messages: MessagePages, faults: FaultPages) -> APIRouter:
-    routes, settings = APIRouter(), explorer.settings
-    live = Live(poll_interval=settings.poll_interval, most=settings.streams, most_of_one=settings.streams_per_client)
-
-    def stream(request: Request, topic: Hashable, parts: Callable[[], dict[str, str]]) -> Response:
-        client = client_of(request)
-        live.check(client)
-        known = {name: request.query_params.get(name, "") for name in _LIVE_PARTS}
-        return EventSourceResponse(live.stream(client, topic, parts, known))
-
-    @routes.get("/live/landing")
-    async def live_landing(request: Request) -> Response:
-        return stream(request, "landing", landing.landing_parts)
-
-    @routes.get("/live/messages")
-    async def live_messages(request: Request) -> Response:
-        given = {name: text for name, text in request.query_params.items() if name not in _LIVE_PARTS}
-        chosen = read_listing(explorer.sources, given)
-        return stream(request, ("messages", chosen.query, chosen.after), lambda: messages.live_rows(chosen))
-
-    @routes.get("/live/message/{message_id}")
-    async def live_message(request: Request, message_id: str) -> Response:
-        wanted = _id_in(message_id)
-        return stream(request, ("message", wanted), lambda: messages.live_message(wanted))
-
-    @routes.get("/live/faults")
-    async def live_faults(request: Request) -> Response:
-        return stream(request, "faults", faults.live_faults)
 
     return routes
 

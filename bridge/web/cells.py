@@ -155,7 +155,7 @@ def account(address: str) -> Markup:
     """A link to an address, with a button that copies it."""
     if len(address) != 42:
         return copyable(address) if address.startswith("0x") else Markup("{}").format(address)
-    return Markup('<a class="mono" href="/address/{0}" title="{0}" data-copy="{0}">{1}</a>').format(
+    return Markup('<a class="mono" href="/messages?account={0}" title="{0}" data-copy="{0}">{1}</a>').format(
         address, shortened(address)
     )
 

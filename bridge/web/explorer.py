@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
 from markupsafe import Markup
@@ -28,8 +27,6 @@ _Value = TypeVar("_Value")
 
 _CHAINS_LAST: Final = 0.5  # seconds
 _DAY_LASTS: Final = 10.0  # seconds
-_KEPT: Final = 500
-"""Entries of a cache, so that visitors who reload do not make the chains be asked again."""
 
 NO_INDEX: Final = "No index has run yet, so there is nothing to list. Start it: `waybill index run`"
 
@@ -56,29 +53,8 @@ class ExplorerSettings:
     """The operators' token, for the API and for dead letters; None: nobody has one."""
 
     requests_per_minute: int = 600  # of one client
-    streams_per_client: int = 12  # live updates open at once
-    streams: int = 200  # of everybody
-    poll_interval: float = 1.0  # seconds between two looks at the stores for live updates
     max_lag: float = 120.0  # seconds of block time by which the index may be behind before pages warn
     patience: float = 0.1  # seconds that a page waits for a figure that is being computed
-
-
-class Kept(Generic[_Value]):
-    """Values that chains are asked for, by key; the least recently added are dropped."""
-
-    def __init__(self, lasts: float, clock: Callable[[], float]) -> None:
-        """Keeps nothing yet; `lasts` is in seconds."""
-        self._lasts = lasts
-        self._clock = clock
-        self._kept: OrderedDict[Hashable, Cached[_Value]] = OrderedDict()
-
-    def of(self, key: Hashable, ask: Callable[[], _Value]) -> Cached[_Value]:
-        """The value of a key, which `ask` computes."""
-        if key not in self._kept:
-            self._kept[key] = Cached(ask, lasts=self._lasts, clock=self._clock)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return self._kept[key]
 
 
 class Explorer:
@@ -96,7 +72,6 @@ class Explorer:
         self.settings = settings
         self.can_decide = can_decide and not settings.read_only
         self.list = MessageList(sources, settings.patience)
-        self.relayer = health.RelayerWatch()
         clock = sources.clock
         self.day = Cached(self._day, lasts=_DAY_LASTS, oldest=OLDEST, clock=clock)
         self.problems = Cached(self._problems, lasts=_DAY_LASTS / 2, oldest=OLDEST, clock=clock)
@@ -121,7 +96,6 @@ class Explorer:
             sources.dead_letters(),
             counts=self.list.by_status() or {},
             contradictions=self.contradictions(self.settings.patience),
-            relayer=self.relayer.look(sources.deployment, store, index, now),
             breaker=sources.breaker,
             max_lag=self.settings.max_lag,
             now=now,
@@ -146,7 +120,8 @@ class Explorer:
             template: which one.
             title: of the page.
             status: of the response.
-            values: see the template; `about` describes the page to those who link to it.
+            values: see the template; `about` describes the page to those who link to it, and `live` names the parts, by their
+                ids, that the browser asks for again every few seconds.
         """
         common = {
             "title": title,
@@ -157,6 +132,7 @@ class Explorer:
             "contradictions": self.contradictions(),
             "as_of": self.as_of(),
             "here": "",
+            "live": (),
             "typed": "",
             "is_waiting": False,
         }
@@ -166,13 +142,15 @@ class Explorer:
         """A page that consists of sections."""
         return self.page("page.html", title, sections=sections, **values)
 
-    def as_of(self) -> str:
-        """How far the index has read the chains: what happened later is on no page."""
+    def as_of(self) -> list[dict[str, Any]] | None:
+        """How far the index has read the chains: what happened later is on no page. None while that is being read."""
         try:
             found = self._chains.look(self.settings.patience)
         except StoreError:
-            return ""  # the page itself says so
-        chains = [
+            return []  # the page itself says so
+        if found is None:
+            return None
+        return [
             {
                 "name": self.sources.chain_name(one.chain_id),
                 "block": one.block,
@@ -180,9 +158,8 @@ class Explorer:
                 "is_late": is_late(one, self.settings.max_lag),
                 "is_halted": one.halted is not None,
             }
-            for one in (found.value if found else ())
+            for one in found.value
         ]
-        return render("_as_of.html", chains=chains, is_known=found is not None)
 
     def refusal(self, request: Request, status: int, text: str) -> Response:
         """An error: JSON below ``/v1``, a page for browsers, a line of text for other programs."""
@@ -195,7 +172,7 @@ class Explorer:
     def problem(self, status: int, text: str, *, typed: str = "", title: str = "") -> HTMLResponse:
         """A page that says what went wrong."""
         shown = title or _TITLES.get(status, "Something failed here" if status >= 500 else "This can't be shown")
-        return self.page("problem.html", shown, status=status, text=text, as_of="", typed=typed)
+        return self.page("problem.html", shown, status=status, text=text, as_of=[], typed=typed)
 
     def is_open_to(self, request: Request) -> bool:
         """Whether a viewer may see the contents of dead letters."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from bridge.evm.ttl_cache import Cached
-from bridge.protocol.indexed import DivergenceRecord, MessageCount, MessagePage, Position, with_diverged
+from bridge.protocol.indexed import DivergenceRecord, MessagePage, with_diverged
 from bridge.protocol.status import Status
 from bridge.web.search import Listing
 from bridge.web.sources import Sources
@@ -65,13 +65,12 @@ class MessageList:
             return None
         return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
 
-    def page(self, chosen: Listing, limit: int, after: Position | None = None) -> MessagePage | None:
+    def page(self, chosen: Listing, limit: int) -> MessagePage | None:
         """A part of a list; None while contradictions are being computed.
 
         Args:
             chosen: the filters, and where the part begins.
             limit: the largest number of messages.
-            after: where the part begins instead.
         """
         index, wanted = self._sources.index(), chosen.wanted
         if index is None:
@@ -80,22 +79,4 @@ class MessageList:
             wanted = replace(wanted, among=self.contradicted(self._patience))
             if wanted.among is None:
                 return None
-        return index.page(wanted, after=after or chosen.after, limit=limit)
-
-    def count(self, chosen: Listing) -> MessageCount | None:
-        """How many messages the filters match; None while that is unknown, and without filters."""
-        index, wanted = self._sources.index(), chosen.wanted
-        if index is None or not chosen.parameters:
-            return None
-        if wanted.status is None:
-            return index.count(wanted, contradicted=())
-        contradicted = self.contradicted(self._patience)
-        if contradicted is None:
-            return None
-        if chosen.parameters.keys() == {"status"} and wanted.status is not Status.ORPHANED:
-            counts = self.by_status()
-            number = None if counts is None else counts.get(wanted.status, 0)
-            return None if number is None else MessageCount(number=number, looked_at=number, is_all=True)
-        if wanted.status is Status.DIVERGED:
-            wanted = replace(wanted, among=contradicted)
-        return index.count(wanted, contradicted=contradicted)
+        return index.page(wanted, after=chosen.after, limit=limit)

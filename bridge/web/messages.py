@@ -37,7 +37,7 @@ from bridge.web.cells import (
 )
 from bridge.web.payload import Decoded, action_payload, decode_payload
 from bridge.web.sources import Sources
-from bridge.web.timeline import Step, Transaction, timeline, transactions
+from bridge.web.timeline import Step, timeline
 
 STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
     Stage.REFUSED: ("did not accept it", "bad"),
@@ -109,8 +109,6 @@ class ShownMessage:
     payload: Decoded | None
     action: ActionMessage | None  # what it says about an atomic action
     steps: tuple[Step, ...]
-    transactions: tuple[Transaction, ...]
-    own: frozenset[bytes]  # hashes of the relayer's transactions
     attempted: Mapping[int, int]  # by attempt, 0 being the route: Unix seconds of block time
     acts: tuple[ShownAct, ...]
     divergences: tuple[DivergenceRecord, ...]  # the worst first
@@ -154,8 +152,6 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         payload=_payload(sources, message, action) if message else None,
         action=action,
         steps=steps,
-        transactions=transactions(steps),
-        own=_own(kept),
         attempted={
             event.attempt or 0: event.block_time
             for event in kept.events
@@ -302,15 +298,9 @@ def _asked_by(kept: Kept, action: ActionMessage | None, retry: EventRecord) -> s
     return f"The relayer made it while it follows the action: {action.phase.name} had no answer{waited}."
 
 
-def _own(kept: Kept) -> frozenset[bytes]:
-    delivered = {entry.delivery.transaction_hash for entry in kept.entries if entry.delivery is not None}
-    retried = {one.transaction_hash for one in kept.events if one.attempt and one.attempt in (kept.own_retries or ())}
-    return frozenset(one for one in delivered | retried if one is not None)
-
-
 def _payload(sources: Sources, message: Message, action: ActionMessage | None) -> Decoded:
     if action is None:
-        return decode_payload(message, sources.payloads)
+        return decode_payload(message)
     participant = account_text(message.recipient) or ""
     change = change_text(message.destination_chain, participant, action.change, sources.deployment)
     return action_payload(message, action, change)

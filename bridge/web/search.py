@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
@@ -61,10 +60,6 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         "gmp": Gmp.parse,
         "kind": lambda text: _named(Kind, "kind", text),
         "account": to_bytes32,
-        "since": _seconds,
-        "until": _seconds,
-        "retried": _yes_or_no,
-        "refused": _yes_or_no,
     }
     read: dict[str, Any] = {}
     for name, text in given.items():
@@ -81,18 +76,9 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         gmp=read.get("gmp"),
         kind=read.get("kind"),
         account=read.get("account"),
-        since=read.get("since"),
-        until=read.get("until"),
-        retried=read.get("retried"),
-        refused=read.get("refused"),
     )
-    return Listing(wanted, _place(after), given | _canonical(read))
-
-
-def _canonical(read: Mapping[str, Any]) -> dict[str, str]:
-    times = {name: datetime.fromtimestamp(read[name], UTC) for name in ("since", "until") if name in read}
-    account = {"account": from_bytes32(read["account"])} if "account" in read else {}
-    return account | {name: at.strftime("%Y-%m-%dT%H:%M") for name, at in times.items()}
+    canonical = {"account": from_bytes32(read["account"])} if "account" in read else {}
+    return Listing(wanted, _place(after), given | canonical)
 
 
 def _named(kind: type[_Named], what: str, text: str) -> _Named:
@@ -101,22 +87,6 @@ def _named(kind: type[_Named], what: str, text: str) -> _Named:
     except KeyError:
         known = ", ".join(one.name.lower() for one in kind)
         raise ValueError(f"there is no {what} {text[:40]!r}; it is one of {known}") from None
-
-
-def _yes_or_no(text: str) -> bool:
-    if text.lower() not in ("yes", "no"):
-        raise ValueError("write yes or no")
-    return text.lower() == "yes"
-
-
-def _seconds(text: str) -> int:
-    """A date, or a date and a time of day, in UTC, as Unix seconds. Forms are of minutes, so seconds are left out."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("write it as 2026-11-24 or 2026-11-24T13:45, in UTC") from None
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    return int(at.timestamp()) // 60 * 60
 
 
 def _place(text: str | None) -> Position | None:
@@ -159,7 +129,7 @@ def search(sources: Sources, typed: str, actions: Callable[[], Collection[str]] 
             to_bytes32(address)
         except AddressError as error:
             return Goal(problem=str(error))
-        return Goal(path=f"/address/{address}")
+        return Goal(path=f"/messages?account={address}")
     return Goal(
         problem=f"{text[:80]!r} is no message's or action's id, transaction hash (0x and 64 hex digits) or address (40)"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from bridge.evm.actions import Coordinator
@@ -15,8 +15,6 @@ from bridge.queries.lanes import chain_name
 from bridge.relayer.breaker import BreakerSettings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
-from bridge.web.costs import Payments
-from bridge.web.payload import PayloadAbi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +25,6 @@ class Sources:
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
     dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
-    payments: Callable[[Mapping[int, Sequence[bytes]]], Payments] = dict.fromkeys
-    """What transactions cost, by chain; asks the chains."""
-
     actions: Callable[[], ActionList | None] = lambda: None
     """The newest atomic actions; asks the chains. Raises `TransientError` if none answers."""
 
@@ -40,7 +35,6 @@ class Sources:
     """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
 
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
-    payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
 
     def command(self, command: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,24 +25,6 @@ class Step:
     block_number: int | None
     transaction_hash: bytes | None
     note: str = ""  # why it happened, and what came of it
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """A transaction that did something for a message."""
-
-    chain_id: int
-    hash: bytes
-    steps: tuple[str, ...]  # what it did
-
-
-def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
-    """The transactions behind the steps, each once, in the order of time."""
-    found: dict[tuple[int, bytes], list[str]] = {}
-    for step in steps:
-        if step.chain_id is not None and step.transaction_hash is not None:
-            found.setdefault((step.chain_id, step.transaction_hash), []).append(step.title)
-    return tuple(Transaction(chain, digest, tuple(titles)) for (chain, digest), titles in found.items())
 
 
 def timeline(

@@ -1,10 +1,10 @@
 /** What the explorer's pages do beyond being read: live updates (htmx), ages, copying, and acting through the visitor's wallet. */
 
 import "htmx.org";
-import "htmx-ext-sse";
 
 import { showAges } from "./ages.ts";
 import { offerCopies } from "./copy.ts";
+import { replaceChangedOnly } from "./live.ts";
 import { offerActs, offerLetter } from "./visitor.ts";
 
 /** Brings what the server has just sent to life; called again for every part that is replaced. */
@@ -15,5 +15,6 @@ function enliven(root: ParentNode): void {
   for (const section of root.querySelectorAll<HTMLElement>("section[data-message]")) offerActs(section);
 }
 
+replaceChangedOnly();
 document.addEventListener("htmx:load", ({ target }) => enliven((target as HTMLElement).parentElement ?? document));
 setInterval(() => showAges(document), 5_000);

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
+from eth_utils import decode_hex
 from fastapi import Response
 
-from bridge.evm.ttl_cache import Cached, Dated
-from bridge.protocol.numbers import count, duration
+from bridge.evm.ttl_cache import Cached
+from bridge.protocol.numbers import duration
 from bridge.protocol.ports import TransientError
-from bridge.queries.action_course import BranchCourse, course_of, decision_reasons
-from bridge.queries.actions import FoundAction, action_value
+from bridge.queries.actions import ActionList, FoundAction, action_value
 from bridge.web.cells import (
     Cell,
     Section,
@@ -30,10 +29,9 @@ from bridge.web.cells import (
     state,
     words,
 )
-from bridge.web.explorer import Explorer, Kept
+from bridge.web.explorer import Explorer
 
 _log = structlog.get_logger(__name__)
-_Value = TypeVar("_Value")
 
 _LAST: Final = 2.0  # seconds
 _PATIENCE: Final = 4.0  # seconds that a page waits for the chains, which alone know actions
@@ -47,17 +45,15 @@ class ActionPages:
         self.explorer = explorer
         self.sources = explorer.sources
         self._all = Cached(explorer.sources.actions, lasts=_LAST, clock=explorer.sources.clock)
-        self._one: Kept[FoundAction | None] = Kept(_LAST, explorer.sources.clock)
 
     def ids(self) -> Collection[str]:
         """The ids of the newest actions, as far as the chains report them in time."""
-        found, _ = self._asked(self._all)
-        return [one["actionId"] for one in (found.value.values if found and found.value else ())]
+        found, _ = self._listed()
+        return [one["actionId"] for one in (found.values if found else ())]
 
     def actions(self) -> Response:
         """The newest actions."""
-        found, problem = self._asked(self._all)
-        listed = found.value if found else None
+        listed, problem = self._listed()
         if listed and listed.silent:
             problem = f"{' and '.join(listed.silent)} gave no answer: the actions of their coordinators are missing."
         rows: list[list[Cell]] = [
@@ -72,7 +68,7 @@ class ActionPages:
             for one in (listed.values if listed else ())
         ]
         columns = ("Action", "State", "Level", "Decision", "Participants", "Begun")
-        empty = "None has begun." if found else "Being read from the chains; reload in a moment."
+        empty = "None has begun." if listed else "Being read from the chains; reload in a moment."
         table = Table(label="Actions", columns=columns, rows=rows, empty=empty)
         command = self.sources.command("waybill action list")
         section = Section(
@@ -83,18 +79,17 @@ class ActionPages:
     def action(self, action_id: bytes) -> Response:
         """One action."""
         name = f"0x{action_id.hex()}"
-        found, problem = self._asked(self._one.of(action_id, partial(self.sources.action, action_id)))
-        if found is not None and found.value is None:
+        try:
+            found = self.sources.action(action_id)
+        except TransientError as error:
+            _log.warning("action unreadable", error=str(error))
+            return self.explorer.problem(503, _NO_ANSWER)
+        if found is None:
             return self.explorer.problem(404, f"no coordinator that the settings name has begun action {name}")
-        sections = [Section(title="Action", note=problem or "Being read from the chains; reload in a moment.")]
-        if found is not None and found.value is not None:
-            sections = self._sections(found.value)
-        return self.explorer.sections(f"Action {shortened(name)}", sections, here="/actions")
+        return self.explorer.sections(f"Action {shortened(name)}", self._sections(found), here="/actions")
 
     def _sections(self, found: FoundAction) -> list[Section]:
         value = action_value(found, self.sources.deployment)
-        course = course_of(found.action, self.sources.index())
-        reasons = decision_reasons(found.action, course, self.sources.deployment)
         next_steps = [
             Section(title=one["act"].capitalize(), note=cut(one["why"]), command=self.sources.command(one["command"]))
             for one in value["next"]
@@ -102,45 +97,44 @@ class ActionPages:
         findings = [Section(title="Diverged", note=cut(one), tone="bad") for one in value["findings"]]
         return [
             *findings,
-            Section(title="Action", note=value["meaning"], facts=_facts(value, reasons)),
+            Section(title="Action", note=value["meaning"], facts=_facts(value)),
             Section(title="Participants", table=_participants(value["participants"])),
-            Section(title="Messages", table=self._messages(value["participants"], course)),
+            Section(title="Messages", table=_messages(value["participants"])),
             Section(title="What holds now on the subject", table=_in_force(value["inForce"])),
             *next_steps,
         ]
 
-    def _messages(self, participants: Sequence[Mapping[str, Any]], course: Sequence[BranchCourse]) -> Table:
-        rows: list[list[Cell]] = [
-            [
-                phase.phase.name,
-                f"{part['branch']}: {part['chain']}",
-                message_link(phase.message_id),
-                state(phase.status),
-                moment(phase.sent[0]) if phase.sent else quiet("not indexed"),
-                count(phase.retries) if phase.sent else "–",
-                moment(phase.arrived_at) if phase.arrived_at else "–",
-            ]
-            for part, branch in zip(participants, course, strict=True)
-            for phase in branch.phases
-        ]
-        columns = ("Phase", "Participant", "Message", "State", "Sent", "Retries", "Executed")
-        return Table(label="Messages of the action", columns=columns, rows=rows, empty="None was sent yet.")
-
-    def _asked(self, cached: Cached[_Value]) -> tuple[Dated[_Value] | None, str]:
-        """The chains' answer by now, and why there is none."""
+    def _listed(self) -> tuple[ActionList | None, str]:
+        """The newest actions by now, and why they are not known."""
         try:
-            return cached.look(max(self.explorer.settings.patience, _PATIENCE)), ""
+            found = self._all.look(max(self.explorer.settings.patience, _PATIENCE))
         except TransientError as error:
             _log.warning("actions unreadable", error=str(error))
             return None, _NO_ANSWER
+        return (found.value if found else None), ""
 
 
-def _facts(value: Mapping[str, Any], reasons: Sequence[str]) -> list[tuple[str, Cell]]:
+def _messages(participants: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            message["phase"],
+            f"{part['branch']}: {part['chain']}",
+            message_link(decode_hex(message["messageId"])),
+            state(message["status"]),
+        ]
+        for part in participants
+        for message in part["messages"]
+    ]
+    columns = ("Phase", "Participant", "Message", "State")
+    return Table(label="Messages of the action", columns=columns, rows=rows, empty="None was sent yet.")
+
+
+def _facts(value: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     window = value["window"]
     facts: list[tuple[str, Cell]] = [
         ("Id", copyable(value["actionId"], value["actionId"])),
         ("State", state(value["state"])),
-        ("Decision", "none yet" if value["decision"] == "NONE" else _decision(value, reasons)),
+        ("Decision", "none yet" if value["decision"] == "NONE" else _decision(value)),
         ("Level", words(value["level"])),
         ("Subject", copyable(value["subject"])),
         ("Coordinator", joined([account(value["coordinator"]), f"on {value['chain']}"])),
@@ -157,9 +151,8 @@ def _facts(value: Mapping[str, Any], reasons: Sequence[str]) -> list[tuple[str, 
     return facts
 
 
-def _decision(value: Mapping[str, Any], reasons: Sequence[str]) -> Cell:
-    decided = joined([f"{words(value['decision'])}: {words(value['cause'])},", moment(value["decidedAt"])])
-    return joined([decided, *(quiet(cut(one, 600)) for one in reasons)])
+def _decision(value: Mapping[str, Any]) -> Cell:
+    return joined([f"{words(value['decision'])}: {words(value['cause'])},", moment(value["decidedAt"])])
 
 
 def _participants(participants: Sequence[Mapping[str, Any]]) -> Table:

@@ -13,11 +13,10 @@ from bridge.protocol.numbers import count, duration, percent
 from bridge.protocol.status import Status
 from bridge.queries.lanes import behind, lane_name
 from bridge.records.outbox import QueueCount
+from bridge.store import Store
 from bridge.web.cells import Cell, Section, Table, Tile, coded, cut, gmp, joined, quiet, state
 from bridge.web.explorer import NO_INDEX, Explorer, look
-from bridge.web.live import fingerprint
 from bridge.web.pages.messages import message_table
-from bridge.web.rendering import render
 from bridge.web.search import read_listing
 
 _LATEST: Final = 15
@@ -25,7 +24,7 @@ _LATEST: Final = 15
 
 
 class LandingPages:
-    """See the module."""
+    """The landing page and the page of the network's state."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
@@ -33,15 +32,6 @@ class LandingPages:
 
     def landing(self) -> Response:
         """The search, four figures, problems, and the latest messages."""
-        parts = self.landing_parts()
-        seen = {name: fingerprint(html) for name, html in parts.items()}
-        problems = look(self.explorer.problems, 0) or []
-        about = problems[0].text if problems else f"Nothing needs attention on {self.sources.deployment.network}."
-        return self.explorer.page("landing.html", "Messages", here="/", parts=parts, seen=seen, about=about)
-
-    def landing_parts(self) -> dict[str, str]:
-        """The live parts of the landing page."""
-        as_of = self.explorer.as_of()  # read first and sent last: never newer than what it stands over
         patience = self.explorer.settings.patience
         problems, day = look(self.explorer.problems, patience), look(self.explorer.day, patience)
         figures = [
@@ -50,21 +40,23 @@ class LandingPages:
             ("Median time", duration(day.median) or "–" if day else "–", "/lanes"),
             ("Open problems", count(len(problems)) if problems is not None else "–", "/status"),
         ]
-        return {
-            "figures": render("_figures.html", figures=figures),
-            "problems": render("_problems.html", problems=problems, is_brief=True),
-            "rows": self._latest(),
-            "as_of": as_of,
-        }
-
-    def _latest(self) -> str:
-        index = self.sources.index()
-        if index is None:
-            return render("_note.html", text=coded(NO_INDEX))
-        page = self.explorer.list.page(read_listing(self.sources, {}), _LATEST)
-        return render(
-            "_table.html", table=message_table(self.explorer, page.messages if page else (), "No message yet.")
+        quiet_text = f"Nothing needs attention on {self.sources.deployment.network}."
+        return self.explorer.page(
+            "landing.html",
+            "Messages",
+            here="/",
+            about=problems[0].text if problems else quiet_text,
+            live=("figures", "problems", "as-of", "rows"),
+            figures=figures,
+            problems=problems,
+            is_brief=True,
+            table=self._latest(),
+            note=coded(NO_INDEX) if self.sources.index() is None else "",
         )
+
+    def _latest(self) -> Table:
+        page = self.explorer.list.page(read_listing(self.sources, {}), _LATEST)
+        return message_table(self.explorer, page.messages if page else (), "No message yet.")
 
     def status(self) -> Response:
         """Problems with their commands, messages by state, chains, and deliveries that are not finished."""
@@ -75,7 +67,7 @@ class LandingPages:
             for one in found or ()
         ]
         sections = [
-            Section(title="Chains", table=self._chain_table(index.chains() if index else [])),
+            Section(title="Chains", table=self._chain_table(index.chains() if index else [], store)),
             Section(
                 title="Deliveries",
                 note="" if store else coded("No relayer has run here yet. Start it: `waybill relayer run`"),
@@ -86,7 +78,9 @@ class LandingPages:
             "status.html",
             "Status",
             here="/status",
-            problems=render("_problems.html", problems=None if found is None else problems, is_brief=False),
+            problems=None if found is None else problems,
+            has_problems=True,
+            is_brief=False,
             tiles=_tiles(explorer.list.by_status() or {}),
             sections=sections,
             is_waiting=found is None,
@@ -107,25 +101,17 @@ class LandingPages:
         columns = ("Lane", "GMP", "State", "Deliveries", "Failed at least once")
         return Table(label="Deliveries", columns=columns, rows=rows, empty="None waits.")
 
-    def _chain_table(self, chains: Sequence[ChainRecord]) -> Table:
-        read = {
-            one.chain_id: one
-            for one in self.explorer.relayer.look(
-                self.sources.deployment, self.sources.store(), self.sources.index(), self.sources.clock()
-            )
-        }
+    def _chain_table(self, chains: Sequence[ChainRecord], store: Store | None) -> Table:
         rows: list[list[Cell]] = []
         for chain in chains:
-            relayer = read.get(chain.chain_id)
+            cursor = store.observations.cursor(chain.chain_id) if store else None
             rows.append(
                 [
                     joined([self.sources.chain_name(chain.chain_id), quiet(str(chain.chain_id))]),
                     count(chain.block),
                     f"{count(behind(chain))} blocks, {duration(chain.lag_seconds)}",
                     count(chain.final_block) if chain.final_block >= 0 else "none yet",
-                    f"{count(relayer.block)}{f', {count(relayer.waiting)} to go' if relayer.waiting else ''}"
-                    if relayer
-                    else "not run",
+                    count(cursor.position.number) if cursor else "not run",
                     joined([state("halted", "bad"), cut(chain.halted)]) if chain.halted else state("read", "good"),
                 ]
             )

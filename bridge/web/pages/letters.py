@@ -82,7 +82,12 @@ class LetterPages:
         if without:
             sections.append(self._without_letter(without))
         return self.explorer.page(
-            "status.html", "Dead letters", here="/dead-letters", problems="", tiles=_tiles(log), sections=sections
+            "status.html",
+            "Dead letters",
+            here="/dead-letters",
+            has_problems=False,
+            tiles=_tiles(log),
+            sections=sections,
         )
 
     def _without_letter(self, entries: Sequence[OutboxEntry]) -> Section:
