@@ -127,8 +127,10 @@ def carry_out(
     after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
     dry_run: bool = False,
     by_owner: bool = True,
-) -> list[dict[str, Any]] | None:
-    """Has an account make its calls on each chain. One that refuses does not keep the others waiting.
+) -> None:
+    """Has an account make its calls on each chain, and prints what was sent. One that refuses does not keep the others waiting.
+
+    For JSON, each chain has a row with ``chain``, ``transactions`` by name, ``error`` and what `after` read.
 
     Args:
         workspace: the network's.
@@ -140,12 +142,8 @@ def carry_out(
         dry_run: whether the calls are simulated instead.
         by_owner: whether the owner of a chain's router may make them: then a dry run needs no account, and is the owner's.
 
-    Returns:
-        A row for each chain: ``chain``, ``transactions`` by name, ``error`` and what `after` read. None: nothing was sent, since
-        batches or a dry run were printed.
-
     Raises:
-        CliError: what is simulated would be refused.
+        CliError: a chain refused, or would refuse what is simulated.
     """
     deployment, settings = workspace.deployment(), workspace.settings()
     ids, safe = {one.chain_id for one in chains}, safe_address()
@@ -183,15 +181,15 @@ def carry_out(
             with if_interrupted(NOTHING_SENT):
                 previews = asyncio.run(preview(account))
             print_preview(previews)
-            return None
+            return
         if safe is not None:
             with if_interrupted(NOTHING_SENT):
                 batches = asyncio.run(write(safe))
             print_batches(batches, then=then)
-            return None
+            return
     except DeployError as error:
         raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
-    return asyncio.run(make(signer(workspace)))
+    _print_done(asyncio.run(make(signer(workspace))))
 
 
 async def _preview(
@@ -277,8 +275,12 @@ async def _sent(chain: EvmChain, name: str, signer: Signer, transaction: Transac
     return f"0x{found.hex()}"
 
 
-def print_done(done: Sequence[dict[str, Any]]) -> None:
-    """Prints what was sent on each chain, of rows that `carry_out` gave."""
+def _print_done(done: Sequence[dict[str, Any]]) -> None:
+    """Prints what was sent on each chain.
+
+    Raises:
+        CliError: a chain refused.
+    """
     rows = [
         [row["chain"], what, transaction]
         for row in done
@@ -287,15 +289,7 @@ def print_done(done: Sequence[dict[str, Any]]) -> None:
     ]
     drawn = table(None, ["chain", "what", "transaction"], rows)
     result({"chains": done}, render=lambda console: console.print(drawn))
-
-
-def refuse_failed(rows: Sequence[dict[str, Any]]) -> None:
-    """Does nothing if no chain refused.
-
-    Raises:
-        CliError: some did.
-    """
-    if failed := [row["chain"] for row in rows if row["error"]]:
+    if failed := [row["chain"] for row in done if row["error"]]:
         raise CliError(f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step=_ROLES)
 
 

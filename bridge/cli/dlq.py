@@ -20,7 +20,7 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.decider import account_source
 from bridge.cli.open_stores import open_letters
-from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
+from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, rows_table, table
 from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import GOVERNANCE
@@ -84,6 +84,15 @@ _ACTIONS: Final = (
 )
 
 
+_LETTER_COLUMNS: Final = {
+    "id": "id",
+    "kind": "kind",
+    "status": "state",
+    "errorCode": "error",
+    "enteredAt": "entered",
+}
+
+
 @app.command("list")
 def list_letters(
     status: Annotated[str | None, typer.Option(help="Only those in this state, such as PENDING_REVIEW.")] = None,
@@ -93,13 +102,12 @@ def list_letters(
 
     Example: waybill dlq list --status PENDING_REVIEW
     """
+    chosen = LetterStatus if status is None else {options.member(LetterStatus, status, "state")}
     with open_letters(_settings()) as log:
-        found = log.dead_letters(statuses=_statuses(status), limit=limit) if log else []
+        found = log.dead_letters(statuses=frozenset(chosen), limit=limit) if log else []
     value = [letter_value(letter) for letter in found]
-    columns = ["id", "kind", "state", "error", "entered"]
-    rows = [[row["id"], row["kind"], row["status"], row["errorCode"], row["enteredAt"]] for row in value]
-    drawn = table(None, columns, rows)
-    result(value, render=lambda console: console.print(drawn if rows else "no dead letters"))
+    drawn = rows_table(value, _LETTER_COLUMNS)
+    result(value, render=lambda console: console.print(drawn if value else "no dead letters"))
 
 
 @app.command()
@@ -398,15 +406,6 @@ def _named(log: DeadLetterLog, text: str) -> list[str]:
     if not found:
         raise CliError(f"there is no dead letter {text}", code=ExitCode.UNKNOWN_ID, next_step="waybill dlq list")
     return found
-
-
-def _statuses(text: str | None) -> frozenset[LetterStatus]:
-    if text is None:
-        return frozenset(LetterStatus)
-    try:
-        return frozenset({LetterStatus(text.upper())})
-    except ValueError:
-        raise UsageError(f"{text!r} is no state of a dead letter; they are {', '.join(LetterStatus)}") from None
 
 
 def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None:

@@ -7,20 +7,19 @@ import itertools
 import platform
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from eth_account import Account
-from rich.console import Console
 
 from bridge.cli.extras import is_installed
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
-from bridge.cli.output import CliError, ExitCode, result, table, with_network
+from bridge.cli.output import CliError, ExitCode, result, rows_table, with_network
 from bridge.cli.root import DEVNET
 from bridge.cli.settings_rows import setting_rows, unread_variables
 from bridge.cli.workspace import Workspace
@@ -41,7 +40,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError, read_view
 from bridge.queries.completeness import Counted, counted_lanes
 from bridge.queries.gmp_pauses import gmp_pauses
-from bridge.queries.lanes import is_late
+from bridge.queries.lanes import chain_name, is_late
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.spending import ether
 from bridge.rpc.answers import WrongChainError
@@ -54,6 +53,9 @@ from bridge.store import Store
 _SECONDS: Final = 3.0  # that an endpoint may take
 _OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainDown
 _LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
+_SILENT: Final = (TransientError, TerminalError, WrongChainError)
+_COLUMNS: Final = {"check": "check", "result": "result", "found": "found", "advice": "what to do"}
+_SETTING_COLUMNS: Final = {"setting": "setting", "value": "value", "origin": "set by", "meaning": "meaning"}
 
 
 class CheckResult(StrEnum):
@@ -99,48 +101,74 @@ def doctor(
     """
     workspace = Workspace.current()
     if show_settings:
-        _print_settings(workspace.settings())
+        rows = setting_rows(workspace.settings())
+        result(rows, render=lambda console: console.print(rows_table(rows, _SETTING_COLUMNS)))
         return
-    findings = [_versions(), *_unread()]
-    settings, wrong = _settings(workspace.settings)
-    findings.append(wrong or Finding("settings", CheckResult.OK, "valid"))
-    deployment = workspace.deployment()
-    findings.append(
-        Finding("deployments", CheckResult.OK, f"{len(deployment.chains)} chains in {workspace.deployments_file}")
-    )
-    findings += _verification(deployment)
-    if settings is not None and offline:
-        findings += _starting(workspace, settings, deployment)
-    elif settings is not None:
-        _, wrong = _settings(lambda: check_chains(settings, deployment))
-        findings += [wrong] if wrong else []
-        findings += _stores(workspace)
-        findings.append(_dead_letters(settings))
-        findings += asyncio.run(_chains(deployment, settings))
-        findings += _completeness(workspace, deployment, settings)
-        findings += _compared(workspace, deployment, settings)
+    findings = list(_checked(workspace, offline=offline))
     value = [asdict(finding) for finding in findings]
-    result(value, render=lambda console: _draw(console, findings))
+    shown = [row | {"advice": with_network(row["advice"])} for row in value]
+    result(value, render=lambda console: console.print(rows_table(shown, _COLUMNS)))
     if any(finding.result is CheckResult.FAILED for finding in findings):
         raise SystemExit(ExitCode.FAILED)
 
 
-def _print_settings(settings: Settings) -> None:
-    rows = setting_rows(settings)
-    drawn = table(
-        None, ["setting", "value", "set by", "meaning"], [[str(value) for value in row.values()] for row in rows]
-    )
-    result(rows, render=lambda console: console.print(drawn))
+def _checked(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
+    """Makes the checks, each as soon as those that it builds on are made."""
+    yield _versions()
+    for name in unread_variables():
+        yield Finding(
+            f"variable {name}", CheckResult.WARNING, "nothing reads it", "is it misspelt? correct or remove it"
+        )
+    settings, problem = None, ""
+    try:
+        settings = workspace.settings()
+    except SettingsError as error:
+        problem = str(error)
+    deployment = workspace.deployment()
+    if settings is not None and not offline:
+        try:
+            check_chains(settings, deployment)
+        except SettingsError as error:
+            problem = str(error)
+    if problem:
+        yield Finding("settings", CheckResult.FAILED, problem, "waybill doctor --settings")
+    else:
+        yield Finding("settings", CheckResult.OK, "valid")
+    found = f"{len(deployment.chains)} chains in {workspace.deployments_file}"
+    yield Finding("deployments", CheckResult.OK, found)
+    yield from _verification(deployment)
+    if settings is None:
+        return
+    if offline:
+        yield from _starting(workspace, settings, deployment)
+        return
+    yield from _stores(workspace)
+    yield _dead_letters(settings)
+    yield from asyncio.run(_chains(deployment, settings))
+    yield from _completeness(workspace, deployment, settings)
+    yield from _compared(workspace, deployment, settings)
 
 
-def _unread() -> list[Finding]:
-    return [
-        Finding(f"variable {name}", CheckResult.WARNING, "nothing reads it", "is it misspelt? correct or remove it")
-        for name in unread_variables()
-    ]
+def _versions() -> Finding:
+    installed = [name for name in ("web3", "SQLAlchemy", "pydantic") if is_installed(name.lower())]
+    libraries = ", ".join(f"{name} {version(name)}" for name in installed)
+    found = f"waybill {version('waybill')}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}"
+    return Finding("versions", CheckResult.OK, found)
 
 
-def _starting(workspace: Workspace, settings: Settings, deployment: Deployment) -> Iterable[Finding]:
+def _verification(deployment: Deployment) -> Iterator[Finding]:
+    """Who vouches for messages, as the deployments file says; what a GMP may change by itself is a warning."""
+    for chain in deployment.chains:
+        for gmp, who in (chain.verification or {}).items():
+            section, advice = f"verification.{gmp} in networks/{deployment.network}.json", ""
+            if who.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None:
+                advice = f"choose it under {section}"
+            elif who.endswith(ALONE):
+                advice = f"name two under {section}"
+            yield Finding(f"{gmp} on {chain.name}", CheckResult.WARNING if advice else CheckResult.OK, who, advice)
+
+
+def _starting(workspace: Workspace, settings: Settings, deployment: Deployment) -> Iterator[Finding]:
     """Whether the relayer, and the tripwire if it is set up, would start with these settings."""
     checks: dict[str, Callable[[], object]] = {"relayer run": partial(workspace.check_relayer, settings)}
     if "tripwire" in settings.model_fields_set:
@@ -154,52 +182,26 @@ def _starting(workspace: Workspace, settings: Settings, deployment: Deployment) 
             yield Finding(name, CheckResult.OK, "can start")
 
 
-def _versions() -> Finding:
-    installed = [name for name in ("web3", "SQLAlchemy", "pydantic") if is_installed(name.lower())]
-    libraries = ", ".join(f"{name} {version(name)}" for name in installed)
-    found = f"waybill {version('waybill')}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}"
-    return Finding("versions", CheckResult.OK, found)
-
-
-def _settings(reading: Callable[[], Any]) -> tuple[Any, Finding | None]:
-    try:
-        return reading(), None
-    except SettingsError as error:
-        return None, Finding("settings", CheckResult.FAILED, str(error), "waybill doctor --settings")
-
-
-def _verification(deployment: Deployment) -> Iterable[Finding]:
-    """Who vouches for messages, as the deployments file says; what a GMP may change by itself is a warning."""
-    for chain in deployment.chains:
-        for gmp, who in (chain.verification or {}).items():
-            left = who.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None
-            section = f"verification.{gmp} in networks/{deployment.network}.json"
-            advice = (
-                f"choose it under {section}" if left else f"name two under {section}" if who.endswith(ALONE) else ""
-            )
-            yield Finding(f"{gmp} on {chain.name}", CheckResult.WARNING if advice else CheckResult.OK, who, advice)
-
-
-def _stores(workspace: Workspace) -> Iterable[Finding]:
+def _stores(workspace: Workspace) -> Iterator[Finding]:
+    check = "relayer's store"
     try:
         with open_relayer_store(workspace) as store:
+            held = store.lanes.held() if store else ()
             if store is None:
-                yield Finding("relayer's store", CheckResult.WARNING, "there is none yet", "waybill relayer run")
+                yield Finding(check, CheckResult.WARNING, "there is none yet", "waybill relayer run")
             else:
-                held = store.lanes.held()
-                yield Finding("relayer's store", CheckResult.OK, "readable")
-                if held:
-                    yield Finding("lanes", CheckResult.WARNING, f"{len(held)} held", "waybill lane list")
+                yield Finding(check, CheckResult.OK, "readable")
+            if held:
+                yield Finding("lanes", CheckResult.WARNING, f"{len(held)} held", "waybill lane list")
     except (StoreError, TransientError) as error:
-        yield Finding("relayer's store", CheckResult.FAILED, str(error))
-    named = {one.chain_id: one.name for one in workspace.deployment().chains}
+        yield Finding(check, CheckResult.FAILED, str(error))
     max_lag = workspace.settings().index.max_lag
     with index_if_any(workspace) as index:
         if index is None:
             yield Finding("index", CheckResult.WARNING, "there is none yet", "waybill index run")
             return
         for chain in index.chains():
-            name = f"index of {named.get(chain.chain_id, chain.chain_id)}"
+            name = f"index of {chain_name(workspace.deployment(), chain.chain_id)}"
             if chain.halted:
                 yield Finding(name, CheckResult.FAILED, f"halted: {chain.halted}", "waybill report")
             elif is_late(chain, max_lag):
@@ -259,17 +261,22 @@ def _dead_letters(settings: Settings) -> Finding:
 
 async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     findings, accounts = _relayer_accounts(deployment, settings)
-    pauser, wrong = _pauser(settings)
-    findings += [wrong] if wrong else []
+    pauser = None
+    if settings.tripwire.key or settings.tripwire.signer:
+        try:
+            pauser = tripwire_signer(settings).address
+        except (SettingsError, InvalidKeyError) as error:
+            advice = "correct key or signer in [tripwire]"
+            findings.append(Finding("tripwire's signer", CheckResult.FAILED, str(error), advice))
+    if deployment.network != DEVNET:
+        findings.append(_attestations(deployment, settings))
     urls, policies = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)
-    checks: list[Awaitable[list[Finding]]] = [_attestations(deployment, settings)]
-    for deployed in deployment.chains:
-        skew, origin = settings.reliability.max_clock_skew, policies[deployed.chain_id].origin
-        asked = urls.get(deployed.chain_id) or deployed.rpc_urls
-        checks += [_endpoint(deployed, url, skew, origin) for url in asked]
-        checks.append(_on_chain(deployed, asked, accounts.get(deployed.chain_id, ())))
-        checks.append(_paused(deployed, asked))
-        checks.append(_tripwire(deployed, asked, pauser))
+    checks: list[Awaitable[list[Finding]]] = []
+    for here in deployment.chains:
+        skew, origin = settings.reliability.max_clock_skew, policies[here.chain_id].origin
+        asked = urls.get(here.chain_id) or here.rpc_urls
+        checks += [_endpoint(here, url, skew, origin) for url in asked]
+        checks.append(_on_chain(here, tuple(asked), accounts.get(here.chain_id, ()), pauser))
     return [*findings, *(finding for found in await asyncio.gather(*checks) for finding in found)]
 
 
@@ -287,54 +294,42 @@ def _relayer_accounts(deployment: Deployment, settings: Settings) -> tuple[list[
     return [seal], {chain_id: sorted({one.address for one in named}) for chain_id, named in signers.items()}
 
 
-def _pauser(settings: Settings) -> tuple[str | None, Finding | None]:
-    """The tripwire's account by the settings; None if they name none, or one that can't be opened."""
-    table = settings.tripwire
-    if not (table.key or table.signer):
-        return None, None
-    try:
-        return tripwire_signer(settings).address, None
-    except (SettingsError, InvalidKeyError) as error:
-        return None, Finding("tripwire's signer", CheckResult.FAILED, str(error), "correct key or signer in [tripwire]")
-
-
-async def _attestations(deployment: Deployment, settings: Settings) -> list[Finding]:
+def _attestations(deployment: Deployment, settings: Settings) -> Finding:
     """Whether a relayer knows where each GMP's attestations come from; a devnet's are made here."""
-    if deployment.network == DEVNET:
-        return []
+    check = "attestations of GMPs"
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
         web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
         attesters = create_attesters(deployment, {}, chosen, settings.gmps, web)
     except AttestationError as error:
-        return [Finding("attestations of GMPs", CheckResult.FAILED, str(error), "without it no relayer starts")]
+        return Finding(check, CheckResult.FAILED, str(error), "without it no relayer starts")
     asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in attesters}
     hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
-    return [Finding("attestations of GMPs", CheckResult.OK, "; ".join(hosts) or "on the chains themselves")]
+    return Finding(check, CheckResult.OK, "; ".join(hosts) or "on the chains themselves")
 
 
-async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float, origin: str) -> list[Finding]:
+async def _endpoint(here: ChainDeployment, url: str, most_skew: float, origin: str) -> list[Finding]:
     """One endpoint alone: is it there, is it that chain, how old is its newest block?"""
-    name = f"endpoint of {deployed.name}"
+    name = f"endpoint of {here.name}"
     try:
         async with await EvmChain.connect(
-            deployed.chain_id,
+            here.chain_id,
             [url],
             request_seconds=_SECONDS,
             try_seconds=_SECONDS,
             origin=origin,
-            chain_name=deployed.name,
+            chain_name=here.name,
         ) as chain:
             shown = chain.endpoint_states[0].name
             head, began = await chain.head(), time.time()
-    except (TransientError, TerminalError, WrongChainError) as error:
+    except _SILENT as error:
         advice = "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml"
         return [Finding(name, CheckResult.FAILED, str(error), advice)]
     ahead = head.timestamp - began
     if ahead > most_skew:
         clock = f"its newest block is {ahead:.0f} s in this machine's future"
         return [Finding(name, CheckResult.FAILED, f"{shown}: {clock}", "set this machine's clock (NTP)")]
-    text = f"{shown}: chain {deployed.chain_id}, block {head.number}, {-ahead:.0f} s old"
+    text = f"{shown}: chain {here.chain_id}, block {head.number}, {-ahead:.0f} s old"
     if ahead < -_OLD:
         advice = (
             "does the node still follow its chain, and is this machine's clock right (NTP)? compare with an explorer"
@@ -343,91 +338,87 @@ async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float, origi
     return [Finding(name, CheckResult.OK, text)]
 
 
-async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: Iterable[str]) -> list[Finding]:
-    """Contracts and accounts, as the endpoints together have them."""
+async def _on_chain(
+    here: ChainDeployment, urls: tuple[str, ...], accounts: Iterable[str], pauser: str | None
+) -> list[Finding]:
+    """Contracts, accounts, pauses and the tripwire, as the endpoints together have them."""
     findings = []
     try:
-        async with await EvmChain.connect(
-            deployed.chain_id, tuple(urls), try_seconds=_SECONDS, chain_name=deployed.name
-        ) as chain:
-            places = {"router": deployed.router, **{f"adapter for {gmp}": at for gmp, at in deployed.adapters.items()}}
-            missing = [name for name, address in places.items() if not await chain.code(address)]
-            if missing:
-                text = f"no contract at the address of {', '.join(missing)}"
-                advice = "is the deployments file of this network?"
-                findings.append(Finding(f"contracts on {deployed.name}", CheckResult.FAILED, text, advice))
-            else:
-                findings.append(Finding(f"contracts on {deployed.name}", CheckResult.OK, f"{len(places)} are there"))
-            balances = [(account, await chain.balance(account)) for account in accounts]
-            findings += (_balance(deployed.name, account, wei) for account, wei in balances)
-            findings += await _base_fee(deployed, chain)
-    except (TransientError, TerminalError, WrongChainError):
-        return findings  # its endpoints' own findings say so
+        async with await EvmChain.connect(here.chain_id, urls, try_seconds=_SECONDS, chain_name=here.name) as chain:
+            findings.append(await _contracts(here, chain))
+            for account in accounts:
+                advice = "send it some: without it deliveries wait"
+                findings.append(_balance(f"account on {here.name}", account, await chain.balance(account), advice))
+            findings += await _base_fee(here, chain)
+            findings.append(await _tripwire(here, chain, pauser))
+            findings.append(await _paused(here, chain))
+    except (*_SILENT, CallRevertedError):
+        pass  # the findings about its endpoints and contracts say so
     return findings
 
 
-async def _base_fee(deployed: ChainDeployment, chain: EvmChain) -> list[Finding]:
+async def _base_fee(here: ChainDeployment, chain: EvmChain) -> list[Finding]:
     """A chain without EIP-1559, on which nothing can be sent."""
     try:
         await chain.fees()
     except TransientError as error:
         advice = "Waybill can send nothing there; leave the chain out of the deployments file"
-        return [Finding(f"fees on {deployed.name}", CheckResult.FAILED, str(error), advice)]
+        return [Finding(f"fees on {here.name}", CheckResult.FAILED, str(error), advice)]
     return []
 
 
-async def _paused(deployed: ChainDeployment, urls: Iterable[str]) -> list[Finding]:
+async def _contracts(here: ChainDeployment, chain: EvmChain) -> Finding:
+    check = f"contracts on {here.name}"
+    places = {"router": here.router, **{f"adapter for {gmp}": at for gmp, at in here.adapters.items()}}
+    missing = [name for name, address in places.items() if not await chain.code(address)]
+    if not missing:
+        return Finding(check, CheckResult.OK, f"{len(places)} are there")
+    text = f"no contract at the address of {', '.join(missing)}"
+    return Finding(check, CheckResult.FAILED, text, "is the deployments file of this network?")
+
+
+async def _paused(here: ChainDeployment, chain: EvmChain) -> Finding:
     """The GMPs over which the router sends and takes nothing now."""
-    try:
-        async with await EvmChain.connect(
-            deployed.chain_id, tuple(urls), try_seconds=_SECONDS, chain_name=deployed.name
-        ) as chain:
-            paused = await gmp_pauses(deployed, chain)
-    except (TransientError, TerminalError, WrongChainError, CallRevertedError):
-        return []  # the findings about its endpoints and contracts say so
+    check, paused = f"GMPs on {here.name}", await gmp_pauses(here, chain)
     if not paused:
-        return [Finding(f"GMPs on {deployed.name}", CheckResult.OK, "none is paused")]
-    advice = f"waybill gmp resume {paused[0].gmp.label} --chains {deployed.name} ends it, if the GMP is sound"
-    return [Finding(f"GMPs on {deployed.name}", CheckResult.WARNING, "\n".join(one.text for one in paused), advice)]
+        return Finding(check, CheckResult.OK, "none is paused")
+    advice = f"waybill gmp resume {paused[0].gmp.label} --chains {here.name} ends it, if the GMP is sound"
+    return Finding(check, CheckResult.WARNING, "\n".join(one.text for one in paused), advice)
 
 
-async def _tripwire(deployed: ChainDeployment, urls: Iterable[str], pauser: str | None) -> list[Finding]:
+async def _tripwire(here: ChainDeployment, chain: EvmChain, pauser: str | None) -> Finding:
     """Whom the router lets pause a GMP that lies, and whether the settings name that account and it can pay."""
-    name = f"tripwire on {deployed.name}"
+    check = f"tripwire on {here.name}"
     try:
-        async with await EvmChain.connect(
-            deployed.chain_id, tuple(urls), try_seconds=_SECONDS, chain_name=deployed.name
-        ) as chain:
-            named = await read_view(chain, ROUTER, deployed.router, "tripwire")
-            balance = await chain.balance(named)
-    except (TransientError, TerminalError, WrongChainError):
-        return []  # its endpoints' own findings say so
+        named = await read_view(chain, ROUTER, here.router, "tripwire")
     except CallRevertedError:
-        return [
-            Finding(name, CheckResult.FAILED, "the router does not name one", "is it a Waybill router of this version?")
-        ]
+        unknown, advice = "the router does not name one", "is it a Waybill router of this version?"
+        return Finding(check, CheckResult.FAILED, unknown, advice)
     if int(named, 16) == 0:
         advice = "the owner calls setTripwire: without it nothing pauses a GMP that lies"
-        return [Finding(name, CheckResult.WARNING, "the router names none", advice)]
+        return Finding(check, CheckResult.WARNING, "the router names none", advice)
     if pauser is not None and pauser.lower() != named.lower():
         advice = "the owner calls setTripwire, or correct key or signer in [tripwire]"
-        return [Finding(name, CheckResult.FAILED, f"the router names {named}, the settings {pauser}", advice)]
-    result = CheckResult.FAILED if balance == 0 else CheckResult.WARNING if balance < _LITTLE else CheckResult.OK
-    advice = "" if result is CheckResult.OK else "send it some: without it no pause can be sent"
-    return [Finding(name, result, f"{named} holds {balance / 10**18:.4f} ether", advice)]
+        return Finding(check, CheckResult.FAILED, f"the router names {named}, the settings {pauser}", advice)
+    return _balance(check, named, await chain.balance(named), "send it some: without it no pause can be sent")
+
+
+def _balance(check: str, account: str, wei: int, advice: str) -> Finding:
+    found = f"{account} holds {wei / 10**18:.4f} ether"
+    if wei >= _LITTLE:
+        return Finding(check, CheckResult.OK, found)
+    return Finding(check, CheckResult.WARNING if wei else CheckResult.FAILED, found, advice)
 
 
 def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
     """Compares each chain with the network file, and asks each GMP for a quote."""
-    file = workspace.plan_file
+    file, check = workspace.plan_file, "network file"
     if not file.exists():
         return []
     try:
         plan = NetworkPlan.read(file)
     except PlanError as error:
-        return [
-            Finding("network file", CheckResult.WARNING, str(error), "without it nothing is compared with the plan")
-        ]
+        return [Finding(check, CheckResult.WARNING, str(error), "without it nothing is compared with the plan")]
 
     async def read() -> list[Finding]:
         async with connected(deployment, settings) as chains:
@@ -440,8 +431,8 @@ def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) 
 
     try:
         return asyncio.run(read())
-    except (TransientError, TerminalError, WrongChainError) as error:
-        return [Finding("network file", CheckResult.WARNING, str(error), "nothing was compared with the plan")]
+    except _SILENT as error:
+        return [Finding(check, CheckResult.WARNING, str(error), "nothing was compared with the plan")]
 
 
 async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, here: ChainDeployment) -> Finding:
@@ -475,14 +466,3 @@ async def _fees(deployment: Deployment, chains: Mapping[int, EvmChain]) -> list[
             else:
                 found.append(Finding(name, CheckResult.OK, f"{ether(asked)} for a small message"))
     return found
-
-
-def _balance(chain: str, account: str, wei: int) -> Finding:
-    result = CheckResult.FAILED if wei == 0 else CheckResult.WARNING if wei < _LITTLE else CheckResult.OK
-    advice = "" if result is CheckResult.OK else "send it some: without it deliveries wait"
-    return Finding(f"account on {chain}", result, f"{account} holds {wei / 10**18:.4f} ether", advice)
-
-
-def _draw(console: Console, findings: list[Finding]) -> None:
-    rows = [[finding.check, finding.result.value, finding.found, with_network(finding.advice)] for finding in findings]
-    console.print(table(None, ["check", "result", "found", "what to do"], rows))

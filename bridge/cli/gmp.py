@@ -9,8 +9,8 @@ import typer
 from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
-from bridge.cli.decider import Chains, DryRun, carry_out, named_chains, print_done, refuse_failed
-from bridge.cli.output import UsageError, result, table
+from bridge.cli.decider import Chains, DryRun, carry_out, named_chains
+from bridge.cli.output import UsageError
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import Transaction
 from bridge.evm.chain import EvmChain
@@ -18,7 +18,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import read_view
-from bridge.protocol.times import iso, readable
+from bridge.protocol.times import iso
 
 app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)
 
@@ -45,8 +45,7 @@ def pause(
     def call(number: Gmp, time: int) -> bytes:
         return ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
 
-    workspace = Workspace.current()
-    _act("pause", gmp, chains, call, workspace=workspace, dry_run=dry_run)
+    _change_pause("pause", gmp, chains, call, then="is paused", dry_run=dry_run)
 
 
 @app.command()
@@ -66,8 +65,7 @@ def resume(
     def call(number: Gmp, _time: int) -> bytes:
         return ROUTER.encode("endGmpPause", int(number))
 
-    workspace = Workspace.current()
-    _act("resume", gmp, chains, call, workspace=workspace, dry_run=dry_run)
+    _change_pause("resume", gmp, chains, call, then="is resumed", dry_run=dry_run)
 
 
 @app.command()
@@ -83,8 +81,8 @@ def revoke(
 
     Example: waybill gmp revoke axelar --chains beta
     """
-    (number,), workspace = options.gmps(gmp), Workspace.current()
-    wanted = _with_gmp(number, named_chains(workspace.deployment(), chains))
+    workspace = Workspace.current()
+    number, wanted = _gmp_on(workspace, gmp, chains)
 
     async def present(here: ChainDeployment, chain: EvmChain) -> str | None:
         adapter = str(await read_view(chain, ROUTER, here.router, "adapterOf", int(number)))
@@ -99,12 +97,8 @@ def revoke(
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"adapter": await present(here, chain)}
 
-    name = f"revoke {number.label}"
     then = f"receipts of {number.label} are void"
-    done = carry_out(workspace, wanted, name, steps, then=then, after=after, dry_run=dry_run)
-    if done is not None:
-        print_done(done)
-        refuse_failed(done)
+    carry_out(workspace, wanted, f"revoke {number.label}", steps, then=then, after=after, dry_run=dry_run)
 
 
 @app.command()
@@ -122,9 +116,7 @@ def floor(
     Example: waybill gmp floor alpha beta 2
     """
     workspace = Workspace.current()
-    ((origin,), (target,)) = (named_chains(workspace.deployment(), one) for one in (source, destination))
-    if origin is target:
-        raise UsageError(f"source and destination are both {origin.name}; a lane leads to another chain")
+    origin, target = options.lane(workspace.deployment(), source, destination)
 
     async def present(here: ChainDeployment, chain: EvmChain) -> int:
         return int(await read_view(chain, ROUTER, here.router, "floorOf", origin.chain_id))
@@ -139,35 +131,28 @@ def floor(
 
     then = f"{target.name} asks for {gmps} GMPs of messages from {origin.name}"
     name = f"floor {origin.name} {target.name}"
-    done = carry_out(workspace, [target], name, steps, then=then, after=after, dry_run=dry_run)
-    if done is not None:
-        print_done(done)
-        refuse_failed(done)
+    carry_out(workspace, [target], name, steps, then=then, after=after, dry_run=dry_run)
 
 
-def _with_gmp(gmp: Gmp, named: list[ChainDeployment]) -> list[ChainDeployment]:
-    """Those of the chains that have the GMP.
+def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, list[ChainDeployment]]:
+    """The GMP, and those of the named chains that have it.
 
     Raises:
         UsageError: none has.
     """
-    wanted = [one for one in named if gmp in one.gmp_numbers]
+    (gmp,), all_named = options.gmps(named), named_chains(workspace.deployment(), chains)
+    wanted = [one for one in all_named if gmp in one.gmp_numbers]
     if not wanted:
-        raise UsageError(f"{gmp.label} has no adapter on {', '.join(one.name for one in named)}")
-    return wanted
+        raise UsageError(f"{gmp.label} has no adapter on {', '.join(one.name for one in all_named)}")
+    return gmp, wanted
 
 
-def _act(
-    what: str,
-    named: str,
-    chains: str | None,
-    call: Callable[[Gmp, int], bytes],
-    *,
-    workspace: Workspace,
-    dry_run: bool,
+def _change_pause(
+    what: str, named: str, chains: str | None, call: Callable[[Gmp, int], bytes], *, then: str, dry_run: bool
 ) -> None:
-    (gmp,) = options.gmps(named)
-    wanted = _with_gmp(gmp, named_chains(workspace.deployment(), chains))
+    """Has the routers pause or resume a GMP; `call` takes the GMP and a chain's time."""
+    workspace = Workspace.current()
+    gmp, wanted = _gmp_on(workspace, named, chains)
 
     async def steps(here: ChainDeployment, chain: EvmChain, _account: str) -> list[Transaction]:
         return [Transaction(f"{what} {gmp.label}", here.router, call(gmp, (await chain.head()).timestamp))]
@@ -176,31 +161,5 @@ def _act(
         until = await read_view(chain, ROUTER, here.router, "gmpPausedUntil", int(gmp))
         return {"pausedUntil": iso(until) if until > (await chain.head()).timestamp else None}
 
-    then = f"{gmp.label} is {'paused' if what == 'pause' else 'resumed'}"
-    name = f"{what} {gmp.label}"
-    done = carry_out(workspace, wanted, name, steps, then=then, after=after, dry_run=dry_run)
-    if done is None:
-        return
-    value = [
-        {
-            "chain": row["chain"],
-            "pausedUntil": row.get("pausedUntil"),
-            "transaction": row["transactions"].get(name),
-            "error": row["error"],
-        }
-        for row in done
-    ]
-    rows = [
-        [
-            row["chain"],
-            readable(row["pausedUntil"]) if row["pausedUntil"] else "not paused",
-            row["error"] or row["transaction"],
-        ]
-        for row in value
-    ]
-    columns = ["chain", "paused until (UTC)", "transaction"]
-    result(
-        {"gmp": gmp.label, "chains": value},
-        render=lambda console: console.print(table(None, columns, [[str(cell) for cell in row] for row in rows])),
-    )
-    refuse_failed(value)
+    then = f"{gmp.label} {then}"
+    carry_out(workspace, wanted, f"{what} {gmp.label}", steps, then=then, after=after, dry_run=dry_run)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
-from bridge.cli.output import CliError, UsageError, result, table
+from bridge.cli.output import CliError, UsageError, result, rows_table
 from bridge.cli.workspace import Workspace
-from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.lanes import Lane, LaneState
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value
 
@@ -39,9 +39,8 @@ def list_lanes(
         lanes = store.lanes if store else None
         changes = [] if lanes is None else lanes.history() if history else lanes.held()
     value = [lane_change_value(change, deployment) for change in changes]
-    rows = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value]
-    drawn = table(None, ["lane", "state", "reason", "by"], rows)
-    result(value, render=lambda console: console.print(drawn if rows else "every lane runs"))
+    drawn = rows_table(value, {name: name for name in ("lane", "state", "reason", "by")})
+    result(value, render=lambda console: console.print(drawn if value else "every lane runs"))
 
 
 @app.command()
@@ -56,7 +55,7 @@ def pause(
 
     Example: waybill lane pause alpha beta --reason "router upgrade"
     """
-    bring_lane_into(Workspace.current(), (source, destination), LaneState.PAUSED, reason, by)
+    _bring_into((source, destination), LaneState.PAUSED, reason, by)
 
 
 @app.command()
@@ -86,7 +85,7 @@ def resume(
         raise UsageError(
             "a lane has a source and a destination", next_step="waybill lane resume SOURCE DESTINATION, or --streams"
         )
-    bring_lane_into(Workspace.current(), (source, destination), LaneState.RUNNING, reason, by)
+    _bring_into((source, destination), LaneState.RUNNING, reason, by)
 
 
 def _resume_streams() -> None:
@@ -98,18 +97,16 @@ def _resume_streams() -> None:
     result({"resumed": was_halted}, render=lambda console: console.print(text))
 
 
-def bring_lane_into(workspace: Workspace, ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
+def _bring_into(ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
     """Brings a lane into a state, and prints it.
 
     Raises:
         UsageError: no such chain.
         CliError: no relayer has run yet, or the lane is halted and can't be paused.
     """
+    workspace = Workspace.current()
     deployment = workspace.deployment()
-    try:
-        lane = Lane(*(deployment.chain(end).chain_id for end in ends))
-    except DeploymentError as error:
-        raise UsageError(str(error)) from error
+    lane = Lane(*(one.chain_id for one in options.lane(deployment, *ends)))
     with open_relayer_store(workspace) as store:
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")

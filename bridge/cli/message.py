@@ -13,7 +13,7 @@ from bridge.cli import message_acts, options
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up_any
 from bridge.cli.open_stores import open_index
-from bridge.cli.output import CliError, UsageError, facts, progress, result, table, with_network
+from bridge.cli.output import CliError, facts, progress, result, table, with_network
 from bridge.cli.pending import reconcile
 from bridge.cli.workspace import Workspace
 from bridge.client import Client
@@ -57,8 +57,9 @@ def list_messages(
     """
     workspace = Workspace.current()
     deployment = workspace.deployment()
+    chosen = None if status is None else options.member(Status, status, "state")
     with open_index(workspace) as index:
-        found = index.messages(status=_status(status), limit=limit)
+        found = index.messages(status=chosen, limit=limit)
         fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
     rows = [
@@ -129,15 +130,6 @@ def execute(message: options.MessageId) -> None:
         return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
     message_acts.act_on(message, act, "executed", where=message_acts.Where.DESTINATION)
-
-
-def _status(text: str | None) -> Status | None:
-    if text is None:
-        return None
-    try:
-        return Status(text.upper())
-    except ValueError:
-        raise UsageError(f"unknown state {text!r}; the states are {', '.join(Status)}") from None
 
 
 def _choose(found: Found) -> tuple[Gmp, ...]:

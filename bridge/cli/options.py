@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated
+from collections.abc import Collection, Iterable
+from enum import Enum
+from typing import Annotated, TypeVar
 
 import typer
 
 from bridge.cli.output import UsageError
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
+
+_Named = TypeVar("_Named", bound=Enum)
 
 StoreUrl = Annotated[
     str | None,
@@ -79,6 +83,40 @@ def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tu
     if not named:
         raise UsageError("no GMP named", next_step=next_step)
     return named
+
+
+def lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
+    """The chains of a lane, each by its name or id.
+
+    Raises:
+        UsageError: the network has no such chain, or both are the same.
+    """
+    try:
+        origin, target = deployment.chain(source), deployment.chain(destination)
+    except DeploymentError as error:
+        raise UsageError(str(error)) from error
+    if origin is target:
+        raise UsageError(f"source and destination are both {origin.name}; a lane leads to another chain")
+    return origin, target
+
+
+def member(known: Iterable[_Named], text: str, what: str) -> _Named:
+    """The member of an enumeration that an option names, such as ``state-sync`` for ``STATE_SYNC``.
+
+    Args:
+        known: the members that may be named.
+        text: as it was typed.
+        what: they are, for the error.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    by_name = {one.name: one for one in known}
+    try:
+        return by_name[text.strip().upper().replace("-", "_")]
+    except KeyError:
+        names = ", ".join(name.lower() for name in by_name)
+        raise UsageError(f"unknown {what} {text!r}; the {what}s are {names}") from None
 
 
 def message_id(text: str) -> bytes:

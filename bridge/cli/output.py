@@ -116,6 +116,20 @@ def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table
     return drawn
 
 
+def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], title: str | None = None) -> Table:
+    """A table of the rows of a JSON answer; `columns` gives the keys that are shown, and their headings. None is left empty."""
+    cells = [[_cell(row[key]) for key in columns] for row in rows]
+    return table(title, list(columns.values()), cells)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return ", ".join(map(_cell, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def facts(pairs: Mapping[str, str]) -> Table:
     """Names and values, one a line. Ids are not broken into lines."""
     drawn = _Rows(box=None, pad_edge=False, show_header=False)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from eth_utils.address import to_checksum_address
 
-from bridge.cli.decider import Chains, DryRun, Steps, carry_out, named_chains, print_done, refuse_failed
+from bridge.cli.decider import Chains, DryRun, Steps, carry_out, named_chains
 from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import DeployError, Transaction
@@ -196,7 +196,7 @@ def _carry_out(
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"roles": (await _roles(here, chain, ()))["roles"]}
 
-    done = carry_out(
+    carry_out(
         workspace,
         chains,
         name,
@@ -206,10 +206,6 @@ def _carry_out(
         dry_run=dry_run,
         by_owner=name not in _BY_OTHERS,
     )
-    if done is None:
-        return
-    print_done(done)
-    refuse_failed(done)
 
 
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:

@@ -20,8 +20,7 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader
 from bridge.evm.signing import Signer
 from bridge.protocol.addresses import from_bytes32, to_bytes32
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.message import MAX_GAS_LIMIT, MOST_GAS, Kind, Message
 from bridge.protocol.ports import TransientError
 from bridge.service.connections import connected, newest_blocks
@@ -60,10 +59,14 @@ def send(
     """
     workspace = Workspace.current()
     deployment = workspace.deployment()
-    origin, target = lane_of(deployment, source, destination)
+    origin, target = options.lane(deployment, source, destination)
     usable = deployment.gmps_between(origin.chain_id, target.chain_id)
-    named = _checked(options.gmps(gmps, usable, f"{origin.name} → {target.name}"), quorum)
-    receiver = recipient or inbox_of(target)
+    named = options.gmps(gmps, usable, f"{origin.name} → {target.name}")
+    if quorum is not None and not 1 <= quorum <= len(named):
+        raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; give 1 to {len(named)}")
+    receiver = recipient or target.examples.get("inbox")
+    if receiver is None:
+        raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient")
     to_bytes32(receiver)  # refuses what is no address
     request = RouteRequest(
         destination=target.chain_id,
@@ -73,7 +76,7 @@ def send(
         quorum=quorum,
         gas_limit=gas_limit,
         ttl=ttl,
-        kind=_kind(kind),
+        kind=options.member((one for one in Kind if one < Kind.CANCELLATION), kind, "kind"),
         retriable=retriable,
         max_gas=max_gas,
         check_recipient=False,  # refused below, with the option that sends it anyway
@@ -161,35 +164,6 @@ async def _executed(client: Client, message: Message, patience: float) -> Progre
                 return None
 
 
-def lane_of(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
-    """The chains that two options name.
-
-    Raises:
-        UsageError: the network has no such chain, or both are the same.
-    """
-    try:
-        origin, target = deployment.chain(source), deployment.chain(destination)
-    except DeploymentError as error:
-        raise UsageError(str(error)) from error
-    if origin is target:
-        raise UsageError(f"--from and --to are both {origin.name}; a message goes to another chain")
-    return origin, target
-
-
-def _checked(named: tuple[Gmp, ...], quorum: int | None) -> tuple[Gmp, ...]:
-    if quorum is not None and not 1 <= quorum <= len(named):
-        raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; give 1 to {len(named)}")
-    return named
-
-
-def _kind(text: str) -> Kind:
-    try:
-        return Kind[text.strip().upper().replace("-", "_")]
-    except KeyError:
-        known = ", ".join(kind.name.lower() for kind in Kind if kind < Kind.CANCELLATION)
-        raise UsageError(f"unknown kind {text!r}; the kinds are {known}") from None
-
-
 def _payload(text: str) -> bytes:
     if not text.startswith("0x"):
         return text.encode()
@@ -197,18 +171,6 @@ def _payload(text: str) -> bytes:
         return decode_hex(text)
     except ValueError as error:
         raise UsageError(f"--payload {text!r} starts with 0x but is not hex") from error
-
-
-def inbox_of(target: ChainDeployment) -> str:
-    """The example inbox of a chain.
-
-    Raises:
-        UsageError: it has none.
-    """
-    try:
-        return target.examples["inbox"]
-    except KeyError:
-        raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient") from None
 
 
 def _print(sent: Sent, reached: Progress | None, origin: ChainDeployment, target: ChainDeployment) -> None:

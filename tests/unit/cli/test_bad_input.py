@@ -109,7 +109,7 @@ def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
         (["--gmps", "wormhole,wormhole"], "wormhole is named twice"),
         (["--gmps", ","], "no GMP named"),
         (["--to", "gamma"], "has no chain 'gamma'; its chains are alpha (31337), beta (31338)"),
-        (["--to", "alpha"], "--from and --to are both alpha"),
+        (["--to", "alpha"], "source and destination are both alpha"),
         (["--gmps", "wormhole", "--quorum", "2"], "--quorum 2 can't be reached with 1 GMPs"),
         (["--gmps", "wormhole", "--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
         (["--gmps", "wormhole", "--payload", "0xzz"], "starts with 0x but is not hex"),
