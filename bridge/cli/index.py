@@ -12,13 +12,13 @@ import structlog
 import typer
 from rich.console import Console
 
-from bridge.cli import exports, index_proof, options
+from bridge.cli import index_proof, options
 from bridge.cli.as_of import as_of_text, as_of_value
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import open_index
-from bridge.cli.output import escaped, facts, progress, result, with_network
+from bridge.cli.output import escaped, facts, progress, result, rows_table, with_network
 from bridge.cli.report import attested_of, paid_of
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
@@ -37,29 +37,13 @@ StallAfter = Annotated[
         show_default=False,
     ),
 ]
-BackfillBlocks = Annotated[
-    int | None,
-    typer.Option(
-        "--backfill-blocks",
-        help="Final blocks behind from which Spark reads them in parallel; else the setting index.backfill_blocks.",
-        min=1,
-        show_default=False,
-    ),
-]
 
 
 def run(
     *,
     once: Annotated[bool, typer.Option("--once", help="Catch up with the chains, then stop.")] = False,
     stall_after: StallAfter = None,
-    learn: Annotated[
-        bool,
-        typer.Option(
-            "--learn-deadlines", help="Take each lane's --stall-after from its own latencies, once it has some."
-        ),
-    ] = False,
     master: options.SparkMaster = None,
-    backfill_blocks: BackfillBlocks = None,
 ) -> None:
     """Follow the chains, keep what happened, and ask for retries of what is stalled, until Ctrl-C.
 
@@ -74,12 +58,9 @@ def run(
 
     workspace = Workspace.current()
     settings = index_settings(workspace)
-    stall = replace(
-        settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
-    )
-    backfill_blocks = backfill_blocks or settings.backfill_blocks
+    stall = replace(settings.stall, stall_after=stall_after or settings.stall.stall_after)
     refresh_command = (sys.executable, "-m", "bridge.cli", "--network", workspace.network, "index", "refresh")
-    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks, refresh_command=refresh_command)
+    settings = replace(settings, stall=stall, refresh_command=refresh_command)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -180,8 +161,7 @@ def sql(
     *,
     rows: Annotated[int, typer.Option("--rows", min=1, max=1_000_000, help="Rows to answer at most.")] = 1_000,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=3_600, help="Seconds it may take.")] = 30,
-    form: exports.Chosen = exports.Format.TABLE,
-    output: exports.Output = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Ask the lake's tables a question of your own. Only reads, and only these tables: no file, no network, no extension.
 
@@ -192,13 +172,18 @@ def sql(
     from indexer.lake.reading import as_of
     from indexer.lake.user_queries import answer
 
-    chosen = exports.Format.JSON if current().as_json else form
-    exports.check(chosen, output)
     workspace = Workspace.current()
     with open_index(workspace):
         pass  # says what to do where no index has run
     found, is_cut = answer(workspace.lake, query, rows, timeout)
-    exports.export(found, chosen, output)
+    if as_csv:
+        from pyarrow import csv
+
+        csv.write_csv(found, sys.stdout.buffer)
+    else:
+        value = found.to_pylist()
+        columns = {name: name for name in found.column_names}
+        result(value, render=lambda console: console.print(rows_table(value, columns)))
     progress(f"tables {as_of_text(as_of(workspace.lake))}")
     if is_cut:
         progress(f"these are the first {rows} rows; --rows has more")

@@ -127,6 +127,8 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
+    if isinstance(value, float):
+        return f"{value:g}"
     return ", ".join(map(_cell, value)) if isinstance(value, list | tuple) else str(value)
 
 

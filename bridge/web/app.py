@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 
 import structlog
@@ -88,7 +89,7 @@ def _pages(explorer: Explorer) -> APIRouter:
     landing, lanes, faults = LandingPages(explorer), LanePages(explorer), FaultPages(explorer)
     messages, letters, actions = MessagePages(explorer), LetterPages(explorer), ActionPages(explorer)
     finding = FindingPages(explorer, actions.ids)
-    for path, page in {
+    pages: dict[str, Callable[..., Response]] = {
         "/": landing.landing,
         "/status": landing.status,
         "/lanes": lanes.lanes,
@@ -98,7 +99,8 @@ def _pages(explorer: Explorer) -> APIRouter:
         "/messages": messages.messages,
         "/network.json": finding.network_file,
         "/dead-letters/{event_id:path}": letters.letter,
-    }.items():
+    }
+    for path, page in pages.items():
         routes.get(path)(page)
 
     @routes.get("/healthz")

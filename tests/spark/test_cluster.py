@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -50,7 +51,8 @@ def run_once(home: Path, deployment: str, environment: dict[str, str]) -> None:
     file = home / "deployments" / "cluster.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(deployment)
-    with started(home, environment, "run", "--once", "--backfill-blocks", "1000") as process:
+    environment = environment | {"WAYBILL_INDEX": json.dumps({"backfill_blocks": 1_000})}
+    with started(home, environment, "run", "--once") as process:
         _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-4_000:]
 

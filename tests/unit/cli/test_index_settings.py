@@ -137,11 +137,11 @@ def test_a_flag_goes_over_the_file(
     (workspace.root / "waybill.toml").write_text(EVERYTHING)
     waybill = Command(monkeypatch, capsys)
     assert waybill("index", "run", "--once").code == 0
-    assert waybill("index", "run", "--once", "--stall-after", "77", "--backfill-blocks", "88").code == 0
+    assert waybill("index", "run", "--once", "--stall-after", "77").code == 0
     (deployment, told), (_, over) = ran
     assert deployment.chain("alpha").rpc_urls == ("https://one.example", "https://two.example")
     assert (told.stall.stall_after, told.backfill_blocks) == (300, 2_000)
-    assert (over.stall.stall_after, over.backfill_blocks, over.stall.max_message_retries) == (77, 88, 4)
+    assert (over.stall.stall_after, over.backfill_blocks, over.stall.max_message_retries) == (77, 2_000, 4)
     assert over.folder == IndexFolder(path=workspace.state, store=workspace.index_url)
 
 

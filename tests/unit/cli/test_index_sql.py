@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from bridge.cli.output import ExitCode
@@ -33,17 +32,10 @@ def waybill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     network.close()
 
 
-def test_rows_come_in_every_format(waybill: Command, tmp_path: Path) -> None:
+def test_rows_come_in_every_format(waybill: Command) -> None:
     assert ROW["message_id"] in waybill("index", "sql", IDS).out
     assert json.loads(waybill("index", "sql", IDS, "--json").out) == [ROW]
-    assert json.loads(waybill("index", "sql", IDS, "--format", "jsonl").out) == ROW
-    assert list(csv.DictReader(io.StringIO(waybill("index", "sql", IDS, "--format", "csv").out))) == [ROW]
-    file = tmp_path / "rows.parquet"
-    assert waybill("index", "sql", IDS, "--format", "parquet", "--output", str(file)).code == 0
-    assert pq.read_table(file).to_pylist() == [ROW]
-    again = waybill("index", "sql", IDS, "--format", "parquet", "--output", str(file))
-    assert (again.code, "there already" in again.err) == (ExitCode.USAGE, True)
-    assert waybill("index", "sql", IDS, "--format", "parquet").code == ExitCode.USAGE
+    assert list(csv.DictReader(io.StringIO(waybill("index", "sql", IDS, "--csv").out))) == [ROW]
 
 
 def test_rows_and_seconds_are_limited(waybill: Command) -> None:
