@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from eth_utils import decode_hex
@@ -14,7 +13,17 @@ from web3.types import TxReceipt
 
 from bridge.cli import options
 from bridge.cli.decider import signer
-from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table, with_network
+from bridge.cli.output import (
+    CliError,
+    ExitCode,
+    UsageError,
+    details,
+    escaped,
+    progress,
+    result,
+    rows_table,
+    with_network,
+)
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
@@ -38,6 +47,14 @@ BranchNumber = Annotated[
 
 _Answer = TypeVar("_Answer")
 
+_LIST_COLUMNS: Final = {
+    "actionId": "action",
+    "chain": "on",
+    "level": "level",
+    "state": "state",
+    "participants": "participants, as the coordinator has them",
+}
+
 
 @app.command("list")
 def list_actions(
@@ -58,13 +75,10 @@ def list_actions(
     read_now = asyncio.run(_ask(workspace, read))
     found = action_list(read_now, deployment)
     rows = [
-        [
-            *(one["actionId"], one["chain"], one["level"], one["state"]),
-            ", ".join(f"{part['chain']} {part['state']}" for part in one["participants"]),
-        ]
+        one | {"participants": [f"{part['chain']} {part['state']}" for part in one["participants"]]}
         for one in found.values
     ]
-    drawn = table(None, ["action", "on", "level", "state", "participants, as the coordinator has them"], rows)
+    drawn = rows_table(rows, _LIST_COLUMNS)
     none = "no actions on the chains that answer" if found.silent else "no actions yet"
     result(list(found.values), render=lambda console: console.print(drawn if rows else none))
     for coordinator, problem in read_now.problems.items():
@@ -247,43 +261,41 @@ def _act(
     progress(f"next: waybill action show 0x{action_id.hex()}")
 
 
+_COLUMNS: Final = {
+    "participants": {
+        "branch": "",
+        "chain": "chain",
+        "participant": "participant",
+        "change": "is to",
+        "state": "coordinator has it",
+        "says": "it says",
+        "reason": "why",
+        "lockedUntil": "locked until",
+        "problem": "not read",
+    },
+    "messages": {"branch": "", "phase": "phase", "status": "state", "messageId": "message"},
+    "inForce": {"chain": "chain", "change": "change", "actionId": "by action", "decidedAt": "decided"},
+    "onSubject": {"actionId": "action", "state": "state", "begunAt": "begun"},
+}
+_TITLES: Final = {
+    "participants": "Participants",
+    "messages": "Messages",
+    "inForce": "In force on the subject",
+    "onSubject": "Other actions on the subject",
+}
+_FACTS: Final = (
+    *("actionId", "state", "meaning", "level", "subject", "begunAt", "initiator", "coordinator", "chain"),
+    *("decision", "cause", "phase", "phaseEndsAt"),
+)
+
+
 def _draw(console: Console, value: dict[str, Any]) -> None:
-    console.print(f"[bold]{value['actionId']}[/bold]  {value['state']}")
-    console.print(escaped(value["meaning"]))
-    decision = value["decision"] if value["decision"] == "NONE" else f"{value['decision']}, {value['cause']}"
-    ends = value["phaseEndsAt"]
-    pairs = {
-        "level": value["level"],
-        "subject": value["subject"],
-        "begun": f"{utc(value['begunAt'])} UTC by {value['initiator']}",
-        "coordinator": f"{value['coordinator']} on {value['chain']}",
-        "decision": decision,
-        **({"phase": f"{value['phase']}{_time_left(ends)}"} if value["phase"] else {}),
-    }
-    console.print(facts(pairs))
-    rows = [
-        [
-            *(str(part["branch"]), part["chain"], part["participant"], part["change"], part["state"]),
-            part["problem"] or " ".join(filter(None, (part["says"], part["reason"]))),
-            f"{utc(part['lockedUntil'])} UTC" if part["lockedUntil"] else "-",
-        ]
-        for part in value["participants"]
-    ]
-    columns = ["", "chain", "participant", "is to", "coordinator has it", "it says", "locked until"]
-    console.print(table("\nParticipants", columns, rows))
-    sent = [
-        [str(part["branch"]), message["phase"], message["status"], message["messageId"]]
-        for part in value["participants"]
-        for message in part["messages"]
-    ]
-    if sent:
-        console.print(table("\nMessages", ["", "phase", "state", "message"], sent))
-    holds = [[one["chain"], one["change"], one["actionId"], f"{utc(one['decidedAt'])} UTC"] for one in value["inForce"]]
-    if holds:
-        console.print(table("\nIn force on the subject", ["chain", "change", "by action", "decided"], holds))
-    others = [[one["actionId"], one["state"], f"{utc(one['begunAt'])} UTC"] for one in value["onSubject"]]
-    if others:
-        console.print(table("\nOther actions on the subject", ["action", "state", "begun"], others))
+    console.print(details({name: _dated(name, value[name]) for name in _FACTS}))
+    sent = [{"branch": part["branch"], **message} for part in value["participants"] for message in part["messages"]]
+    for key, rows in (value | {"messages": sent}).items():
+        if key in _COLUMNS and rows:
+            dated = [{name: _dated(name, one) for name, one in row.items()} for row in rows]
+            console.print(rows_table(dated, _COLUMNS[key], f"\n{_TITLES[key]}"))
     if value["onSubjectSince"] > 1:
         console.print(
             f"Of the coordinator's actions before number {value['onSubjectSince']},"
@@ -294,15 +306,10 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
             console.print(escaped(f"participant {part['branch']} gets no {value['phase']} now: {part['obstacle']}"))
     for finding in value["findings"]:
         console.print(f"[red]DIVERGED[/red] {escaped(finding)}")
-    if value["next"]:
-        console.print("\nNext")
     for act in value["next"]:
-        console.print(escaped(f"{with_network(act['command'])}\n  {act['why']}"), soft_wrap=True)
+        console.print(escaped(f"next: {with_network(act['command'])}\n  {act['why']}"), soft_wrap=True)
 
 
-def _time_left(ends: int | None) -> str:
-    """A phase may end before, once no retry is left."""
-    if ends is None:
-        return ""
-    end = f"{utc(ends)} UTC"
-    return f", until {end} at the latest" if ends > time.time() else f", whose time was over {end}"
+def _dated(name: str, value: Any) -> Any:
+    """A time in UTC; any other value as it is."""
+    return f"{utc(value)} UTC" if name.endswith(("At", "Until")) and value is not None else value

@@ -20,7 +20,17 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.decider import account_source
 from bridge.cli.open_stores import open_letters
-from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, rows_table, table
+from bridge.cli.output import (
+    CliError,
+    ExitCode,
+    UsageError,
+    details,
+    escaped,
+    progress,
+    result,
+    rows_table,
+    with_network,
+)
 from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import GOVERNANCE
@@ -35,11 +45,9 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.times import iso_milliseconds
 from bridge.queries.dead_letters import (
     happened,
-    letter_acts,
     letter_value,
     log_record_value,
     opened_value,
-    suggestion,
 )
 from bridge.queries.lanes import lane_name
 from bridge.records.dead_letters import Decision, LetterStatus, LogRecord
@@ -121,9 +129,8 @@ def show(letter: Letter) -> None:
         async with _review() as (review, log):
             return [await review.open(event_id) for event_id in _named(log, letter)]
 
-    found, deployment = asyncio.run(work()), Workspace.current().deployment()
-    value = [opened_value(one) for one in found]
-    result(value, render=lambda console: _draw(console, found, deployment))
+    value, deployment = [opened_value(one) for one in asyncio.run(work())], Workspace.current().deployment()
+    result(value, render=lambda console: _draw(console, value, deployment))
 
 
 @app.command()
@@ -391,7 +398,7 @@ def _print_calls(letter: str, gmps: tuple[Gmp, ...] | None) -> None:
         ]
 
     value = asyncio.run(work())
-    result(value, render=lambda console: console.print(*map(facts, value), sep="\n"))
+    result(value, render=lambda console: console.print(*map(details, value), sep="\n"))
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:
@@ -408,41 +415,31 @@ def _named(log: DeadLetterLog, text: str) -> list[str]:
     return found
 
 
-def _draw(console: Console, found: list[Opened], deployment: Deployment) -> None:
-    for opened in found:
-        letter, document = opened.letter, opened.document
-        lane = lane_name(deployment, letter.source_chain, letter.destination_chain)
-        console.print(
-            facts(
-                {
-                    "letter": letter.event_id,
-                    "state": letter.status.value,
-                    "entered": iso_milliseconds(letter.entered_at),
-                    "kept until": iso_milliseconds(letter.retention_until),
-                    "reason": document["reason"],
-                    "lane": f"{lane} over {letter.gmp}",
-                    "kind": letter.kind,
-                    "message": f"{len(opened.message.payload)} bytes of payload, kept verbatim",
-                }
-            )
-        )
-        rows = [
-            [str(one["attemptNumber"]), one["failedAt"], one["errorCode"], one["disposition"], one["errorMessage"]]
-            for one in document["failureHistory"]
-        ]
-        console.print(table("\nfailures", ["try", "at", "error", "disposition", "what it said"], rows))
-        headers = [[name, value] for name, value in document["headers"].items()]
-        console.print(table("\nheaders", ["header", "what it says"], headers))
-        questions = {
-            "permanent?": opened.analysis.permanent,
-            "systemic?": opened.analysis.systemic,
-            "would it work?": opened.analysis.would_succeed,
-            "governance?": opened.analysis.governance,
-            "suggestion": suggestion(letter, opened.analysis, letter_acts(letter, opened.analysis)),
+def _draw(console: Console, values: list[dict[str, Any]], deployment: Deployment) -> None:
+    for value in values:
+        document, analysis = value["document"], value["analysis"]
+        lane = lane_name(deployment, value["sourceChain"], value["destinationChain"])
+        letter = {name: one for name, one in value.items() if name not in _SHOWN_APART} | {
+            "lane": f"{lane} over {value['gmp']}"
         }
+        console.print(details(letter | {"reason": document["reason"]}))
+        console.print(rows_table(document["failureHistory"], _FAILURE_COLUMNS, "\nfailures"))
+        headers = [{"header": name, "value": one} for name, one in document["headers"].items()]
+        console.print(rows_table(headers, {"header": "header", "value": "what it says"}, "\nheaders"))
         console.print()
-        console.print(facts(questions))
-        history = [
-            [str(one.sequence), iso_milliseconds(one.at), one.kind.value, happened(one)] for one in opened.history
-        ]
-        console.print(table("\nhistory", ["record", "at", "what", "why"], history))
+        console.print(details(analysis | {"suggestion": with_network(value["next"])}))
+        history = [record | {"at": iso_milliseconds(record["at"])} for record in value["history"]]
+        console.print(rows_table(history, _HISTORY_COLUMNS, "\nhistory"))
+
+
+_SHOWN_APART: Final = frozenset(
+    {"next", "decisions", "document", "analysis", "history", "sourceChain", "destinationChain"}
+)
+_FAILURE_COLUMNS: Final = {
+    "attemptNumber": "try",
+    "failedAt": "at",
+    "errorCode": "error",
+    "disposition": "disposition",
+    "errorMessage": "what it said",
+}
+_HISTORY_COLUMNS: Final = {"sequence": "record", "at": "at", "kind": "what", "happened": "why"}

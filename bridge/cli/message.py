@@ -3,46 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from bridge.cli import message_acts, options
+from bridge.cli import options
+from bridge.cli.decider import signer
 from bridge.cli.freshness import freshness
-from bridge.cli.lookup import Found, Unsent, look_up_any
+from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
 from bridge.cli.open_stores import open_index
-from bridge.cli.output import CliError, facts, progress, result, table, with_network
+from bridge.cli.output import CliError, ExitCode, details, escaped, progress, result, rows_table, with_network
 from bridge.cli.pending import reconcile
 from bridge.cli.workspace import Workspace
-from bridge.client import Client
-from bridge.protocol.addresses import from_bytes32
-from bridge.protocol.deployment import Deployment
+from bridge.client import Client, RefusedError, Sent
+from bridge.devnet.accounts import DAPP_KEY
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import MessagePolicy
-from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Message
+from bridge.protocol.ports import TransientError
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
-from bridge.protocol.times import utc
-from bridge.queries.explain import GmpProgress, Stage
+from bridge.protocol.times import iso_milliseconds, utc
+from bridge.queries.explain import Explanation
 from bridge.queries.lanes import chain_name, lane_name
 from bridge.queries.messages import record_value
-from bridge.records.jobs import SyncJob
+from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
 """Characters of a payload."""
 
+_COLUMNS = {
+    "messageId": "message",
+    "lane": "lane",
+    "status": "state",
+    "receipts": "received",
+    "quorum": "of",
+    "sentAt": "sent (UTC)",
+}
+_GMP_COLUMNS = {
+    "gmp": "GMP",
+    "stage": "stage",
+    "attempts": "attempts",
+    "failedTries": "failed tries",
+    "lastError": "last error",
+}
+
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
-for _command in (
-    message_acts.watch,
-    message_acts.fund,
-    message_acts.cancel,
-    message_acts.report,
-    message_acts.expire,
-):
-    app.command()(_command)
+
+
+class Where(StrEnum):
+    """The chain of a message on which something is done about it."""
+
+    SOURCE = "source"
+    DESTINATION = "destination"
+
+
+_ENDED = frozenset({Status.EXECUTED, Status.EXPIRED, Status.CANCELLED})
+_LOOK_SECONDS = 1.0
 
 
 @app.command("list")
@@ -62,12 +82,7 @@ def list_messages(
         found = index.messages(status=chosen, limit=limit)
         fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
-    rows = [
-        [row["messageId"], row["lane"], row["status"], f"{row['receipts']} of {row['quorum']}", row["sentAt"] or ""]
-        for row in value
-    ]
-    drawn = table(None, ["message", "lane", "state", "received", "sent (UTC)"], rows)
-    shown = drawn if rows else "no messages, as far as the index has read"
+    shown = rows_table(value, _COLUMNS) if value else "no messages, as far as the index has read"
     fresh.answer({"messages": value}, render=lambda console: console.print(shown))
 
 
@@ -111,9 +126,9 @@ def retry(
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         sent = await client.retry(found.message, named or _choose(found), even_if_ended=even_if_ended)
-        return {"attempt": sent.attempt, **message_acts.sent_value(sent)}
+        return {"attempt": sent.attempt, **sent_value(sent)}
 
-    message_acts.act_on(message, act, "another attempt is on its way over", where=message_acts.Where.SOURCE)
+    _act_on(message, act, "another attempt is on its way over", where=Where.SOURCE)
 
 
 @app.command()
@@ -129,7 +144,200 @@ def execute(message: options.MessageId) -> None:
             return {"executed": True, "transaction": None}
         return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
-    message_acts.act_on(message, act, "executed", where=message_acts.Where.DESTINATION)
+    _act_on(message, act, "executed", where=Where.DESTINATION)
+
+
+@app.command()
+def fund(message: options.MessageId) -> None:
+    """Pay for a message that was created without its fee, over the GMPs that its sender chose. Anyone may.
+
+    Example: waybill message fund 0x…
+    """
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        return sent_value(await client.fund(found.message))
+
+    _act_on(message, act, "funded over", where=Where.SOURCE)
+
+
+@app.command()
+def cancel(
+    message: options.MessageId,
+    gmps: Annotated[
+        str | None, typer.Option(help="GMPs for the cancellation. Those that took the message, if not given.")
+    ] = None,
+) -> None:
+    """Ask the destination never to execute a message, as its sender. It may have been executed before this arrives.
+
+    Example: waybill message cancel 0x…
+    """
+    cancelled = _sent_about(gmps, "cancellation", Client.cancel)
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        status, there = found.explanation.status, found.deployment.chain(found.message.destination_chain).name
+        if status in _ENDED:
+            raise RefusedError(
+                f"the message is {status} on {there}: a cancellation would cost its fee and change nothing"
+            )
+        return await cancelled(client, found)
+
+    _act_on(message, act, "its cancellation is on its way over", where=Where.SOURCE)
+
+
+@app.command()
+def report(
+    message: options.MessageId,
+    gmps: Annotated[
+        str | None, typer.Option(help="GMPs for the report. Those that took the message, if not given.")
+    ] = None,
+) -> None:
+    """Have the destination report to the source how a message ended. Anyone may; a contract on the source learns it so.
+
+    Example: waybill message report 0x…
+    """
+    act = _sent_about(gmps, "report", Client.report)
+    _act_on(message, act, "its report is on its way over", where=Where.DESTINATION)
+
+
+def _sent_about(
+    gmps: str | None, name: str, send: Callable[[Client, Message, Sequence[Gmp]], Awaitable[Sent]]
+) -> Callable[[Client, Found], Awaitable[Mapping[str, Any]]]:
+    """Has a router send a message about another one, over the GMPs that are named, else over those that took the other one."""
+    named = None if gmps is None else options.gmps(gmps)
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        sent = await send(client, found.message, named or _those_that_took(found))
+        return {name: sent.message.id, **sent_value(sent)}
+
+    return act
+
+
+@app.command()
+def expire(message: options.MessageId) -> None:
+    """Mark a message whose time has run out as expired on its destination, for good. Anyone may.
+
+    Example: waybill message expire 0x…
+    """
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        return {"transaction": (await client.expire(found.message))["transactionHash"]}
+
+    _act_on(message, act, "marked as expired", where=Where.DESTINATION)
+
+
+@app.command()
+def watch(
+    message: options.MessageId,
+    *,
+    timeout: Annotated[float, typer.Option(help="Seconds to watch at most.", min=0)] = 3_600.0,
+) -> None:
+    """Print each change of a message until it ends or diverges. Exits with status 4 if that takes longer than --timeout.
+
+    Example: waybill message watch 0x… --timeout 600
+    """
+    workspace = Workspace.current()
+    message_id = options.message_id(message)
+    last = asyncio.run(_watch(workspace, message_id, timeout))
+    status = last.status if last else Status.UNKNOWN
+    if status is not Status.EXECUTED:
+        code = ExitCode.FAILED if _has_ended(status) else ExitCode.PENDING
+        raise CliError(f"the message is {status}", code=code, next_step=last.next_action if last else "waybill doctor")
+
+
+async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
+    """Returns what was said last; None if nothing could be."""
+    deadline = time.monotonic() + timeout
+    shown: tuple[Any, ...] = ()
+    explanation = None
+    while True:
+        try:
+            found = await look_up(workspace, message_id)
+            is_silent = found.message.destination_chain not in found.answering
+            problem = "; ".join(found.explanation.unknown) if is_silent else ""
+        except TransientError as error:
+            problem = str(error)
+        if problem:
+            progress(f"can't look now, and goes on: {problem}")
+        else:
+            explanation, status = found.explanation, found.explanation.status
+            seen = (status, *((one.gmp, one.stage, one.attempts) for one in explanation.gmps))
+            if seen != shown:
+                shown, line = seen, f"{status}  {explanation.reason}"
+                now = time.time()
+                value = {"at": iso_milliseconds(now), "status": status.value, "reason": explanation.reason}
+                result(value, render=_printer(f"{utc(now)}  {line}"))
+        if (explanation and _has_ended(explanation.status)) or time.monotonic() >= deadline:
+            return explanation
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _has_ended(status: Status) -> bool:
+    """Whether nothing more happens to a message by itself: a person has to look at one that is DIVERGED."""
+    return status.is_final or status is Status.DIVERGED
+
+
+def _printer(line: str) -> Callable[[Console], None]:
+    return lambda console: console.print(escaped(line))
+
+
+def _those_that_took(found: Found) -> tuple[Gmp, ...]:
+    seen = {progress.gmp for progress in found.explanation.gmps}
+    took = [gmp for gmp in Gmp if gmp in seen]
+    if not took:
+        raise CliError("neither relayer nor index knows which GMPs took it", next_step="name some with --gmps")
+    return tuple(took)
+
+
+def sent_value(sent: Sent) -> dict[str, Any]:
+    """What a transaction that hands a message to GMPs came to, for JSON."""
+    return {
+        "gmps": sorted(gmp.label for gmp in sent.gmps),
+        "failed": sorted(gmp.label for gmp in sent.failed),
+        "fee": sent.fee,
+        "transaction": sent.transaction,
+    }
+
+
+def _act_on(
+    message: str,
+    act: Callable[[Client, Found], Awaitable[Mapping[str, Any]]],
+    done: str,
+    *,
+    where: Where,
+) -> None:
+    """Finds a message, has something done about it, and prints what that came to.
+
+    The message's other chain may be down: a line says so, and the client is given the chains that answer.
+
+    Args:
+        message: its id, as it was typed.
+        act: does it; gives what is printed.
+        done: what to say before the GMPs that it went over, if it did.
+        where: the chain on which it acts.
+    """
+    workspace = Workspace.current()
+    message_id = options.message_id(message)
+    account = signer(workspace, DAPP_KEY)
+
+    async def run() -> Mapping[str, Any]:
+        async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
+            found = await look_up(workspace, message_id, chains)
+            ends = {Where.SOURCE: found.message.source_chain, Where.DESTINATION: found.message.destination_chain}
+            if ends[where] not in found.answering:
+                name = found.deployment.chain(ends[where]).name
+                raise CliError(f"{name} does not answer, and this is a transaction there", next_step="waybill status")
+            for line in found.explanation.unknown:
+                progress(line)
+            answering = {chain: chains[chain] for chain in found.answering}
+            try:
+                return await act(Client(found.deployment, answering, account), found)
+            except RefusedError as error:
+                raise CliError(str(error), next_step=f"waybill message show 0x{message_id.hex()}") from error
+
+    value = {"messageId": message_id, **asyncio.run(run())}
+    over = ", ".join(value.get("gmps", ()))
+    result(value, render=_printer(f"{done} {over}".strip()))
+    progress(f"next: waybill message watch 0x{message_id.hex()}")
 
 
 def _choose(found: Found) -> tuple[Gmp, ...]:
@@ -143,107 +351,47 @@ def _choose(found: Found) -> tuple[Gmp, ...]:
 
 
 def _draw(console: Console, found: Found | Unsent) -> None:
-    explanation = found.explanation
-    console.print(
-        facts(
-            {
-                **(_index_facts(found) if isinstance(found, Found) else {}),
-                "message": f"0x{explanation.message_id.hex()}",
-                "state": explanation.status.value,
-                **_evidence(explanation.divergences),
-                "reason": explanation.reason,
-                "next": with_network(explanation.next_action),
-                **({"promised": _promised(found.policy)} if isinstance(found, Found) else {}),
-                **(_ttl_violation(found) if isinstance(found, Found) else {}),
-            }
-        )
-    )
+    value = found.value()
+    summary = {name: value[name] for name in ("messageId", "status", "reason")}
+    summary |= {"next": with_network(value["next"]), "guarantee": value["guarantee"]}
+    if isinstance(found, Found):
+        summary |= {"index": _lag(found), "ttl": _ttl_violation(found)}
+    console.print(details(summary))
+    if value["divergences"]:
+        rows = [row | {"next": with_network(row["next"])} for row in value["divergences"]]
+        console.print(rows_table(rows, {name: name for name in ("kind", "evidence", "next")}, "\nContradictions"))
     if isinstance(found, Found):
         message = found.message
+        shown = {
+            "lane": lane_name(found.deployment, message.source_chain, message.destination_chain),
+            **value["message"],
+            "sentAt": f"{utc(message.sent_at)} UTC",
+            "expiresAt": "never" if message.expires_at is None else f"{utc(message.expires_at)} UTC",
+            "payload": _payload(message.payload),
+            "idRecomputed": "matches" if found.id_matches else "DIFFERS",
+        }
         console.print()
-        console.print(
-            facts(
-                {
-                    "lane": f"{lane_name(found.deployment, message.source_chain, message.destination_chain)},"
-                    f" nonce {message.nonce}",
-                    "sender": from_bytes32(message.sender),
-                    "recipient": from_bytes32(message.recipient),
-                    "sent": f"{utc(message.sent_at)} UTC",
-                    "expires": _expires(message),
-                    "kind": message.kind.name,
-                    **({"replaces": f"0x{message.replaces.hex()}"} if any(message.replaces) else {}),
-                    "payload": _payload(message.payload),
-                    "id recomputed": "matches" if found.id_matches else "DIFFERS",
-                }
-            )
-        )
-        if explanation.changes:
-            console.print()
-            console.print(facts(_records(found.deployment, explanation.changes)))
-    if explanation.gmps:
+        console.print(details(shown))
+    for record in value["primaryRecords"]:
         console.print()
-        rows = [_row(progress) for progress in explanation.gmps]
-        console.print(table(None, ["GMP", "stage", "attempts", "failed tries", "last error"], rows))
+        console.print(details(record))
+    if value["gmps"]:
+        console.print()
+        console.print(rows_table(value["gmps"], _GMP_COLUMNS))
 
 
-def _records(deployment: Deployment, changes: Sequence[SyncJob]) -> dict[str, str]:
-    """The primary record of each message that carries the state change, and whether its destination has applied it."""
-    return {f"on {chain_name(deployment, one.lane.destination_chain)}": _record(one) for one in changes}
+def _lag(found: Found) -> str:
+    """That the index may know less than the chains, if so: then its answer may be incomplete."""
+    lags = [f"{lag.text} on {chain_name(found.deployment, lag.chain_id)}" for lag in found.explanation.lags]
+    return f"BEHIND: {'; '.join(lags)}; its data may be old" if lags else ""
 
 
-def _record(job: SyncJob) -> str:
-    record = job.record
-    lines = [
-        job.state.value,
-        f"message 0x{record.message_id.hex()}",
-        f"final in block {record.block.number} 0x{record.block.hash.hex()}",
-        f"transaction 0x{record.transaction_hash.hex()}",
-    ]
-    if record.signature:
-        lines.append(f"signed by {record.signer}: 0x{record.signature.hex()}")
-    return "\n".join(lines)
-
-
-def _evidence(found: Sequence[DivergenceRecord]) -> dict[str, str]:
-    """What contradicts, if anything does."""
-    told = [f"{one.kind}: {one.evidence}; next: {with_network(one.next_action)}" for one in found]
-    return {"contradicts": "\n".join(told)} if told else {}
-
-
-def _expires(message: Message) -> str:
-    """The time at which a message expires, in UTC."""
-    return "never" if message.expires_at is None else f"{utc(message.expires_at)} UTC"
-
-
-def _promised(policy: MessagePolicy) -> str:
-    """The document's fields in one line."""
-    given = policy.value()
-    given["ttlSeconds"] = given["ttlSeconds"] or "none"
-    given["maxRetries"] = "unlimited" if given["maxRetries"] is None else given["maxRetries"]
-    fields = (f"{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
-    return ", ".join(fields).removeprefix("semantics ")
-
-
-def _ttl_violation(found: Found) -> dict[str, str]:
+def _ttl_violation(found: Found) -> str:
     """That it was routed to live shorter than its class of assets demands, if so: that can't be changed any more."""
     if found.ttl_violation is None:
-        return {}
+        return ""
     demanded = f"{found.ttl_violation.min_ttl} s of asset class {found.ttl_violation.name}"
-    return {
-        "TTL": f"{found.message.ttl} s, less than the {demanded}: route through `waybill send` or a client with the classes"
-    }
-
-
-def _index_facts(found: Found) -> dict[str, str]:
-    """That the index may know less than the chains, if so: then its answer may be incomplete."""
-    names = {chain.chain_id: chain.name for chain in found.deployment.chains}
-    told = [f"{lag.text} on {names.get(lag.chain_id, lag.chain_id)}" for lag in found.explanation.lags]
-    return {"index": f"BEHIND: {'; '.join(told)}; its data may be old"} if told else {}
-
-
-def _row(progress: GmpProgress) -> list[str]:
-    attempts = ", ".join(map(str, progress.attempts)) or ("" if progress.stage is Stage.RECEIVED else "?")
-    return [progress.name, progress.stage.value, attempts, str(progress.failed_tries), progress.last_error or ""]
+    return f"{found.message.ttl} s, less than the {demanded}: route through `waybill send` or a client with the classes"
 
 
 def _payload(payload: bytes) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
+_CAPITAL: Final = re.compile("(?<=[a-z])[A-Z](?=[a-z])")
 _READABLE: Final = 20
 """Characters of a line that a column of text keeps on a narrow terminal, unless it needs fewer."""
 
@@ -122,13 +123,28 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], ti
     return table(title, list(columns.values()), cells)
 
 
+def details(value: Mapping[str, Any]) -> Table:
+    """The values of a JSON object by their names; what has no value is left out."""
+    shown = {name: _cell(one) for name, one in value.items()}
+    return facts({_CAPITAL.sub(_in_words, name): text for name, text in shown.items() if text})
+
+
+def _in_words(found: re.Match[str]) -> str:
+    return f" {found[0].lower()}"
+
+
 def _cell(value: Any) -> str:
+    """A value of a JSON answer, as text."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_cell(one) or 'none'}" for name, one in value.items())
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.10g}"
     return ", ".join(map(_cell, value)) if isinstance(value, list | tuple) else str(value)
 
 

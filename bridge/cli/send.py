@@ -11,7 +11,7 @@ from eth_utils import decode_hex
 
 from bridge.cli import options
 from bridge.cli.decider import signer
-from bridge.cli.message_acts import sent_value
+from bridge.cli.message import sent_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RouteRequest, Sent

@@ -173,5 +173,5 @@ def opened_value(opened: Opened) -> dict[str, Any]:
             "governanceWarranted": analysis.governance,
             "suggestion": analysis.suggestion,
         },
-        "history": [log_record_value(record) for record in opened.history],
+        "history": [log_record_value(record) | {"happened": happened(record)} for record in opened.history],
     }

@@ -93,7 +93,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
     assert (document["enteredDLQAt"], document["retentionUntil"]) == (entered, kept)
     assert (value["enteredAt"], value["retentionUntil"], value["status"]) == (entered, kept, "PENDING_REVIEW")
     lines = [" ".join(line.replace("│", " ").split()) for line in shown.splitlines()]
-    assert {f"entered {entered}", f"kept until {kept}", "state PENDING_REVIEW"} <= set(lines)
+    assert {f"entered at {entered}", f"retention until {kept}", "status PENDING_REVIEW"} <= set(lines)
     assert {f"{name} {header}" for name, header in document["headers"].items()} <= set(lines)
     for number, (code, one) in enumerate(
         zip(("FirstError", "SecondError", "LastError"), document["failureHistory"], strict=True), 1
@@ -104,10 +104,10 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
         assert [line["state"] for line in one["routingSlipSnapshot"]] == (["CLAIMED"] if number < 3 else [])
         assert any(line.startswith(f"{number} {at} {code} ") and line.endswith(f"{code} was said") for line in lines)
     answers = {
-        "permanent?": ("permanentOrTransient", "transient: "),
-        "systemic?": ("systemicOrIsolated", "isolated: "),
-        "would it work?": ("wouldRetrySucceed", "not known: "),
-        "governance?": ("governanceWarranted", "no: "),
+        "permanent or transient": ("permanentOrTransient", "transient: "),
+        "systemic or isolated": ("systemicOrIsolated", "isolated: "),
+        "would retry succeed": ("wouldRetrySucceed", "not known: "),
+        "governance warranted": ("governanceWarranted", "no: "),
     }
     for question, (name, verdict) in answers.items():
         assert value["analysis"][name].startswith(verdict)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bridge.cli import message_acts
+from bridge.cli import message
 from bridge.protocol.status import Status
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
@@ -39,8 +39,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     async def look(*_: object) -> Any:
         return next(looks)
 
-    monkeypatch.setattr(message_acts, "look_up", look)
-    monkeypatch.setattr(message_acts, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(message, "look_up", look)
+    monkeypatch.setattr(message, "_LOOK_SECONDS", 0)
     return found
 
 

@@ -227,6 +227,6 @@ def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_program
         "atomicity": "GUARANTEED",
     }
     assert (
-        "AT_LEAST_ONCE, ttlSeconds none, idempotencyStrategy MESSAGE_ID, requireAttestationCheck false, maxRetries 10,"
-        " baseBackoffMs 5000, maxBackoffMs 600000, dlqEnabled true, atomicity GUARANTEED"
+        "AT_LEAST_ONCE, ttlSeconds 0, idempotencyStrategy MESSAGE_ID, requireAttestationCheck no, maxRetries 10,"
+        " baseBackoffMs 5000, maxBackoffMs 600000, dlqEnabled yes, atomicity GUARANTEED"
     ) in " ".join(faces.waybill(*command).out.split())
