@@ -32,7 +32,6 @@ from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
 from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.records.spending import Blocked
-from bridge.relayer.retry_planning import retry_transaction_key
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -80,7 +79,6 @@ class Kept:
         retriable: whether it was sent as retriable; None if the relayer did not observe that.
         entries: its deliveries.
         retries: the relayer's retries of it, the oldest first.
-        own_retries: the attempts whose transaction this relayer sent; None if there is no relayer to say so.
         changes: the applications of its state change, on every destination; none if the message changes no state.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
         blocked: what of it waits since a bound on what the relayer spends has no room.
@@ -99,7 +97,6 @@ class Kept:
     retriable: bool | None = None
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
-    own_retries: frozenset[int] | None = None
     changes: Sequence[SyncJob] = ()
     execution: ExecutionJob | None = None
     blocked: Sequence[Blocked] = ()
@@ -189,18 +186,7 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
         known = kept.message or kept.record
         ends = (known.source_chain, known.destination_chain) if known else ()
         kept = replace(kept, pauses={chain: index.pauses(chain) for chain in ends if chain is not None})
-    return replace(kept, own_retries=_own_retries(message_id, kept.events, store)) if store is not None else kept
-
-
-def _own_retries(message_id: bytes, events: Sequence[EventRecord], store: Store) -> frozenset[int]:
-    """The attempts after the first that transactions of the store's relayer made."""
-    found = set()
-    for event in events:
-        if event.event == "MessageRetried" and event.attempt is not None:
-            slots = store.transactions.slots_for(retry_transaction_key(message_id, event.attempt))
-            if any(slot.included and slot.included.transaction_hash == event.transaction_hash for slot in slots):
-                found.add(event.attempt)
-    return frozenset(found)
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

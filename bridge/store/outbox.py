@@ -332,15 +332,9 @@ class Outbox:
         there = (outbox.c.destination_chain == destination_chain) & (outbox.c.gmp == int(gmp))
         return self._read(_ENTRIES.where(there & outbox.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED])))
 
-    def listed(
-        self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
-    ) -> list[OutboxEntry]:
-        """Entries by state and time of creation (Unix seconds), newest first."""
-        query = _ENTRIES.where(outbox.c.created_at >= since)
-        if until is not None:
-            query = query.where(outbox.c.created_at <= until)
-        if state is not None:
-            query = query.where(outbox.c.state == state)
+    def listed(self, *, state: OutboxState | None = None, limit: int = 100) -> list[OutboxEntry]:
+        """Entries in a state, or all, newest first."""
+        query = _ENTRIES if state is None else _ENTRIES.where(outbox.c.state == state)
         return self._read(query.order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc()).limit(limit))
 
     def failures(self, event_id: str) -> list[RecordedFailure]:

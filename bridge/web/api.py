@@ -6,9 +6,6 @@ Names are camelCase, times ISO 8601 in UTC, amounts in wei, hashes and ids hex d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from functools import partial
-from itertools import islice
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
@@ -58,10 +55,6 @@ _MOST_PROBLEMS: Final = 10
 _LONGEST_PROBLEM: Final = 500
 
 MessageId = Annotated[str, Path(pattern=r"^0x[0-9a-fA-F]{64}$", description="The message id.")]
-_MessageIdFilter = Annotated[
-    str | None, Query(alias="messageId", pattern=r"^0x[0-9a-fA-F]{64}$", description="Only deliveries of this message.")
-]
-_Moment = Annotated[datetime | None, Query(description="Of the creation; ISO 8601.")]
 _Limit = Annotated[int, Query(ge=1, le=1_000, description="The largest number of entries.")]
 
 
@@ -198,23 +191,9 @@ def _relayed(sources: Sources) -> APIRouter:
     deployment = sources.deployment
 
     @routes.get("/deliveries", summary="Deliveries, the newest first")
-    def deliveries(
-        state: OutboxState | None = None,
-        message_id: _MessageIdFilter = None,
-        since: _Moment = None,
-        until: _Moment = None,
-        limit: _Limit = 100,
-    ) -> Response:
+    def deliveries(state: OutboxState | None = None, limit: _Limit = 100) -> Response:
         store = sources.store()
-        if store is None:
-            return _json([])
-        begin = since.timestamp() if since else 0.0
-        end = until.timestamp() if until else None
-        if message_id is None:
-            found = store.outbox.listed(state=state, since=begin, until=end, limit=limit)
-        else:
-            of_message = partial(_is_wanted, state=state, since=begin, until=end)
-            found = list(islice(filter(of_message, store.outbox.entries(_bytes(message_id))), limit))
+        found = store.outbox.listed(state=state, limit=limit) if store else ()
         return _json([delivery_value(entry, deployment) for entry in found])
 
     @routes.get("/deliveries/{event_id:path}", summary="A delivery and every attempt that failed")
@@ -373,10 +352,6 @@ def _failures(store: Store, event_id: str) -> list[dict[str, Any]]:
         }
         for recorded in store.outbox.failures(event_id)
     ]
-
-
-def _is_wanted(entry: OutboxEntry, *, state: OutboxState | None, since: float, until: float | None) -> bool:
-    return state in (None, entry.state) and since <= entry.created_at and (until is None or entry.created_at <= until)
 
 
 def _kept(sources: Sources, message_id: str) -> Kept:

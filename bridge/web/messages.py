@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from bridge.evm.actions import action_message
 from bridge.protocol.actions import ActionMessage
-from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord
+from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.numbers import count, duration
 from bridge.protocol.status import Status
@@ -134,7 +133,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     found = explanation_kept(sources.deployment, message_id, kept, sources.clock())
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)
     action = action_message(message, sources.coordinators) if message else None
-    steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven, asked_by=partial(_asked_by, kept, action)))
+    steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven))
     source, destination = _ends(sources, kept, known)
     return ShownMessage(
         explanation=found,
@@ -281,21 +280,6 @@ def _ends(sources: Sources, kept: Kept, known: Message | MessageRecord) -> tuple
 
 def _block(number: int | None) -> str:
     return "" if number is None else count(number)
-
-
-def _asked_by(kept: Kept, action: ActionMessage | None, retry: EventRecord) -> str:
-    """Who made a retry, and why, as far as the relayer's store says."""
-    job = next((one for one in kept.retries if one.transaction_hash == retry.transaction_hash), None)
-    if job is not None:
-        return f"The relayer made it: {job.request.reason}."
-    if kept.own_retries is None:
-        return "Who made it is unknown here: no relayer has run."
-    if retry.attempt not in kept.own_retries:
-        return "Its sender or one of its sender's retriers made it, not this relayer."
-    if action is None:
-        return "The relayer made it: for an operator, or to have a state change applied."
-    waited = f" within {action.window.max_backoff} s" if action.window else ""
-    return f"The relayer made it while it follows the action: {action.phase.name} had no answer{waited}."
 
 
 def _payload(sources: Sources, message: Message, action: ActionMessage | None) -> Decoded:

