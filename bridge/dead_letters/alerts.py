@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -10,6 +12,7 @@ import structlog
 from bridge.dead_letters.channels import INTEGRITY, Channel, Notice, Severity
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.parameters import Thresholds
+from bridge.evm.supervision import run_forever
 from bridge.evm.ttl_cache import AsyncCached
 from bridge.protocol.ports import Clock, TransientError
 from bridge.records.dead_letters import LogRecord, RecordKind
@@ -32,30 +35,20 @@ class Parameters(Protocol):
 class Alerts:
     """Reads the log and tells it to every channel, each from where that channel was told last.
 
-    A channel that is away is told later and keeps no other one waiting; a process that dies between telling and noting it tells
+    A channel that is away or silent is told later and keeps no other one waiting; a process that dies between telling and noting it tells
     again, with the same key.
     """
 
     def __init__(self, log: DeadLetterLog, channels: Sequence[Channel], parameters: Parameters, clock: Clock) -> None:
         self._letters = log
-        self._channels = channels
+        self.channels = channels
         self._thresholds = AsyncCached(parameters.thresholds, lasts=_REMEMBERED, clock=clock.now)
 
-    async def step(self) -> bool:
-        """Tells each channel what it was not told yet; says whether there is more.
-
-        Raises:
-            TransientError: a channel did not take a notice, after all others were told.
-        """
-        has_more, problems = False, []
-        for channel in self._channels:
-            try:
-                has_more |= await self._tell(channel)
-            except TransientError as error:
-                problems.append(f"{channel.name}: {error}")
-        if problems:
-            raise TransientError(f"alerts not sent, will be repeated: {'; '.join(problems)}")
-        return has_more
+    async def run(self, every: float) -> None:
+        """Tells every channel until it is cancelled, with so many seconds between two looks at the log."""
+        async with asyncio.TaskGroup() as group:
+            for channel in self.channels:
+                group.create_task(run_forever(f"alert {channel.name}", partial(self.tell, channel), every=every))
 
     async def announce_tampering(self, verified: Verified) -> bool:
         """Tells every channel that the log was changed by another account; this is never silent, nor put off.
@@ -79,7 +72,7 @@ class Alerts:
             },
         )
         told = True
-        for channel in self._channels:
+        for channel in self.channels:
             try:
                 await channel.tell(notice)
             except TransientError as error:
@@ -87,7 +80,12 @@ class Alerts:
                 _log.critical("tampering alert not sent", channel=channel.name, error=str(error))
         return told
 
-    async def _tell(self, channel: Channel) -> bool:
+    async def tell(self, channel: Channel) -> bool:
+        """Tells a channel what it was not told yet; says whether there is more.
+
+        Raises:
+            TransientError: the channel did not take a notice.
+        """
         records = self._letters.records(after=self._letters.cursor(channel.name), limit=_BATCH)
         for record in records:
             notice = await self._notice(record)

@@ -75,7 +75,7 @@ class DeadLetterService:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_verified(poll_interval))
             group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=poll_interval))
-            group.create_task(run_forever("tell of dead letters", self.alerts.step, every=poll_interval))
+            group.create_task(self.alerts.run(poll_interval))
 
     async def _keep_verified(self, every: float) -> None:
         await retry_until_success("verify dead letters", self._verify, every=every)

@@ -53,7 +53,14 @@ _IN_MEMORY: Final[Mapping[str, Any]] = {
 
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     # A restarted server closes connections, so each is tested before use.
-    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": _BUSY_SECONDS}},
+    "postgresql": {
+        "pool_pre_ping": True,
+        "connect_args": {
+            "connect_timeout": _BUSY_SECONDS,
+            "tcp_user_timeout": _BUSY_SECONDS * 1000,  # a host that is gone is noticed, and not waited for
+            "keepalives_idle": _BUSY_SECONDS,
+        },
+    },
 }
 _READING: Final[Mapping[str, Mapping[str, Any]]] = {
     "sqlite": {"waybill_begin": "BEGIN"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from bridge.protocol.errors import StoreBusyError
 from bridge.records.dead_letters import (
     NO_RECORD,
     OPEN,
@@ -89,19 +91,25 @@ dead_letter_readers = Table(
     Column("sequence", BigInteger, nullable=False),
 )
 
+_REST: Final = 30.0
+"""Seconds for which a database that did not answer is not asked again. Each time, all that the process does waits for it."""
+
 DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
 
 
 class DeadLetterLog:
     """Where dead letters are kept; it may be another database than the store. Every method is one transaction.
 
-    The database is opened on first use, so it may be unreachable at start.
+    The database is opened on first use, so it may be unreachable at start. One that does not answer is left alone for a while:
+    whoever asks waits for no connection again and again.
     """
 
     def __init__(self, url: str) -> None:
         """`url` is the store's, or another database's."""
         self._url = url
         self._opened: Database | None = None
+        self._silent_until = 0.0  # of the process's clock
+        self._silence = ""
 
     def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
         """Puts a record behind the last one; None if its key is there already, which changes nothing.
@@ -244,7 +252,13 @@ class DeadLetterLog:
     @property
     def _database(self) -> Database:
         if self._opened is None:
-            self._opened = Database(self._url, tables=DEAD_LETTER_TABLES)
+            if time.monotonic() < self._silent_until:
+                raise StoreBusyError(self._silence)
+            try:
+                self._opened = Database(self._url, tables=DEAD_LETTER_TABLES)
+            except StoreBusyError as error:
+                self._silent_until, self._silence = time.monotonic() + _REST, str(error)
+                raise
         return self._opened
 
     def _records(self, query: Any) -> list[LogRecord]:

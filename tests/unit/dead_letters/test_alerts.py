@@ -67,6 +67,15 @@ class Fixed:
         return self.value
 
 
+async def tell_all(alerts: Alerts) -> bool:
+    """Has each channel take its turn; raises what the first that failed says."""
+    outcomes = await asyncio.gather(*map(alerts.tell, alerts.channels), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return any(outcomes)
+
+
 @pytest.fixture
 def hook() -> Iterator[WebhookServer]:
     with webhook_server() as server:
@@ -84,7 +93,7 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     await review.mark_dead(entry)
     event_id = entry.event_id
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), review.clock)
-    await alerts.step()
+    await tell_all(alerts)
     (posted,) = hook.posted
     details = posted["details"]
     assert posted["severity"] == "warning"
@@ -95,7 +104,7 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     assert history == [("FirstError", "no answer"), ("TransientError", "no proof")]
     assert (details["lastErrorCode"], details["lastErrorMessage"]) == ("TransientError", "no proof")
     assert details["routingSlip"]["deliveries"][0]["eventId"] == event_id
-    await alerts.step()
+    await tell_all(alerts)
     assert len(hook.posted) == 1, "told once"
 
 
@@ -140,8 +149,8 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
         ids = {
             kind: await review.die(message(int(kind) + 1, kind=kind)) for kind in (Kind.PLAIN, Kind.GOVERNANCE_EXECUTE)
         }
-        await service.alerts.step()
-        await service.alerts.step()
+        await tell_all(service.alerts)
+        await tell_all(service.alerts)
     ((key, request),) = sent.requests
     assert key == f"governance/dlq/entered/{ids[Kind.GOVERNANCE_EXECUTE]}"
     assert (request.kind, request.destination) == (Kind.GOVERNANCE_PROPOSAL, BETA)
@@ -170,7 +179,7 @@ async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_
 ) -> None:
     review = DeadLetterService()
     await review.die(error="<!channel> `rm` <http://evil|click>")
-    await Alerts(review.dead_letters, [Slack(hook.url, timeout=PATIENCE)], Fixed(), review.clock).step()
+    await tell_all(Alerts(review.dead_letters, [Slack(hook.url, timeout=PATIENCE)], Fixed(), review.clock))
     (posted,) = hook.posted
     assert set(posted) == {"text", "blocks"}
     assert "<!channel>" not in str(posted)
@@ -183,7 +192,9 @@ async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thin
 ) -> None:
     review = DeadLetterService()
     event_id = await review.die(error="x" * 5000)
-    await Alerts(review.dead_letters, [PagerDuty(hook.url, "routing", timeout=PATIENCE)], Fixed(), review.clock).step()
+    await tell_all(
+        Alerts(review.dead_letters, [PagerDuty(hook.url, "routing", timeout=PATIENCE)], Fixed(), review.clock)
+    )
     (posted,) = hook.posted
     assert (posted["routing_key"], posted["event_action"]) == ("routing", "trigger")
     assert posted["dedup_key"] == f"dlq/entered/{event_id}"
@@ -196,7 +207,7 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     await review.die(error="first line\nBcc: everybody@example.org")
     with mail_server() as server:
         box = Mailbox(host="127.0.0.1", port=server.port, sender="waybill@example.org", recipients=("ops@example.org",))
-        await Alerts(review.dead_letters, [Email(box, timeout=PATIENCE)], Fixed(), review.clock).step()
+        await tell_all(Alerts(review.dead_letters, [Email(box, timeout=PATIENCE)], Fixed(), review.clock))
         (received,) = server.mails
     mail = email.message_from_string(received, policy=email.policy.default)
     assert (mail["From"], mail["To"], mail["Bcc"]) == ("waybill@example.org", "ops@example.org", None)
@@ -211,7 +222,7 @@ async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -
     review.dead_letters.append(happened(event_id, RecordKind.DECIDED, 1, **decided), KeySealer(OPERATOR))
     with webhook_server() as other:
         both: list[Channel] = [Slack(hook.url, timeout=PATIENCE), Webhook(other.url, timeout=PATIENCE)]
-        await Alerts(review.dead_letters, both, Fixed(), review.clock).step()
+        await tell_all(Alerts(review.dead_letters, both, Fixed(), review.clock))
         assert "ABANDON was decided by" in hook.posted[1]["text"]
         assert (other.posted[1]["severity"], other.posted[1]["details"]) == ("info", decided)
 
@@ -228,14 +239,14 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
             Fixed(),
             review.clock,
         )
-        with pytest.raises(TransientError, match="slack: it answered 503"):
-            await alerts.step()
+        with pytest.raises(TransientError, match="answered 503"):
+            await tell_all(alerts)
         assert (len(hook.posted), len(other.posted)) == (0, 2)
-        await alerts.step()
+        await tell_all(alerts)
         assert (len(hook.posted), len(other.posted)) == (2, 2)
         await review.die(message(3))
-        await alerts.step()
-        assert (len(hook.posted), len(other.posted)) == (3, 3), "one step tells every channel"
+        await tell_all(alerts)
+        assert (len(hook.posted), len(other.posted)) == (3, 3)
 
 
 async def test_a_step_says_whether_there_may_be_more_to_tell(
@@ -246,7 +257,7 @@ async def test_a_step_says_whether_there_may_be_more_to_tell(
     for nonce in (1, 2, 3):
         await review.die(message(nonce))
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), review.clock)
-    assert [await alerts.step() for _ in range(2)] == [True, False]
+    assert [await tell_all(alerts) for _ in range(2)] == [True, False]
     assert len(hook.posted) == 3
 
 
@@ -256,11 +267,11 @@ async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: We
     for nonce in (1, 2, 3):
         await review.die(message(nonce))
         review.clock.time += 1_700  # three are within an hour
-        await alerts.step()
+        await tell_all(alerts)
     assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
     review.clock.time += 3601
     await review.die(message(4))
-    await alerts.step()
+    await tell_all(alerts)
     assert hook.posted[-1]["severity"] == "warning", "the hour is over"
 
 
@@ -272,7 +283,9 @@ def test_the_default_thresholds(count: int, severity: str) -> None:
 async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServer) -> None:
     review = DeadLetterService()
     await review.die()
-    await Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(is_away=True), review.clock).step()
+    await tell_all(
+        Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(is_away=True), review.clock)
+    )
     assert len(hook.posted) == 1
 
 
@@ -301,12 +314,12 @@ async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], governance, review.clock)
     for nonce in (1, 2):
         await review.die(message(nonce))
-        await alerts.step()
+        await tell_all(alerts)
     assert governance.asked == 1
     governance.is_away = True
     review.clock.time += 61
     await review.die(message(3))
-    await alerts.step()
+    await tell_all(alerts)
     assert governance.asked == 2
     assert [one["severity"] for one in hook.posted] == ["error"] * 3
 

@@ -181,7 +181,7 @@ async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_onc
         messages=cast(OwnMessages, None),
         sealer=open_sealer(settings),
     )
-    service.alerts._channels = [Told()]
+    service.alerts.channels = [Told()]
     with closing(service.dead_letters):
         for name in ("a", "b"):
             service.dead_letters.append(entered(name), KeySealer(SEALER))

@@ -111,6 +111,26 @@ def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_me
     assert store.streams.status().waiting == 0
 
 
+def test_records_carry_the_time_of_their_publication(
+    store: Store, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a long outage, a broker's retention deleted at once what carried the time of its event.
+
+    Kafka's client stamps a record as it is given to it, unless the caller names another time; the value has the event's own.
+    """
+    named: list[set[str]] = []
+    produce = brokers.produce
+
+    def noting(topic: str, value: bytes, key: str, **options: Any) -> None:
+        named.append(set(options))
+        produce(topic, value, key, **options)
+
+    monkeypatch.setattr(brokers, "produce", noting)
+    Publisher(store.streams, SETTINGS, worker="one").publish()
+    assert named
+    assert all(options == {"headers", "on_delivery"} for options in named)
+
+
 def test_every_producer_is_idempotent(store: Store, brokers: Brokers) -> None:
     Publisher(store.streams, SETTINGS, worker="one").publish()
     assert [one["enable.idempotence"] for one in brokers.configurations] == [True, True]
