@@ -210,6 +210,7 @@ class Relayer:
             self._store.jobs.forget_retries(before, _FORGOTTEN_AT_ONCE),
             self._store.observations.forget_envelopes(before, _FORGOTTEN_AT_ONCE),
         )
+        self._store.spending.forget(before)
         return _FORGOTTEN_AT_ONCE in deleted
 
     def _wake(self, destination: int) -> None:

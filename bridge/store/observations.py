@@ -27,6 +27,7 @@ from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.jobs import take_back_jobs
 from bridge.store.outbox import dispatch_columns, entry_row
+from bridge.store.spending import forget_totals
 from bridge.store.tables import HAS_ENVELOPE, attempts, chains, cursor_ancestors, cursors, jobs, messages, outbox, slots
 
 _ASKED_AT_ONCE = 1_000  # ids per query; databases limit parameters
@@ -211,19 +212,26 @@ class Observations:
             before: Unix seconds.
             limit: envelopes dropped at once.
 
+        What was spent on those messages is forgotten with them.
+
         Returns:
             How many it dropped.
         """
         needed = exists().where(outbox.c.message_id == messages.c.message_id)
         busy = exists().where(jobs.c.message_id == messages.c.message_id, jobs.c.finished_at.is_(None))
         old = (
-            select(messages.c.sequence)
+            select(messages.c.message_id, messages.c.source_chain, messages.c.destination_chain)
             .where(messages.c.observed_at < before, HAS_ENVELOPE, ~needed, ~busy)
             .limit(limit)
         )
         with self._database.transaction() as connection:
-            dropped = update(messages).where(messages.c.sequence.in_(old)).values(envelope=None)
-            return connection.execute(dropped).rowcount
+            found = connection.execute(old).all()
+            ids = [row.message_id for row in found]
+            connection.execute(update(messages).where(messages.c.message_id.in_(ids)).values(envelope=None))
+            forget_totals(
+                connection, ids, {row.source_chain for row in found} | {row.destination_chain for row in found}
+            )
+        return len(ids)
 
     def created_on(self, source_chain: int, destination_chain: int) -> int:
         """How many messages of a lane the source chain, as far as it was read, is known to have created."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
 
 from bridge.protocol.lanes import Lane
 from bridge.records.spending import (
+    EVER,
     NOTHING,
     Blocked,
     Bound,
@@ -66,6 +67,13 @@ class Spending:
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent.of(lane, chain_id, gwei) for lane, chain_id, gwei in found if lane is not None]
 
+    def forget(self, before: float) -> int:
+        """Deletes the totals of days before that moment (Unix seconds); how many. Those of messages stay."""
+        table = spending_totals.c
+        old = (table.day > EVER) & (table.day < TotalKeys.of(0, None, before).chain.day)
+        with self._database.transaction() as connection:
+            return connection.execute(delete(spending_totals).where(old)).rowcount
+
     def note_blocked(self, blocked: Blocked) -> float:
         """Notes what waits, in place of what was noted of the same subject; returns since when it does."""
         row = {
@@ -106,6 +114,13 @@ class Spending:
             )
             for row in self._database.read(query)
         ]
+
+
+def forget_totals(connection: Connection, message_ids: Sequence[bytes], chain_ids: Collection[int]) -> None:
+    """Deletes what those messages have cost on those chains."""
+    named = spending_totals.c.of.in_([f"message 0x{message_id.hex()}" for message_id in message_ids])
+    there = spending_totals.c.chain_id.in_(list(chain_ids)) & (spending_totals.c.day == EVER)
+    connection.execute(delete(spending_totals).where(there & named))
 
 
 def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey, Total]:

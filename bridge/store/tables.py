@@ -176,6 +176,10 @@ Index(
     postgresql_where=NEVER_CLAIMED,
 )
 
+_IS_CONFIRMED = outbox.c.confirmed_at.is_not(None)
+
+Index("ix_outbox_confirmed", outbox.c.confirmed_at, sqlite_where=_IS_CONFIRMED, postgresql_where=_IS_CONFIRMED)
+
 # An entry that is still to be delivered and has failed before.
 FAILING = text("failed_tries > 0 AND state IN ('PENDING', 'CLAIMED')")
 
@@ -279,6 +283,7 @@ spending_totals = Table(
     Column("of", String, primary_key=True),
     Column("gwei", BigInteger, nullable=False),
     Column("failures", Integer, nullable=False),
+    Index(None, "day"),
 )
 
 spending_blocked = Table(
