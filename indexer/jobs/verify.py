@@ -20,7 +20,7 @@ from indexer.model import schemas
 from indexer.sources.chain import ChainReader
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, LaneEnd, LaneIds, LaneTotal, lanes_of
+from indexer.transforms.lanes import COLUMNS, Direction, LaneEnd, LaneTotal, lane_totals
 
 log = structlog.get_logger(__name__)
 
@@ -127,6 +127,7 @@ class _ChainCheck:
         self._others = {chain for chain in chains if chain != self._chain}
         self._since = {lane: checked for (chain, lane), checked in since.items() if chain == self._chain}
         self._progress = progress
+        self._added_up: dict[tuple[int, int], dict[LaneEnd, LaneTotal]] = {}
 
     def run(self) -> list[LaneCheck]:
         position = self._history.positions().get(self._chain)
@@ -136,14 +137,13 @@ class _ChainCheck:
         self._since = self._still_there(position.final_block)
         known = self._since.keys() >= set(self._lanes(()))
         first = min(checked.block for checked in self._since.values()) + 1 if known and self._since else start
-        ids = lanes_of(self._history.events(self._chain, first, position.final_block, COLUMNS))
-        lanes = self._lanes(ids)
+        lanes = self._lanes(self._totals(first, position.final_block))
         try:
             routers = self._routers(lanes, position.final_hash)
         except (StateUnavailableError, UnknownBlockError) as error:
             return [self._unverified(lane, str(error), position.final_block, position.final_hash) for lane in lanes]
         return [
-            self._compared(lane, ids.get(lane, NOTHING), router, first, (position.final_block, position.final_hash))
+            self._compared(lane, router, first, (position.final_block, position.final_hash))
             for lane, router in zip(lanes, routers, strict=True)
         ]
 
@@ -180,16 +180,26 @@ class _ChainCheck:
             for (direction, _), answer in zip(lanes, answers, strict=True)
         ]
 
-    def _compared(self, lane: LaneEnd, ids: LaneIds, router: LaneTotal, first: int, at: tuple[int, bytes]) -> LaneCheck:
+    def _totals(self, first: int, last: int) -> dict[LaneEnd, LaneTotal]:
+        """What the index has of each lane in a range of blocks."""
+        if (first, last) not in self._added_up:
+            parts = self._history.parts(self._chain, first, last, COLUMNS)
+            self._added_up[first, last] = lane_totals(parts)
+        return self._added_up[first, last]
+
+    def _indexed(self, lane: LaneEnd, first: int, last: int) -> LaneTotal:
+        return self._totals(first, last).get(lane, LaneTotal())
+
+    def _compared(self, lane: LaneEnd, router: LaneTotal, first: int, at: tuple[int, bytes]) -> LaneCheck:
         block, block_hash = at
         base = self._since.get(lane, Checked(block=first - 1, block_hash=b"", total=LaneTotal()))
-        indexed = (base.total + ids.total(base.block + 1, block)).kept(lane[0])
+        indexed = (base.total + self._indexed(lane, base.block + 1, block)).kept(lane[0])
         wrong: tuple[WrongRange, ...] = ()
         reason = ""
         if indexed != router:
             self._progress(f"chain {self._chain}: {lane[0]} {lane[1]} differs up to block {block}: narrowing it down")
             try:
-                wrong = tuple(self._narrowed(lane, ids, (base.block, base.total), (block, router)))
+                wrong = tuple(self._narrowed(lane, (base.block, base.total), (block, router)))
             except RpcError as error:
                 reason = f"the blocks could not be narrowed down: {error}"
             else:
@@ -208,11 +218,11 @@ class _ChainCheck:
         )
 
     def _narrowed(
-        self, lane: LaneEnd, ids: LaneIds, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
+        self, lane: LaneEnd, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
     ) -> Iterator[WrongRange]:
         """The ranges in (begin, end] in which index and router count differently, read again."""
         (low, low_total), (high, high_total) = begin, end
-        if ids.total(low + 1, high).kept(lane[0]) == (high_total - low_total).kept(lane[0]):
+        if self._indexed(lane, low + 1, high).kept(lane[0]) == (high_total - low_total).kept(lane[0]):
             return
         if high - low > _SMALL:
             middle = (low + high) // 2
@@ -223,8 +233,8 @@ class _ChainCheck:
                     "no state to halve the range by; it is read whole", chain=self._chain, first=low + 1, last=high
                 )
             else:
-                yield from self._narrowed(lane, ids, begin, (middle, total))
-                yield from self._narrowed(lane, ids, (middle, total), end)
+                yield from self._narrowed(lane, begin, (middle, total))
+                yield from self._narrowed(lane, (middle, total), end)
                 return
         found = self._read_again(low + 1, high)
         if found.missing or found.surplus:
@@ -233,7 +243,7 @@ class _ChainCheck:
 
     def _check_read(self, lane: LaneEnd, found: WrongRange, router: LaneTotal) -> None:
         """Rejects logs that contradict the router's count: the endpoint that gave them hides some."""
-        read = lanes_of(found.events).get(lane, NOTHING).total(found.first, found.last)
+        read = lane_totals([found.events]).get(lane, LaneTotal())
         if read.kept(lane[0]) != router.kept(lane[0]):
             raise TransientRpcError(
                 f"the logs of blocks {found.first}…{found.last} that the endpoint gives contain {read.count} messages of the "

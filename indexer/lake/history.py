@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +18,8 @@ from indexer.store.store import events_between, ids_checked, position_of
 
 ID_DIFFERS: Final = "ID_DIFFERS"
 _WITH_ENVELOPE: Final = ("message_id", "block_number", "log_index", "event", "envelope")
-_BLOCKS_AT_ONCE: Final = 50_000
+_FIRST_PART: Final = 1_000  # blocks
+_ROWS_IN_A_PART: Final = 100_000  # about
 
 
 class History:
@@ -58,6 +59,19 @@ class History:
             parts.append(events_between(self._engine, chain, first, last, names))
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
 
+    def parts(self, chain: int, first: int, last: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The events of a range of blocks, a part at a time, so that any history fits into memory.
+
+        A part has whole blocks, as many as hold about a hundred thousand events. See `events` for the arguments.
+        """
+        blocks = _FIRST_PART
+        while first <= last:
+            end = min(last, first + blocks - 1)
+            part = self.events(chain, first, end, columns)
+            yield part
+            first = end + 1
+            blocks = 2 * blocks if len(part) < _ROWS_IN_A_PART else max(1, blocks // 2)
+
     def blocks(self, chain: int, first: int, last: int) -> list[tuple[int, bytes]]:
         """The blocks of a range in which there are logs, in order: number and hash."""
         in_lake = self._lake.last_block(chain)
@@ -88,8 +102,7 @@ class History:
             last: the last block, included.
         """
         found = []
-        for start in range(first, last + 1, _BLOCKS_AT_ONCE):
-            events = self.events(chain, start, min(start + _BLOCKS_AT_ONCE - 1, last), _WITH_ENVELOPE)
+        for events in self.parts(chain, first, last, _WITH_ENVELOPE):
             for row in events.filter(pc.is_valid(events["envelope"])).to_pylist():
                 computed = decode_envelope(row["envelope"]).message.id
                 if computed != row["message_id"]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import coalesce, col, create_map, lit, try_element_at
 
 from bridge.protocol.gmps import gmp_label
 from indexer.model import schemas
@@ -17,6 +17,8 @@ from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
 from indexer.transforms import divergences as divergence_rules
 from indexer.transforms.queries import ABOUT_ROUTERS, query
+
+_HIGHEST_GMP: Final = 16  # that a contract takes
 
 
 def duplicates(events: DataFrame) -> DataFrame:
@@ -152,19 +154,26 @@ def frame(rows: pa.Table, like: DataFrame) -> DataFrame:
     return like.sparkSession.createDataFrame(rows, spark_schema(rows.schema))
 
 
-def with_names(rows: pa.Table, chains: Mapping[int, str]) -> pa.Table:
+def with_names(rows: DataFrame, chains: Mapping[int, str]) -> DataFrame:
     """Adds the name of the chain or GMP beside each column that `NAME_COLUMNS` lists.
 
     Args:
         rows: of a table of gold, without names.
         chains: the chains' names by EIP-155 id; a chain that is not among them is named by its number.
     """
+    gmps = {number: gmp_label(number) for number in range(1, _HIGHEST_GMP + 1)}
     for column, name in NAME_COLUMNS.items():
-        if column in rows.column_names:
-            numbers = rows[column].to_pylist()
-            named = gmp_label if column == "gmp" else lambda chain: chains.get(chain, str(chain))
-            rows = rows.append_column(name, pa.array([named(number) for number in numbers], pa.string()))
+        if column in rows.columns:
+            rows = rows.withColumn(name, _name_of(column, gmps if column == "gmp" else chains))
     return rows
+
+
+def _name_of(column: str, names: Mapping[int, str]) -> Column:
+    number = col(column).cast("bigint")
+    if not names:
+        return number.cast("string")
+    pairs = [part for key, name in names.items() for part in (lit(key).cast("bigint"), lit(name))]
+    return coalesce(try_element_at(create_map(*pairs), number), number.cast("string"))
 
 
 def _table(name: str, schema: pa.Schema, **frames: Any) -> DataFrame:

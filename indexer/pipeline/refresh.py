@@ -17,10 +17,8 @@ from importlib.resources import files as resources
 from typing import Final, TypeVar
 
 import deltalake
-import pyarrow as pa
 import structlog
 from delta.tables import DeltaTable
-from deltalake import CommitProperties
 from pyspark.sql import DataFrame, SparkSession
 
 from indexer.lake.lake import BronzeState, Lake, ensure_table
@@ -186,20 +184,13 @@ def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf)
     }
     if facts.paid is not None:  # without a relayer's store, the table of costs stays as it is
         tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(facts.paid, messages)), **tables}
-    computed = _at_once(lambda name: tables[name].toArrow(), tables)
-    for name, rows in zip(tables, computed, strict=True):
-        _replace(name, gold.with_names(rows, facts.chain_names), lake.place, now)
+    named = {name: gold.with_names(rows, facts.chain_names) for name, rows in tables.items()}
+    divergences = named.pop("gold.divergences")
+    _at_once(lambda name: _overwrite(named[name], lake.place.table(name)), named)
+    # The last one, since its commit says as of when the tables are.
+    _overwrite(divergences, lake.place.table("gold.divergences"), now.to_json())
     for frame in (deliveries, *rules.values()):
         frame.unpersist()
-
-
-def _replace(name: str, rows: pa.Table, lake: StorageLocation, now: AsOf) -> None:
-    """Overwrite a table of gold, which is small: delta-rs commits in a tenth of the time that Spark takes for it."""
-    folder, (schema, _) = lake.table(name), TABLES[name]
-    table = deltalake.DeltaTable(folder.root, storage_options=folder.options)
-    properties = CommitProperties(custom_metadata={"userMetadata": now.to_json()})
-    found = rows.select(schema.names).cast(schema)
-    deltalake.write_deltalake(table, found, mode="overwrite", commit_properties=properties)
 
 
 def _at_once(make: Callable[[str], Made], names: Iterable[str]) -> list[Made]:
@@ -208,8 +199,9 @@ def _at_once(make: Callable[[str], Made], names: Iterable[str]) -> list[Made]:
         return list(pool.map(make, names))
 
 
-def _overwrite(rows: DataFrame, folder: StorageLocation) -> None:
-    rows.write.format("delta").mode("overwrite").save(folder.uri)
+def _overwrite(rows: DataFrame, folder: StorageLocation, metadata: str = "") -> None:
+    """Replace a table's rows in one commit, which keeps `metadata`."""
+    rows.write.format("delta").mode("overwrite").option("userMetadata", metadata).save(folder.uri)
 
 
 def _maintain(spark: SparkSession, lake: StorageLocation, keep_hours: int) -> None:

@@ -334,14 +334,14 @@ def test_any_increments_equal_a_full_refresh(batch: SparkSession, seed: int, tmp
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("step", ["_overwrite", "_merge", "_replace"])
+@pytest.mark.parametrize(("step", "call"), [("_overwrite", 2), ("_overwrite", 6), ("_merge", 2)])
 def test_refresh_killed_between_steps_is_finished_by_the_next(
-    batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, call: int
 ) -> None:
     made = history_with_increments(batch, 2, tmp_path, 1 if step == "_merge" else 0)
     paid = paid_for(made)
     facts = read_facts(made.store.engine, paid=paid)
-    killed_at(step, 2, monkeypatch)(batch, made.lake, facts)
+    killed_at(step, call, monkeypatch)(batch, made.lake, facts)
     refresh(batch, made.lake, facts)
     expect_what_the_logs_say(made, paid)
     made.store.close()

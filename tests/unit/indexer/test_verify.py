@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -17,13 +16,15 @@ from sqlalchemy import delete
 
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
 from indexer.jobs.watch import Watch
+from indexer.lake import history
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
+from indexer.model import schemas
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.transforms.lanes import Direction, LaneIds, LaneTotal
+from indexer.transforms.lanes import COLUMNS, Direction, LaneTotal, lane_totals
 from tests.unit.indexer.endpoint import Endpoint, WithRouter, reader_of
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (
@@ -254,12 +255,36 @@ def test_the_next_check_begins_where_the_last_found_the_lanes_equal(world: World
 
 
 @settings(max_examples=12, deadline=None)
-@given(
-    messages=st.lists(st.tuples(st.integers(0, 40), st.binary(min_size=32, max_size=32)), max_size=30),
-    bounds=st.tuples(st.integers(0, 40), st.integers(0, 40)),
-)
-def test_totals_of_any_range_are_the_plain_sums(messages: list[tuple[int, bytes]], bounds: tuple[int, int]) -> None:
-    blocks = np.array([block for block, _ in messages], np.int64)
-    ids = np.frombuffer(b"".join(one for _, one in messages), np.uint8).reshape(-1, 32)
-    chosen = [int.from_bytes(one, "big") for block, one in messages if bounds[0] <= block <= bounds[1]]
-    assert LaneIds(blocks, ids).total(*bounds) == LaneTotal(len(chosen), sum(chosen) % 2**192)
+@given(st.lists(st.lists(st.binary(min_size=32, max_size=32), max_size=6), max_size=4))
+def test_totals_of_parts_are_the_plain_sums(parts: list[list[bytes]]) -> None:
+    same = {
+        "event": "MessageExecuted",
+        "block_number": 1,
+        "source_chain": BETA,
+        "destination_chain": ALPHA,
+        "error": None,
+    }
+    schema = pa.schema([schemas.EVENTS.field(name) for name in COLUMNS])
+    tables_ = [pa.Table.from_pylist([same | {"message_id": one} for one in part], schema=schema) for part in parts]
+    ids = [int.from_bytes(one, "big") for part in parts for one in part]
+    found = lane_totals(iter(tables_)).get((Direction.EXECUTED, BETA), LaneTotal())
+    assert found.kept(Direction.EXECUTED) == LaneTotal(len(ids), sum(ids) % 2**192)
+
+
+def test_verify_never_reads_a_whole_history_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_FIRST_PART", 2)
+    monkeypatch.setattr(history, "_ROWS_IN_A_PART", 8)
+    world.tell(40)
+    world.index()
+    read: list[int] = []
+    events = History.events
+
+    def counted(self: History, *place: Any) -> pa.Table:
+        found = events(self, *place)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(History, "events", counted)
+    assert verdicts(world.check()) == ALL_EQUAL
+    assert len(read) > 10
+    assert max(read) <= 2 * 8 + 4
