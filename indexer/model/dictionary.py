@@ -172,7 +172,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "source_time": "time of the route's block",
     "source_transaction": "transaction of the route",
     "stage": "how far: attested, delivered, quorum, executed or final",
-    "status": "state by the message's own events (docs/lifecycle.md)",
+    "status": "state by the message's own events (docs/concepts.md)",
     "topics": "topics of the log, 32 bytes each, one after the other",
     "transaction_hash": "hash of the transaction, 32 bytes",
     "ttl": "seconds after `sent_at` for which the message may be executed; 0 is for ever",
