@@ -79,18 +79,6 @@ class ReceiptRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateRecord:
-    """A repeated delivery, which was absorbed."""
-
-    message_id: bytes
-    gmp: int
-    chain_id: int
-    block_number: int
-    block_time: int
-    transaction_hash: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainRecord:
     """How far a chain has been read."""
 
@@ -181,10 +169,6 @@ class MessageFilter:
     gmp: Gmp | None = None  # that accepted or delivered it
     kind: Kind | None = None
     account: bytes | None = None  # sender or recipient, 32 bytes
-    since: int | None = None  # Unix seconds: created at or after; the first receipt counts if the creation is unknown
-    until: int | None = None  # Unix seconds: created before
-    retried: bool | None = None  # whether it was retried
-    refused: bool | None = None  # whether its recipient has refused it, even if it was executed later
     among: frozenset[bytes] | None = None  # only messages with these ids; None: any
 
 
@@ -195,15 +179,6 @@ class MessagePage:
     messages: tuple[MessageRecord, ...]
     next: Position | None  # where the next page begins; None at the end
     looked_at: int  # messages examined to find those above
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCount:
-    """A bounded count of messages that match a filter."""
-
-    number: int  # found
-    looked_at: int  # messages, the newest that an index finds; of these the number is
-    is_all: bool  # whether there are no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,20 +200,6 @@ class EventRecord:
     outcome: int | None  # how the message ended: 1 executed, 2 expired, 3 cancelled
     second_outcome: int | None  # what a later, contradicting report says
     envelope: bytes | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GmpDelivery:
-    """The progress of one message over one GMP."""
-
-    gmp: int
-    dispatches: int  # attempts in which it took the message
-    dispatch_failures: int
-    seconds: (
-        int | None
-    )  # of block time, from the attempt in which it first took the message to the receipt; None while there is none
-    was_late: bool  # the message had been executed before
-    duplicates: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,9 +239,6 @@ class Index(Protocol):
     def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
         """Messages, newest first."""
 
-    def count(self, wanted: MessageFilter, *, contradicted: Collection[bytes]) -> MessageCount:
-        """The number of messages, up to a bound; `contradicted` are those that a divergence names."""
-
     def message(self, message_id: bytes) -> MessageRecord | None:
         """A message, or None if the index has never seen it."""
 
@@ -308,19 +266,11 @@ class Index(Protocol):
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
         """The states of messages that the store has, ignoring divergences."""
 
-    def gmp_deliveries(
-        self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
-    ) -> list[GmpDelivery]:
-        """The GMPs' progress with the newest messages of a lane (source and destination chain), or of all lanes, since a time."""
-
-    def tallies(self, since: int, until: int, lane: tuple[int, int] | None = None) -> list[Tally]:
-        """The messages created from `since` until before `until` (Unix seconds), of each lane, or of one, and of each GMP."""
+    def tallies(self, since: int, until: int) -> list[Tally]:
+        """The messages created from `since` until before `until` (Unix seconds), of each lane and of each GMP."""
 
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""
-
-    def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
-        """Repeated deliveries, newest first."""
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
         """The divergences of one message, or of the fan-out that it belongs to."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
 from bridge.protocol.indexed import (
     EventRecord,
-    GmpDelivery,
     LaneCheckRecord,
-    MessageCount,
     MessageFilter,
     MessagePage,
-    MessageRecord,
     Position,
     Tally,
 )
@@ -26,8 +23,6 @@ from indexer.store.tables import SEEN
 SCANNED: Final = 500
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
 
-COUNTED: Final = 1_000
-"""Messages up to which a choice is counted, and that are looked at for it, at most."""
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
 """Stored as they are shown; every other stored status may be shown as something else, as time tells."""
@@ -55,7 +50,6 @@ _AMONG: Final = 10_000
 """Ids that one query takes, at most."""
 
 _BY_STATUS: Final = "effective_status = :status"
-_RETRIED: Final = "attempts > 0"
 _LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
 
 
@@ -71,9 +65,7 @@ class IndexBrowser(IndexReader):
             limit: at most so many.
         """
         if wanted.status is Status.ORPHANED:
-            orphans = tuple(
-                one for one in self.messages(status=Status.ORPHANED, limit=limit) if _is_of_time(one, wanted)
-            )
+            orphans = tuple(self.messages(status=Status.ORPHANED, limit=limit))
             return MessagePage(messages=orphans, next=None, looked_at=len(orphans))
         if wanted.status is Status.DIVERGED and wanted.among is None:
             wanted = replace(wanted, among=frozenset(self._contradicted()))
@@ -110,35 +102,6 @@ class IndexBrowser(IndexReader):
         more = Position(rows[0]["edge_seen"], rows[0]["edge_id"]) if number >= scanned else None
         return MessagePage(messages=messages, next=more, looked_at=number)
 
-    def count(self, wanted: MessageFilter, *, contradicted: Collection[bytes]) -> MessageCount:
-        """How many messages there are among the newest that an index finds; looks at `COUNTED`.
-
-        Args:
-            wanted: which ones; of DIVERGED ones `wanted.among` names all that there are.
-            contradicted: messages that facts about them contradict: they have no other state than DIVERGED.
-        """
-        if wanted.status is Status.ORPHANED:
-            number = len(self.page(wanted, limit=COUNTED).messages)
-            return MessageCount(number=number, looked_at=number, is_all=number < COUNTED)
-        conditions, arguments = _filter(wanted), _arguments(wanted) | {"scanned": COUNTED + 1}
-        if wanted.status not in (None, Status.DIVERGED) and contradicted:
-            conditions.append("message_id not in :contradicted")
-            arguments["contradicted"] = sorted(contradicted)[:_AMONG]
-        # Only what is asked for by a state needs the state, which takes the longest.
-        chosen = "(select w.* from looked_at k join messages w on w.message_id = k.message_id)"
-        judged = effective_status(chosen) if _BY_STATUS in conditions else f"select * from {chosen} w"
-        found = f"(select count(*) from ({judged}) o where {' and '.join(conditions)})" if conditions else "null"
-        (row,) = self._rows(
-            f"""
-            with looked_at as materialized ({_looked_at(wanted, continued=False)})
-            select {found} as number, (select count(*) from looked_at) as looked_at
-            """,
-            **arguments,
-        )
-        looked_at = min(row["looked_at"], COUNTED)
-        number = looked_at if row["number"] is None else min(row["number"], COUNTED)
-        return MessageCount(number=number, looked_at=looked_at, is_all=row["looked_at"] <= COUNTED)
-
     def events(self, message_id: bytes) -> list[EventRecord]:
         """What happened to a message: by time, and within a second as it came: created, delivered, reported."""
         rows = self._rows(
@@ -172,48 +135,15 @@ class IndexBrowser(IndexReader):
         counts.update({Status(row["effective_status"]): row["number"] for row in rows})
         return dict(counts)
 
-    def gmp_deliveries(
-        self, limit: int, lane: tuple[int, int] | None = None, since: int | None = None
-    ) -> list[GmpDelivery]:
-        """What GMPs did for the newest messages.
-
-        Args:
-            limit: messages looked at.
-            lane: source and destination chain; None for all lanes.
-            since: Unix seconds, before which no message was seen first; None for any time.
-        """
-        source, destination = lane or (None, None)
-        conditions = [*(_LANE if lane else ()), *(() if since is None else (f"{SEEN} >= :since",))]
-        chosen = f"where {' and '.join(conditions)}" if conditions else ""
-        rows = self._rows(
-            f"""
-            select r.gmp, r.dispatches, r.dispatch_failures, r.duplicates,
-              r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds,
-              coalesce(r.received_block > m.executed_block or
-                (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
-            from (select * from messages {chosen} order by {SEEN} desc, message_id desc limit :limit) m
-            join receipts r on r.message_id = m.message_id
-            """,
-            limit=limit,
-            source_chain=source,
-            destination_chain=destination,
-            since=since,
-        )
-        return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
-
-    def tallies(self, since: int, until: int, lane: tuple[int, int] | None = None) -> list[Tally]:
+    def tallies(self, since: int, until: int) -> list[Tally]:
         """The messages that were created in a time, by lane and by GMP, with how long each took.
 
         Args:
             since: where the time begins, Unix seconds.
             until: where it ends, excluded.
-            lane: source and destination chain; None for all lanes.
         """
-        source, destination = lane or (None, None)
-        times = {"since": since, "until": until, "source_chain": source, "destination_chain": destination}
+        times = {"since": since, "until": until}
         chosen = f"{SEEN} >= :since and {SEEN} < :until and source_time is not null and destination_chain is not null"
-        if lane:
-            chosen += f" and {_LANE[0]}"
         messages = self._rows(
             f"select source_chain, destination_chain, executed_time - source_time as seconds from messages where {chosen}",
             **times,
@@ -261,11 +191,6 @@ def _tally(seconds: Sequence[int | None], lane: tuple[int, int] | None = None, g
     return Tally(lane=lane, gmp=gmp, messages=len(seconds), arrived=arrived)
 
 
-def _is_of_time(message: MessageRecord, wanted: MessageFilter) -> bool:
-    at = message.source_time if message.source_time is not None else message.received_time or 0
-    return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at < wanted.until)
-
-
 def _position(row: Row) -> Position:
     seen = row["source_time"] if row["source_time"] is not None else row["received_time"]
     return Position(seen or 0, row["message_id"])
@@ -273,11 +198,7 @@ def _position(row: Row) -> Position:
 
 def _looked_at(wanted: MessageFilter, *, continued: bool) -> str:
     """Keys of the newest messages that an index finds by one of the conditions; the others are judged row by row."""
-    since = f" and {SEEN} >= :since" if wanted.since is not None else ""
-    until = f" and {SEEN} < :until" if wanted.until is not None else ""
-    chosen = " union all ".join(
-        _newest(f"{condition}{since}{until}", continued=continued) for condition in _indexed(wanted)
-    )
+    chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
     return f"select * from ({chosen}) o order by seen desc, message_id desc limit :scanned"
 
 
@@ -295,8 +216,6 @@ def _indexed(wanted: MessageFilter) -> Sequence[str]:
         return ("message_id in :among",)
     if wanted.account is not None:
         return ("sender = :account", "recipient = :account and sender <> :account")
-    if wanted.retried:
-        return (_RETRIED,)
     if wanted.status is not None:
         stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
         found = [f"status = '{status.value}'" for status in stored]
@@ -311,17 +230,13 @@ def _indexed(wanted: MessageFilter) -> Sequence[str]:
 
 
 def _filter(wanted: MessageFilter) -> list[str]:
-    by_lane, by_retry = _indexed(wanted) == _LANE, _indexed(wanted) == (_RETRIED,)
+    by_lane = _indexed(wanted) == _LANE
     conditions = {
         _BY_STATUS: None if wanted.status is Status.DIVERGED else wanted.status,
         "source_chain = :source_chain": None if by_lane else wanted.source_chain,
         "destination_chain = :destination_chain": None if by_lane else wanted.destination_chain,
         "((dispatched | received) & :gmp) <> 0": wanted.gmp,
         "kind = :kind": wanted.kind,
-        _RETRIED: True if wanted.retried and not by_retry else None,
-        "coalesce(attempts, 0) = 0": True if wanted.retried is False else None,
-        "failures > 0": True if wanted.refused else None,
-        "coalesce(failures, 0) = 0": True if wanted.refused is False else None,
         "(sender = :account or recipient = :account)": wanted.account if wanted.among is not None else None,
     }
     return [condition for condition, value in conditions.items() if value is not None]
@@ -335,6 +250,4 @@ def _arguments(wanted: MessageFilter) -> dict[str, Any]:
         "gmp": wanted.gmp.bit if wanted.gmp else None,
         "kind": None if wanted.kind is None else int(wanted.kind),
         "account": wanted.account,
-        "since": wanted.since,
-        "until": wanted.until,
     } | ({} if wanted.among is None else {"among": sorted(wanted.among)[:_AMONG]})

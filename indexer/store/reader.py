@@ -15,7 +15,6 @@ from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.indexed import (
     ChainRecord,
     DivergenceRecord,
-    DuplicateRecord,
     MessageRecord,
     PausedThing,
     PauseRecord,
@@ -167,17 +166,6 @@ class IndexReader:
             chain=chain_id,
         )
         return [PauseRecord(**{**row, "thing": PausedThing(row["thing"])}) for row in rows]
-
-    def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
-        """Deliveries that changed nothing, the newest first."""
-        rows = self._rows(
-            """
-            select * from events where event = 'DuplicateAbsorbed' and error is null
-            order by block_time desc, chain_id, block_number desc, log_index desc limit :limit
-            """,
-            limit=limit,
-        )
-        return [DuplicateRecord(**_fields_of(DuplicateRecord, row)) for row in rows]
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected."""

@@ -147,11 +147,14 @@ for _name, _columns in {
 }.items():
     Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
-for _name, _few in {
-    "messages_retried": messages.c.attempts > 0,
-    "messages_reported": messages.c.outcome.is_not(None),  # what `transforms/divergences.py` looks for, too
-}.items():
-    Index(_name, text(f"{SEEN}, message_id"), _table=messages, sqlite_where=_few, postgresql_where=_few)
+_reported = messages.c.outcome.is_not(None)  # what `transforms/divergences.py` looks for, too
+Index(
+    "messages_reported",
+    text(f"{SEEN}, message_id"),
+    _table=messages,
+    sqlite_where=_reported,
+    postgresql_where=_reported,
+)
 
 receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import MessageFilter, MessageRecord, Position, with_diverged
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
-from indexer.store.browser import COUNTED, SCANNED, IndexBrowser
+from indexer.store.browser import SCANNED, IndexBrowser
 from indexer.store.store import Store
 from tests.unit.indexer.world import (
     START,
@@ -71,10 +70,6 @@ def is_wanted(record: MessageRecord, wanted: MessageFilter) -> bool:
         and (wanted.gmp is None or wanted.gmp in record.dispatched | record.received)
         and (wanted.kind is None or record.kind is wanted.kind)
         and (wanted.account is None or wanted.account in (record.sender, record.recipient))
-        and (wanted.retried is None or wanted.retried is bool(record.attempts))
-        and (wanted.refused is None or wanted.refused is bool(record.failures))
-        and (wanted.since is None or (record.source_time or 0) >= wanted.since)
-        and (wanted.until is None or (record.source_time or 0) < wanted.until)
     )
 
 
@@ -86,10 +81,6 @@ chosen = st.builds(
     gmp=st.sampled_from([None, *Gmp]),
     kind=st.sampled_from([None, Kind.PLAIN, Kind.QUERY, Kind.REPORT]),
     account=st.sampled_from([None, (10_007).to_bytes(32, "big"), (20_007).to_bytes(32, "big")]),
-    since=st.sampled_from([None, NOW - 900, NOW - 30]),
-    until=st.sampled_from([None, NOW - 600, NOW - 10]),
-    retried=st.sampled_from([None, True, False]),
-    refused=st.sampled_from([None, True, False]),
 )
 
 
@@ -105,25 +96,6 @@ def test_the_pages_of_any_choice_hold_every_wanted_message_once_and_in_order(
     assert [record.source_time for record in found] == sorted(
         (record.source_time or 0 for record in found), reverse=True
     )
-
-
-@settings(max_examples=8, deadline=None)
-@given(wanted=chosen)
-def test_a_choice_is_counted_up_to_a_bound(
-    browser: IndexBrowser, everything: list[MessageRecord], wanted: MessageFilter
-) -> None:
-    contradicted = frozenset(record.message_id for record in everything if record.status is Status.DIVERGED)
-    if wanted.status is Status.DIVERGED:
-        wanted = replace(wanted, among=contradicted)
-    found = browser.count(wanted, contradicted=contradicted)
-    expected = sum(is_wanted(record, wanted) for record in everything)
-    assert found.number <= found.looked_at <= COUNTED
-    if found.is_all:
-        assert found.number == expected
-    else:
-        assert found.number <= expected
-    walked = MessageFilter(retried=True)
-    assert browser.count(walked, contradicted=()).number == sum(bool(record.attempts) for record in everything)
 
 
 def test_messages_of_one_second_are_neither_left_out_nor_shown_twice(tmp_path: Path) -> None:
@@ -173,7 +145,6 @@ def test_what_a_gmp_took_in_a_retry_counts_from_then_in_tallies_and_deliveries(t
         apply(store, chain)
     store.close()
     with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
-        assert {one.gmp: one.seconds for one in browser.gmp_deliveries(10)} == {1: 2, 2: 15}
         arrived = {one.gmp: one.arrived for one in browser.tallies(START, START + 1)}
     assert arrived == {None: (14,), 1: (2,), 2: (15,)}
 
@@ -218,23 +189,14 @@ _AFTER = Position(NOW - 100, bytes(32))
     [
         lambda browser: browser.page(MessageFilter(), after=_AFTER),
         lambda browser: browser.page(MessageFilter(status=Status.EXECUTED), after=_AFTER),
-        lambda browser: browser.page(MessageFilter(since=NOW - 900, until=NOW - 10, gmp=Gmp.AXELAR), after=_AFTER),
+        lambda browser: browser.page(MessageFilter(kind=Kind.QUERY, gmp=Gmp.AXELAR), after=_AFTER),
         lambda browser: browser.page(MessageFilter(source_chain=CHAINS[0], destination_chain=CHAINS[1]), after=_AFTER),
         lambda browser: browser.page(MessageFilter(account=(10_007).to_bytes(32, "big")), after=_AFTER),
-        lambda browser: browser.page(MessageFilter(retried=True, kind=Kind.QUERY), after=_AFTER),
-        lambda browser: browser.count(MessageFilter(retried=True), contradicted=()),
-        lambda browser: browser.count(MessageFilter(kind=Kind.QUERY, retried=False), contradicted=()),
-        lambda browser: browser.count(MessageFilter(status=Status.STALLED, gmp=Gmp.AXELAR), contradicted=[bytes(32)]),
-        lambda browser: browser.gmp_deliveries(50),
         lambda browser: browser.tallies(NOW - 900, NOW),
-        lambda browser: browser.tallies(NOW - 900, NOW, CHAINS),
-        lambda browser: browser.gmp_deliveries(50, CHAINS),
-        lambda browser: browser.gmp_deliveries(50, CHAINS, NOW - 900),
-        lambda browser: browser.gmp_deliveries(50, since=NOW - 900),
         lambda browser: browser.message(bytes(32)),
         lambda browser: browser.divergences_of(bytes(32)),
         lambda browser: browser.events(bytes(32)) or browser.receipts(bytes(32)),
-        lambda browser: browser.of_transaction(bytes(32)) or browser.duplicates(limit=50),
+        lambda browser: browser.of_transaction(bytes(32)),
     ],
 )
 def test_no_page_sorts_or_scans_a_whole_table(browser: IndexBrowser, ask: Callable[[IndexBrowser], object]) -> None:
@@ -247,7 +209,7 @@ def test_no_page_sorts_or_scans_a_whole_table(browser: IndexBrowser, ask: Callab
     whole = {"SCAN r", "SCAN e"} if {"CO-ROUTINE m", "MATERIALIZE m"} & set(plans) else {"SCAN r", "SCAN e", "SCAN m"}
     assert not whole & set(plans), plans
     scanned = [step for step in on_tables if step.startswith("SCAN")]
-    bounded = ("messages_seen", "messages_retried", "messages_reported", "events_absorbed")
+    bounded = ("messages_seen", "messages_reported", "events_absorbed")
     assert all(any(f"USING INDEX {name}" in step for name in bounded) for step in scanned), plans
 
 
@@ -279,8 +241,6 @@ def test_a_transaction_on_either_chain_leads_to_its_messages(tmp_path: Path) -> 
         ]
         assert all(browser.of_transaction(event.transaction_hash) == [sent.id] for event in events)
         assert browser.of_transaction(bytes(32)) == []
-        (carriage, *_) = [item for item in browser.gmp_deliveries(10) if item.gmp == 1]
-    assert (carriage.dispatches, carriage.duplicates, carriage.was_late, carriage.seconds) == (1, 1, False, 0)
 
 
 def test_counts_by_state_are_those_of_the_messages_themselves(

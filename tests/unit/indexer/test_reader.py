@@ -24,7 +24,6 @@ from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (
     START,
     Event,
-    absorbed,
     apply,
     cancellation_requested,
     cancelled,
@@ -116,21 +115,6 @@ def test_chains_tell_how_far_they_are_and_how_late(index: Index) -> None:
         alpha, beta = reader.chains()
     assert (alpha.chain_id, alpha.block, alpha.head_block, alpha.lag_seconds, alpha.halted) == (ALPHA, 2, 2, 48, None)
     assert (beta.chain_id, beta.block, beta.lag_seconds) == (BETA, 0, 50)
-
-
-def test_duplicates_are_listed_with_where_they_happened(index: Index) -> None:
-    sent = sent_message()
-    index.alpha.mine(routed(sent))
-    index.beta.mine(received(sent, 1), absorbed(sent, 1))
-    index.beta.mine(absorbed(sent, 1))
-    with index.read() as reader:
-        found = reader.duplicates()
-        (receipt,) = [row for row in reader.receipts(sent.id) if row.gmp == 1]
-    assert [(row.message_id, row.gmp, row.chain_id, row.block_number) for row in found] == [
-        (sent.id, 1, BETA, 2),
-        (sent.id, 1, BETA, 1),
-    ]
-    assert receipt.duplicates == 2
 
 
 def test_a_malformed_event_is_listed_with_its_reason_and_its_message_is_unharmed(index: Index) -> None:

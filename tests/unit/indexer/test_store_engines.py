@@ -118,11 +118,9 @@ class Pair:
                 [index.events(one) for one in ids],
                 index.chains(),
                 index.tallies(START, START + 1_500),
-                index.duplicates(),
                 index.divergences(),
                 index.retry_requests(),
                 index.by_status(),
-                sorted(index.gmp_deliveries(10), key=repr),
                 [index.page(one, limit=2) for one in wanted],
                 asyncio.run(IndexRequests(url).requests_after(0, 100)),
             ]
