@@ -21,10 +21,8 @@ _OTHER_VARIABLES: Final = frozenset(
     for name in (
         "CONFIG",
         "HOME",
-        "INDEX_ENGINE",
         "KEY",
         "NETWORK",
-        "OPERATOR_KEY",
         "PORT",
         "REQUESTS_PER_MINUTE",
         "SPARK_MASTER",

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import time
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import typer
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.open_stores import index_if_any
-from bridge.cli.output import CliError, facts, result, table, with_network
+from bridge.cli.output import CliError, facts, result, rows_table, with_network
 from bridge.cli.overview import overview
-from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
 from bridge.protocol.times import readable
-
-_LOOK_SECONDS = 1.0
 
 
 def status(
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")] = False,
     max_behind: options.MaxBehind = None,
 ) -> None:
     """Show the health of chains, relayer and index: queues, held lanes, state changes not applied yet, streams.
 
     Exits with status 1 if a chain can't be reached, with 5 if the index is behind.
 
-    Example: waybill status --watch
+    Example: waybill status
     """
     workspace = Workspace.current()
-    if watch:
-        asyncio.run(_watch(workspace))
-        return
     with index_if_any(workspace) as index:
         fresh = freshness(workspace, index, max_behind) if index else None
     value = asyncio.run(overview(workspace)) | {"index": fresh and fresh.value()}
@@ -57,87 +45,69 @@ def status(
         raise error
 
 
-async def _watch(workspace: Workspace) -> None:
-    """One screen that follows the network; with --json a line for every look."""
-    if current().as_json:
-        while True:
-            sys.stdout.write(json.dumps(await overview(workspace), default=str) + "\n")
-            sys.stdout.flush()
-            await asyncio.sleep(_LOOK_SECONDS)
-    console = Console(highlight=False)
-    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
-        while True:
-            title = f"[bold]{workspace.network}[/bold]  {time.strftime('%H:%M:%S')}  (Ctrl-C ends it)\n"
-            live.update(Group(title, _drawn(await overview(workspace))), refresh=True)
-            await asyncio.sleep(_LOOK_SECONDS)
+_CHAINS: Final = {
+    "name": "chain",
+    "chainId": "id",
+    "head": "head",
+    "indexed": "indexed",
+    "blocksBehind": "behind",
+    "error": "state",
+}
+_OUTBOX: Final = {
+    "lane": "lane",
+    "gmp": "GMP",
+    "state": "deliveries",
+    "count": "count",
+    "failing": "failed at least once",
+}
+_REPLACEMENTS: Final = {
+    "gmp": "adapter replaced",
+    "chain": "on",
+    "toFormer": "deliveries to the former one",
+    "toNew": "to the new one, which wait",
+}
+_PAUSES: Final = {"gmp": "GMP paused", "chain": "on", "until": "until"}
+_HELD: Final = {"lane": "lane held", "state": "state", "reason": "reason", "by": "by"}
+_BREAKERS: Final = {
+    "gmp": "GMP",
+    "destination": "to",
+    "state": "circuit breaker",
+    "failures": "failures in a row",
+}
+_CHANGES: Final = {"lane": "state changes on", "primaryFinal": "final", "applied": "applied", "lagSeconds": "lag (s)"}
+_NOT_APPLIED: Final = {
+    "messageId": "state change not applied",
+    "state": "state",
+    "propagations": "re-propagated",
+    "problem": "problem",
+}
 
 
 def _drawn(value: Mapping[str, Any]) -> Group:
     """The overview for people."""
-    rows = [
-        [
-            chain["name"],
-            str(chain["chainId"]),
-            _number(chain["head"]),
-            _number(chain["indexed"]),
-            _number(chain["blocksBehind"]),
-            chain["error"] or "up",
-        ]
-        for chain in value["chains"]
-    ]
-    parts: list[RenderableType] = [table(None, ["chain", "id", "head", "indexed", "behind", "state"], rows), ""]
-    if value["outbox"]:
-        queue = [
-            [row["lane"], row["gmp"], row["state"], str(row["count"]), str(row["failing"])] for row in value["outbox"]
-        ]
-        parts.append(table(None, ["lane", "GMP", "deliveries", "count", "failed at least once"], queue))
-    else:
-        parts.append("no deliveries: no relayer has run, or nothing was sent")
-    if value["replacements"]:
-        columns = ["adapter replaced", "on", "deliveries to the former one", "to the new one, which wait"]
-        replaced = [
-            [row["gmp"], row["chain"], str(row["toFormer"]), str(row["toNew"])] for row in value["replacements"]
-        ]
-        parts += ["", table(None, columns, replaced)]
-    parts += ["", *_held(value)]
+    chains = [row | {"error": row["error"] or "up"} for row in value["chains"]]
+    parts: list[RenderableType] = [rows_table(chains, _CHAINS), ""]
+    parts += _table(value["outbox"], _OUTBOX) or ["no deliveries: no relayer has run, or nothing was sent", ""]
+    parts += _table(value["replacements"], _REPLACEMENTS)
+    paused = [row | {"until": f"{readable(row['until'])} UTC"} for row in value["gmpPauses"]]
+    parts += _table(paused, _PAUSES)
+    parts += _table(value["lanes"], _HELD)
+    parts += _table([row for row in value["breakers"] if row["state"] != "CLOSED"], _BREAKERS)
+    sync = value["sync"] or {"lanes": (), "pending": ()}
+    parts += _table(sync["lanes"], _CHANGES)
+    parts += _table(sync["pending"], _NOT_APPLIED)
     messages = ", ".join(f"{count} {state}" for state, count in sorted(value["messages"].items()))
     parts.append(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
     if value["retries"]:
         parts.append("retries   " + ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items())))
-    parts += _changes(value["sync"])
     if streams := _streams(value["streams"]):
         parts += ["", "streams", facts(streams)]
     return Group(*parts)
 
 
-def _held(value: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """What is not worked on, and why; nothing if everything is."""
-    if value["gmpPauses"]:
-        paused = [[row["gmp"], row["chain"], f"{readable(row['until'])} UTC"] for row in value["gmpPauses"]]
-        yield from (table(None, ["GMP paused", "on", "until"], paused), "")
-    if value["lanes"]:
-        held = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value["lanes"]]
-        yield from (table(None, ["lane held", "state", "reason", "by"], held), "")
-    tripped = [row for row in value["breakers"] if row["state"] != "CLOSED"]
-    if tripped:
-        rows = [[row["gmp"], row["destination"], row["state"], str(row["failures"])] for row in tripped]
-        yield from (table(None, ["GMP", "to", "circuit breaker", "failures in a row"], rows), "")
-
-
-def _changes(value: Mapping[str, Any] | None) -> Iterator[RenderableType]:
-    """How far state changes are on each lane; nothing if none is followed."""
-    if value is None or not (value["lanes"] or value["pending"]):
-        return
-    lanes = [
-        [row["lane"], str(row["primaryFinal"]), str(row["applied"]), f"{row['lagSeconds']:.0f} s"]
-        for row in value["lanes"]
-    ]
-    yield from ("", table(None, ["state changes on", "final", "applied", "lag"], lanes))
-    if value["pending"]:
-        pending = [
-            [row["messageId"], row["state"], str(row["propagations"]), row["problem"]] for row in value["pending"]
-        ]
-        yield table("\nnot applied", ["message", "state", "re-propagated", "problem"], pending)
+def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[RenderableType]:
+    """A table and an empty line; nothing without rows."""
+    return [rows_table(rows, columns), ""] if rows else []
 
 
 def _streams(value: Mapping[str, Any] | None) -> dict[str, str]:
@@ -156,7 +126,3 @@ def _streams(value: Mapping[str, Any] | None) -> dict[str, str]:
     if value["halted"]:
         lines["halted"] = with_network(f"{value['halted']}; then `waybill lane resume --streams`")
     return lines
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)

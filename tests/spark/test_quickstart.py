@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
-FOREVER = ("relayer run", "index run", "waybill web", "--watch")
+FOREVER = ("relayer run", "index run", "waybill web")
 EXECUTED = ('data-state="EXECUTED"', "Executed by the recipient")
 
 
