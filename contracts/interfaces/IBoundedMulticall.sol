@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice Makes several calls in one transaction: each with its own gas, none able to undo, hinder or starve another.
-/// @dev For relayers, whose deliveries share the cost of a transaction that way. Anyone may call it, with any calls. It has no
-///      owner, no storage, no money and no approvals, so a caller gains no right by it. It must never be given one: a right of
-///      this address is a right of everyone. GMPs see it as `msg.sender`; it is of use only where a delivery does not depend on
-///      that.
+/// @notice Makes several calls in one transaction, each with its own gas; none can revert, block or starve another.
+/// @dev For relayers, whose deliveries share a transaction's cost. Anyone may make any calls through it. It has no owner, storage,
+///      funds or approvals, so that callers gain no rights. Never grant it any: a right of this address is everyone's right. GMPs
+///      see it as `msg.sender`, so it is only useful where a delivery does not depend on the sender.
 interface IBoundedMulticall {
-    /// @param target Who is called, without value.
-    /// @param gasLimit The gas that the call gets: neither less nor more.
-    /// @param data The call's data.
+    /// @param target The address to call, without value.
+    /// @param gasLimit The exact gas for the call.
+    /// @param data The calldata.
     struct Call {
         address target;
         uint256 gasLimit;
@@ -17,8 +16,8 @@ interface IBoundedMulticall {
     }
 
     /// @notice All calls were made.
-    /// @dev The last event of the outermost {multicall}: of several in one transaction, which a callee may cause, the last counts.
-    /// @param succeeded One bit for each call, the lowest for the first: whether it ended without a revert.
+    /// @dev The last event of the outermost {multicall}: a callee may cause further ones in the transaction, of which the last counts.
+    /// @param succeeded One bit per call, the lowest for the first: whether it did not revert.
     event CallsMade(uint256 succeeded);
 
     /// @notice What is left is too little to give the call its gas. Nothing is done then: a call that gets less than it was
@@ -32,7 +31,7 @@ interface IBoundedMulticall {
     /// @notice Each call reverted, or there was none: nothing has happened, and the transaction says so.
     error NoCallSucceeded();
 
-    /// @notice Makes the calls in their order. What they answer is not copied.
+    /// @notice Makes the calls in order. Their return data is not copied.
     /// @return succeeded As in {CallsMade}.
     function multicall(Call[] calldata calls) external returns (uint256 succeeded);
 }

@@ -3,8 +3,8 @@ pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
 
-/// @notice Why a router's configuration stops a message, whichever way it travels.
-/// @dev {IGmpRegistry} names the other routers, {IPauses} sets the pauses.
+/// @notice The reasons for which a router's configuration stops a message, in either direction.
+/// @dev {IGmpRegistry} sets the remote routers, {IPauses} the pauses.
 interface ILanePolicy {
     /// @notice The chain is this one.
     error SameChain(uint64 chain);

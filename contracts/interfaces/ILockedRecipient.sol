@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @dev How a message stands to the lock under which it acts.
+/// @dev The state of the lock under which a message acts.
 enum MessageLock {
-    /// @dev It acts under none.
+    /// @dev The message has no lock.
     NONE,
-    /// @dev Its lock holds.
+    /// @dev The lock is held.
     HELD,
-    /// @dev Its lock has expired, and no other was taken since: it may be taken again.
+    /// @dev The lock has expired and no other was taken since, so it may be retaken.
     EXPIRED,
-    /// @dev Its lock was released, or another was taken since: the message can't be applied any more.
+    /// @dev The lock was released, or another was taken since, so the message can no longer be applied.
     LOST
 }
 
-/// @notice A recipient whose messages act under a lock that may end before they arrive. A relayer asks it before it brings such a
-///         message forward.
+/// @notice A recipient whose messages act under a lock that may end before they arrive. A relayer reads the lock before it
+///         forces a delayed message.
 interface ILockedRecipient {
     /// @notice The caller may not take locks again.
     error NotLockRetaker(address account);
 
-    /// @notice How a message with this payload stands to its lock. Reverts for a payload that the recipient can't read.
-    /// @return lock How it stands.
-    /// @return until When its lock ends if it holds, Unix seconds; else 0.
+    /// @notice The lock of a message with this payload. Reverts if the recipient cannot decode the payload.
+    /// @return lock The lock's state.
+    /// @return until The end of a held lock in Unix seconds; else 0.
     function lockFor(bytes calldata payload) external view returns (MessageLock lock, uint64 until);
 
-    /// @notice Takes the expired lock of a message with this payload again, so that the message can be applied. For accounts that
-    ///         the recipient's owner trusts to retry.
+    /// @notice Retakes the expired lock of a message with this payload, so that the message can be applied. For accounts that
+    ///         the recipient's owner trusts with retries.
     function retakeLock(bytes calldata payload) external;
 }

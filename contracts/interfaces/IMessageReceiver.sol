@@ -7,10 +7,10 @@ import {Execution} from "../types/MessageRecords.sol";
 
 /// @notice The receiving half of a router: collects receipts, and calls the recipient once enough GMPs have delivered.
 interface IMessageReceiver {
-    /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included. `quorum` is how many the
-    ///         message needs: its own quorum, or what its recipient demands if that is more.
-    /// @dev The lane's floor and the recipient's policy are looked at from the message's own quorum on. Before that `quorum` is the
-    ///      message's, and `receipts` includes GMPs that the policy leaves out.
+    /// @notice A GMP delivered the message; `receipts` is the number of valid receipts including this one. `quorum` is the number
+    ///         needed: the message's own quorum, or the recipient's if that is larger.
+    /// @dev The lane's floor and the recipient's policy are read once the message's own quorum is reached. Before that, `quorum` is
+    ///      the message's, and `receipts` includes GMPs that the policy excludes.
     event MessageReceived(
         bytes32 indexed messageId,
         uint64 indexed sourceChain,
@@ -20,22 +20,22 @@ interface IMessageReceiver {
         bytes32 payloadHash
     );
 
-    /// @notice The recipient accepted the message. Happens at most once for an id.
+    /// @notice The recipient accepted the message. Emitted at most once per id.
     event MessageExecuted(
         bytes32 indexed messageId, uint64 indexed sourceChain, address indexed recipient, bytes32 payloadHash
     );
 
-    /// @notice The recipient reverted, or returned a wrong value. The receipts stay: anyone may {execute}.
-    /// @param reason What it reverted with, cut at 256 bytes.
+    /// @notice The recipient reverted, or returned a wrong value. The receipts stay valid: anyone may {execute}.
+    /// @param reason The revert data, cut at 256 bytes.
     event ExecutionFailed(bytes32 indexed messageId, uint64 indexed sourceChain, bytes reason);
 
-    /// @notice The delivery brought less gas than the message asks for. The receipts stay: anyone may {execute}.
+    /// @notice The delivery had less gas than the message requests. The receipts stay valid: anyone may {execute}.
     event ExecutionDeferred(bytes32 indexed messageId, uint64 indexed sourceChain, uint64 gasLimit);
 
-    /// @notice The message's time ran out before it was executed. It never will be.
+    /// @notice The message expired before it was executed, and never will be.
     event MessageExpired(bytes32 indexed messageId, uint64 indexed sourceChain);
 
-    /// @notice A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all.
+    /// @notice A GMP delivered a message that had expired or was cancelled; only the receipt was recorded.
     event LateReceipt(bytes32 indexed messageId, uint64 indexed sourceChain, Gmp indexed gmp, Execution state);
 
     /// @notice The caller is not the adapter of an enabled GMP.
@@ -80,30 +80,30 @@ interface IMessageReceiver {
     error OnlySelf();
     error ReceivingReentered();
 
-    /// @notice Takes a delivery.
+    /// @notice Accepts a delivery.
     /// @dev Steps:
-    ///      1. check that the caller is the adapter of an enabled GMP that is not paused.
-    ///      2. compute the id again.
-    ///      3. check chains, the destination and the lane's pause.
-    ///      4. record the GMP's receipt.
-    ///      5. if the message's time has run out, mark it expired.
-    ///      6. otherwise, if the quorum is reached and the message is not executed, execute it. From its own quorum on, a message
-    ///         is refused whose source router is unknown.
-    ///      A recipient that fails does not undo the receipt.
+    ///      1. Check that the caller is the adapter of an enabled GMP that is not paused.
+    ///      2. Recompute the id.
+    ///      3. Check the chains, the destination and the lane's pause.
+    ///      4. Record the GMP's receipt.
+    ///      5. Mark the message expired if its TTL has elapsed.
+    ///      6. Otherwise execute it, if the quorum is reached and it is not yet executed. Once its own quorum is reached, a message
+    ///         from an unknown source router is rejected.
+    ///      A failing recipient does not revert the receipt.
     /// @param originChain The chain that the GMP authenticated.
-    /// @param envelope What the source router dispatched (docs/formats.md).
+    /// @param envelope The envelope that the source router dispatched (docs/formats.md).
     function receiveMessage(uint64 originChain, bytes calldata envelope) external;
 
-    /// @notice Executes a message whose quorum is reached. Open to anyone; reverts if the recipient refuses, so that gas
-    ///         can be estimated.
+    /// @notice Executes a message whose quorum is reached. Open to anyone; reverts if the recipient fails, so that gas can be
+    ///         estimated.
     function execute(Message calldata message) external;
 
-    /// @notice Marks a message whose time has run out, so that it can be reported. Open to anyone; the message need not have
+    /// @notice Marks an overdue message as expired, so that this can be reported. Open to anyone; the message need not have
     ///         arrived.
     function expire(Message calldata message) external;
 
-    /// @notice For recipients: the members of the message under execution that ERC-7786 does not pass. Zero between executions.
-    /// @dev `replaces` is the sender's word: the router does not check that the message exists or whose it was. A recipient that
-    ///      uses it counts it among the same sender's messages alone, as {ReissueGuard} does.
+    /// @notice For recipients: members of the message being executed that ERC-7786 does not pass. Zero between executions.
+    /// @dev `replaces` is the sender's claim: the router checks neither that the message exists nor who sent it. A recipient must
+    ///      only relate it to the same sender's messages, as {ReissueGuard} does.
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces);
 }

@@ -4,17 +4,17 @@ pragma solidity ^0.8.28;
 import {Gmp, GmpSet} from "../types/Gmp.sol";
 import {DispatchFailure, Kind, Retry, Route} from "../types/Message.sol";
 
-/// @notice The sending half of a router: creates messages, hands them to GMPs, and hands them over again when asked.
+/// @notice The sending half of a router: creates messages, dispatches them over GMPs and retries them.
 interface IMessageSender {
     /// @notice {route} created a message.
     event MessageIdCreated(bytes32 indexed messageId, address indexed sender, uint64 nonce);
 
-    /// @notice Attempt 0: `gmps` took the message. The envelope is all that is needed to rebuild, deliver and retry it.
+    /// @notice Attempt 0: `gmps` accepted the message. The envelope suffices to rebuild, deliver and retry it.
     event MessageRouted(
         bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
     );
 
-    /// @notice Attempt 1, 2, …: `gmps` took the same envelope again.
+    /// @notice Attempt 1, 2, …: `gmps` accepted the same envelope again.
     event MessageRetried(bytes32 indexed messageId, uint64 indexed destinationChain, uint32 attempt, GmpSet gmps);
 
     /// @notice The message was created and waits for {IGateway-fund} over `gmps`.
@@ -22,11 +22,11 @@ interface IMessageSender {
         bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
     );
 
-    /// @notice One GMP did not take the message: it failed, is paused or has no adapter. Its fee went back, and the others are not
-    ///         affected.
+    /// @notice A GMP did not accept the message: it failed, is paused or has no adapter. Its fee was returned, and the other GMPs
+    ///         are not affected.
     event DispatchFailed(bytes32 indexed messageId, Gmp indexed gmp, uint32 attempt, bytes reason);
 
-    /// @notice A refund that could not be paid out, or what a GMP did not need of its fee, waits to be withdrawn.
+    /// @notice A refund that could not be paid, or the unused part of a GMP's fee, can be withdrawn.
     event Credited(address indexed account, uint256 amount);
 
     error ZeroRecipient();
@@ -104,20 +104,20 @@ interface IMessageSender {
 
     /// @notice Sends a message over one or more GMPs.
     /// @dev Steps:
-    ///      1. take the lane's next nonce.
-    ///      2. compute the id.
-    ///      3. remember the sender if retriable.
-    ///      4. dispatch over each GMP, each on its own.
-    ///      5. emit {MessageRouted}.
-    ///      Two calls with equal arguments create two messages. Unless `minDispatched` says
-    ///      that fewer will do, every GMP named takes it or the call reverts.
-    /// @param request The message and the way; `msg.value` is the sum of its fees, in wei.
-    /// @return messageId The message's name for ever.
+    ///      1. Assign the lane's next nonce.
+    ///      2. Compute the id.
+    ///      3. Record the sender if the message is retriable.
+    ///      4. Dispatch over each GMP independently.
+    ///      5. Emit {MessageRouted}.
+    ///      Two calls with equal arguments create two messages. Unless `minDispatched` allows fewer, every GMP must accept the
+    ///      message or the call reverts.
+    /// @param request The message and its options; `msg.value` is the sum of the fees, in wei.
+    /// @return messageId The message's permanent id.
     function route(Route calldata request) external payable returns (bytes32 messageId);
 
-    /// @notice Sends a message again, over any set of GMPs. Receipts that it already has still count.
-    /// @dev Reverts unless the caller is the message's sender or its retrier, and the id is that of the message. The message must
+    /// @notice Retries a message over any set of GMPs. Existing receipts still count.
+    /// @dev Reverts unless the caller is the message's sender or its retrier, and the id matches the message. The message must
     ///      have been created here as retriable, and be neither cancelled nor expired. Anyone may retry a report.
-    /// @return attempt Its number: 1 is the first retry.
+    /// @return attempt The attempt's number; 1 is the first retry.
     function retryRoute(Retry calldata request) external payable returns (uint32 attempt);
 }

@@ -5,18 +5,18 @@ import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC77
 
 import {GmpSet} from "../types/Gmp.sol";
 
-/// @notice Values that operators obey and do not set: alert thresholds, policy limits. They change by governance alone.
-/// @dev Owner and governor number their changes in one count, from 1 and growing. Each parameter keeps the number of the change
-///      that set it, and only a change with a greater number replaces it. So the order in which messages arrive makes no
-///      difference. A grant that a stranger held up can't undo the revocation that followed it.
+/// @notice Values that operators obey but cannot set, such as alert thresholds and policy limits. Only governance changes them.
+/// @dev Owner and governor number their changes in one sequence, from 1 and increasing. Each parameter stores the number of the
+///      change that set it, and only a change with a greater number replaces it. The order in which messages arrive therefore
+///      does not matter: a delayed grant cannot undo the revocation that followed it.
 interface IParameters is IERC7786Recipient {
     event ParameterSet(bytes32 indexed name, uint256 value, uint64 number);
 
-    /// @notice A message came after a later change of that parameter, which stays.
+    /// @notice A message was older than the parameter's last change, which stays.
     event ChangeSuperseded(bytes32 indexed name, uint256 value, uint64 number, uint64 present);
 
-    /// @notice Messages of `account` on `chain` are obeyed from now on, once `quorum` of `gmps` have delivered them. Those of
-    ///         any other account are refused.
+    /// @notice Messages of `account` on `chain` are now obeyed once `quorum` of `gmps` have delivered them. Messages of any other
+    ///         account are rejected.
     event GovernorSet(uint64 indexed chain, address indexed account, uint8 quorum, GmpSet gmps);
 
     error NotRouter(address caller);
@@ -38,12 +38,12 @@ interface IParameters is IERC7786Recipient {
 
     error RenouncingDisabled();
 
-    /// @notice Sets values; only for the owner. A message's payload is the arguments of this call, `abi.encode`d.
-    /// @dev The owner's call sets all of them, whatever numbers are there: a governor that numbers a change 2^64 - 1 must not lock the
-    ///      owner out. A message sets what is not superseded and says what is.
+    /// @notice Sets values; only for the owner. A message's payload is the ABI-encoded arguments of this call.
+    /// @dev The owner's call sets all values, whatever their numbers, so that a governor cannot lock the owner out with the number
+    ///      2^64 - 1. A message sets only values that are not superseded, and emits the others.
     function set(uint64 number, bytes32[] calldata names, uint256[] calldata values) external;
 
-    /// @notice Names another governor, or asks for other receipts of its messages; only for the owner.
+    /// @notice Changes the governor, or the receipts that its messages need; only for the owner.
     function setGovernor(uint64 chain, address account, uint8 quorum, GmpSet gmps) external;
 
     function valueOf(bytes32 name) external view returns (uint256);

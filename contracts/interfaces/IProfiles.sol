@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {DeliveryChoice, Profile} from "../types/Profile.sol";
 
-/// @notice The attributes that Waybill understands in ERC-7786 messages: `abi.encodeCall` of one of these.
+/// @notice The attributes that Waybill supports in ERC-7786 messages: `abi.encodeCall` of one of these functions.
 interface IAttributes {
     function gmps(uint16 set) external;
     function quorum(uint8 count) external;
@@ -11,14 +11,14 @@ interface IAttributes {
     function ttl(uint32 duration) external;
     function kind(uint8 kind) external;
     function retriable(bool value) external;
-    /// @notice ERC-7985's. True asks that the message can be cancelled, which every message can; see {IRouterMessages-cancel}.
+    /// @notice ERC-7985's. True requests that the message can be cancelled, which is always possible; see {IRouterMessages-cancel}.
     function cancellable(bool value) external;
-    /// @notice ERC-7985's. The recipient gets this gas or more: what the profile or {gasLimit} says, unless that is less.
+    /// @notice ERC-7985's. The recipient gets at least this gas: the profile's or {gasLimit}'s value, if that is larger.
     function minGasLimit(uint256 gas) external;
 }
 
-/// @notice How the messages of ERC-7786 senders travel: by the sender's profile for the chain, or else by the chain's default.
-///         A message's own attributes override both.
+/// @notice Delivery options of ERC-7786 senders: the sender's profile for the chain, or else the chain's default. A message's
+///         own attributes override both.
 interface IProfiles {
     /// @notice `sender` is zero for the chain's default.
     event ProfileSet(address indexed sender, uint64 indexed chain, Profile profile);
@@ -43,28 +43,28 @@ interface IProfiles {
     /// @notice The attribute is not a selector and one word in range.
     error InvalidAttribute(bytes attribute);
 
-    /// @notice The caller's profile for messages to `chain`. An empty one takes it back.
+    /// @notice Sets the caller's profile for messages to `chain`. An empty profile removes it.
     function setProfile(uint64 chain, Profile calldata profile) external;
 
-    /// @notice The profile of senders that have none. Only the router's owner may set it.
+    /// @notice Sets the profile of senders without one. Only for the router's owner.
     function setDefaultProfile(uint64 chain, Profile calldata profile) external;
 
-    /// @notice The profile that messages of `sender` to `chain` travel by; zero: the default alone.
+    /// @notice The profile of messages from `sender` to `chain`; the zero sender returns the default.
     function profileOf(address sender, uint64 chain) external view returns (Profile memory);
 
-    /// @notice What relayers are to do for a message of the caller, or for all its messages if `messageId` is zero. It may be chosen
-    ///         in the transaction that sends the message. One that is not `chosen` takes it back. Critical regulatory actions are
-    ///         delivered as ever.
+    /// @notice Sets the relayers' delivery of a message of the caller, or of all its messages if `messageId` is zero. It may be set
+    ///         in the transaction that sends the message. A choice that is not `chosen` removes it. Critical regulatory actions are
+    ///         not affected.
     function chooseDelivery(bytes32 messageId, DeliveryChoice calldata choice) external;
 
-    /// @notice What `sender` chose for a message, else for all its messages; else it is not `chosen`.
+    /// @notice The sender's choice for a message, else for all its messages; else one that is not `chosen`.
     function deliveryOf(address sender, bytes32 messageId) external view returns (DeliveryChoice memory);
 
-    /// @notice Whether a message may name the attribute. Waybill then honours every valid value of it. Any other is refused with
-    ///         ERC-7786's UnsupportedAttribute, whatever its value.
+    /// @notice Whether a message may have the attribute, in which case Waybill honours every valid value. Any other attribute is
+    ///         rejected with ERC-7786's UnsupportedAttribute, whatever its value.
     function supportsAttribute(bytes4 selector) external pure returns (bool);
 
-    /// @notice Where a message goes, and how.
+    /// @notice The destination and options of a message.
     function resolve(address sender, bytes calldata recipient, bytes[] calldata attributes)
         external
         view

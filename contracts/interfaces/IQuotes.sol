@@ -3,20 +3,20 @@ pragma solidity ^0.8.28;
 
 import {GmpFee, Message, Route} from "../types/Message.sol";
 
-/// @notice What sending costs now, in wei. A quote holds for one message for as long as the GMPs do not change their fees.
-/// @dev A GMP that is paused, gone or unable to quote is quoted 0 and does not count: it would not take the message either. So is one
-///      that asks for more than 2^40 - 1 gwei (about 1,099 ether): what one GMP asks for must not stop the others. If too
-///      few are left, it reverts as sending would, {IMessageSender-TooFewDispatched}.
-///      Most GMPs charge by the length of the payload and by the gas limit: a quote for 5 bytes does not pay for 7. Quote exactly
-///      what is sent. A fee that is too low makes that GMP refuse the message ({IMessageSender-TooFewDispatched} says why).
+/// @notice The current costs of sending, in wei. A quote is valid for one message until a GMP changes its fee.
+/// @dev A GMP that is paused, removed or unable to quote is quoted 0 and does not count, because it would not accept the message. The
+///      same applies to one that charges more than 2^40 - 1 gwei (about 1,099 ether), so that one GMP's fee cannot stop the
+///      others. If too few are left, it reverts as sending would, with {IMessageSender-TooFewDispatched}.
+///      Most GMPs charge by the payload's length and the gas limit: a quote for 5 bytes does not cover 7. Quote exactly the message
+///      that is sent. With too low a fee, that GMP rejects the message ({IMessageSender-TooFewDispatched} has the reason).
 interface IQuotes {
-    /// @notice What {IMessageSender-route} would cost the caller. As many GMPs as its `minDispatched` must give a quote.
+    /// @notice The cost of {IMessageSender-route} for the caller. At least its `minDispatched` GMPs must have a quote.
     /// @return total The value to send with the call.
-    /// @return fees The GMPs in the order named, with what each asks for: ready to be sent.
+    /// @return fees The GMPs in the given order with their fees, ready to be sent.
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees);
 
-    /// @notice What it would cost to send a message over those GMPs again, or for the first time if it is unfunded. One of them
-    ///         must give a quote.
+    /// @notice The cost of retrying a message over those GMPs, or of sending an unfunded one. At least one of them must have a
+    ///         quote.
     function quoteRetry(Message calldata message, GmpFee[] calldata gmps)
         external
         view

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice Who may change a router's configuration. The owner may do everything but renounce its role.
+/// @notice The roles that may change a router's configuration. The owner may do everything but renounce its role.
 interface IRoles {
     event RevokerSet(address indexed revoker);
     event GuardianSet(address indexed guardian);
@@ -10,15 +10,15 @@ interface IRoles {
     error NotRevoker(address caller);
     error NotGuardian(address caller);
 
-    /// @notice Lets `account` revoke adapters and peers and raise floors, and nothing else; zero: only the owner may.
+    /// @notice Lets `account` only revoke adapters and peers and raise floors; zero: only the owner may.
     function setRevoker(address account) external;
 
-    /// @notice Lets `account` begin pauses and end its own, and nothing else; zero: only the owner may. A new guardian need not
-    ///         rest for what another one paused.
+    /// @notice Lets `account` only begin pauses and end its own; zero: only the owner may. A new guardian is not bound by the
+    ///         period of its predecessor.
     function setGuardian(address account) external;
 
-    /// @notice Lets `account` begin short pauses of GMPs ({IPauses-pauseGmp}) and nothing else; zero: nobody may but owner and
-    ///         guardian. An account that is named for the first time has its whole allowance.
+    /// @notice Lets `account` only begin short pauses of GMPs ({IPauses-pauseGmp}); zero: only owner and guardian may. An account
+    ///         that is assigned for the first time has the full allowance.
     function setTripwire(address account) external;
 
     function revoker() external view returns (address);

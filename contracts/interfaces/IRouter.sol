@@ -14,7 +14,7 @@ import {IRoles} from "./IRoles.sol";
 import {IRouterMessages} from "./IRouterMessages.sol";
 import {IRouterViews} from "./IRouterViews.sol";
 
-/// @notice Carries messages between chains over several GMPs at once. Everything that {Router} answers.
+/// @notice Carries messages between chains over several GMPs at once. The complete interface of {Router}.
 interface IRouter is
     IMessageSender,
     IMessageReceiver,

@@ -4,28 +4,28 @@ pragma solidity ^0.8.28;
 import {GmpFee, Message} from "../types/Message.sol";
 import {Execution} from "../types/MessageRecords.sol";
 
-/// @notice Messages from router to router: a sender cancels what it sent, and a destination reports how a message ended.
-/// @dev Both carry the whole header and the payload's hash of the message they are about, and its id in `replaces`. Both need that
-///      message's quorum. A cancellation also needs what its recipient demands, a report what its sender demands.
+/// @notice Messages between routers: a sender cancels its message, and a destination reports a message's outcome.
+/// @dev Both contain the complete header, the payload's hash and, in `replaces`, the id of the message that they refer to. Both
+///      need that message's quorum. A cancellation must also satisfy its recipient's policy, a report its sender's.
 interface IRouterMessages {
-    /// @notice The source asked the destination to cancel the message, by the message `cancellationId`.
+    /// @notice The source asked the destination to cancel the message, with the message `cancellationId`.
     event CancellationRequested(bytes32 indexed messageId, bytes32 indexed cancellationId);
 
     /// @notice On the destination: the message will never be executed.
     event MessageCancelled(bytes32 indexed messageId, uint64 indexed sourceChain, bytes32 cancellationId);
 
-    /// @notice On the destination: the cancellation came after the message's end, and changed nothing.
+    /// @notice On the destination: the cancellation came after the message had ended, and changed nothing.
     event CancellationRejected(
         bytes32 indexed messageId, uint64 indexed sourceChain, bytes32 cancellationId, Execution state
     );
 
-    /// @notice On the source: the destination reports how the message ended. A dApp rolls back or refunds by
-    ///         {IRouterViews-outcomeOf} and never by this event. A destination also reports the expiry of messages that were
-    ///         never sent.
+    /// @notice On the source: the destination reports the message's outcome. A dApp must roll back or refund by
+    ///         {IRouterViews-outcomeOf}, never by this event. A destination also reports the expiry of messages that were never
+    ///         sent.
     /// @dev The router records no outcome of a message that was not sent as retriable: each report of it emits this event.
     event OutcomeReported(bytes32 indexed messageId, uint64 indexed destinationChain, Execution outcome);
 
-    /// @notice On the source: a second report contradicts the first. Some GMP, or a chain, lies.
+    /// @notice On the source: a second report contradicts the first, so a GMP or a chain is faulty.
     event OutcomeContradicted(
         bytes32 indexed messageId, uint64 indexed destinationChain, Execution first, Execution second
     );
@@ -44,16 +44,16 @@ interface IRouterMessages {
     /// @notice The content of a cancellation or report does not fit the message that carries it.
     error InvalidRouterMessage(bytes32 messageId);
 
-    /// @notice Asks the destination never to execute a message of the caller. It can't be retried here from now on.
-    ///         It may be executed there before this arrives: wait for the report.
-    /// @param minDispatched How many GMPs must take it for the call to succeed; 0 stands for all of them. It is retriable.
+    /// @notice Asks the destination never to execute a message of the caller, which can no longer be retried here. It may be
+    ///         executed there before this arrives: wait for the report.
+    /// @param minDispatched The number of GMPs that must accept it; 0 stands for all. The cancellation is retriable.
     function cancel(Message calldata message, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable
         returns (bytes32 cancellationId);
 
-    /// @notice Reports to the source how a message ended here. Open to anyone who pays, as often as wanted. The message need not
-    ///         have been sent ({IMessageReceiver-expire}), which the source finds out.
+    /// @notice Reports a message's outcome here to the source. Anyone may pay, any number of times. The message need not have been
+    ///         sent ({IMessageReceiver-expire}), which the source checks.
     function report(Message calldata message, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable

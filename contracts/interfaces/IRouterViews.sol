@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Gmp, GmpSet} from "../types/Gmp.sol";
 import {Execution} from "../types/MessageRecords.sol";
 
-/// @notice What a router remembers of messages, senders and money.
+/// @notice A router's records of messages, senders and credits.
 interface IRouterViews {
     /// @notice `retrier` may retry the messages of `sender`; zero: only the sender may.
     event RetrierAppointed(address indexed sender, address indexed retrier);
@@ -17,31 +17,31 @@ interface IRouterViews {
     error NothingToWithdraw(address account);
     error TransferFailed(address to, uint256 amount);
 
-    /// @notice Lets `retrier` retry all messages of the caller; zero takes that back.
+    /// @notice Lets `retrier` retry all messages of the caller; zero revokes that.
     function appointRetrier(address retrier) external;
 
-    /// @notice Adds the value to what `account` may withdraw. Adapters give back so what their GMP did not need; anyone may give.
+    /// @notice Credits the value to `account`. Adapters return unused fees this way; anyone may call it.
     function creditSurplus(address account) external payable;
 
-    /// @notice Pays out what refunds to the caller could not.
+    /// @notice Pays out the caller's credit.
     function withdraw(address payable to) external;
 
     /// @notice The account that may retry messages of `sender`, or zero.
     function retrierOf(address sender) external view returns (address);
 
-    /// @notice What {withdraw} would pay, in wei. The router holds exactly the sum of all credits.
+    /// @notice The amount that {withdraw} would pay, in wei. The router holds exactly the sum of all credits.
     function creditOf(address account) external view returns (uint256);
 
-    /// @notice Who sent a retriable or unfunded message and how often it was retried; zero for any other id.
+    /// @notice The sender of a retriable or unfunded message, and its number of retries; zero for any other id.
     function sentMessage(bytes32 messageId) external view returns (address sender, uint32 attempts);
 
-    /// @notice How many messages were created for a chain, and the sum of their ids mod 2^32.
+    /// @notice The number of messages created for a chain, and the sum of their ids mod 2^32.
     function sentTo(uint64 chain) external view returns (uint64 count, uint32 sum);
 
-    /// @notice The GMPs whose receipts count now, and how far the message has come.
+    /// @notice The GMPs whose receipts count now, and the message's execution state.
     function receiptsOf(bytes32 messageId) external view returns (GmpSet valid, Execution execution);
 
-    /// @notice Whether that GMP's receipt is there, so that a delivery over it would be a duplicate.
+    /// @notice Whether that GMP's receipt is recorded, so that another delivery over it would be a duplicate.
     function hasReceived(bytes32 messageId, Gmp gmp) external view returns (bool);
 
     /// @notice How many messages from a chain were executed, and the sum of their ids mod 2^192.
