@@ -394,14 +394,14 @@ def _hex(data: bytes) -> str:
 
 
 def _sum_of_block(answer: Any) -> Hashable:
-    """The compared part of a block: everything that is read, since any agreeing answer may be used."""
+    """Returns the compared fields of a block: every field that is used, since any of the agreeing answers may be returned."""
     if not isinstance(answer, dict):
         return None
     return tuple(str(answer.get(name)).lower() for name in ("number", "hash", "parentHash", "timestamp"))
 
 
 def _sum_of_logs(answer: Any) -> Hashable:
-    """The compared part of logs: positions and contents."""
+    """Returns the compared fields of logs: positions and contents."""
     if not isinstance(answer, list):
         return None
     names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")

@@ -149,7 +149,7 @@ class Sender:
         return None if slot is None else receipt_of(transaction_key, slot, await self._included(slot, parks=True))
 
     def is_sending(self, transaction_key: str) -> bool:
-        """Whether a call with this key is pending."""
+        """Returns whether a call with this key is pending."""
         waits = any(wanted.request.transaction_key == transaction_key for wanted in self._wanted)
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
@@ -169,7 +169,7 @@ class Sender:
         return len(self._wanted) + len(self._account.awaited)
 
     async def can_pay(self) -> bool:
-        """See `Account.can_pay`; nothing is sent until it is true."""
+        """See `Account.can_pay`; nothing is sent until it returns true."""
         return await self._account.can_pay()
 
     async def tick(self) -> bool:
@@ -276,7 +276,7 @@ class Sender:
     async def _signed(
         self, slots: Sequence[Slot], fees: Fees
     ) -> tuple[dict[int, SignedVersion], dict[int, TransientError]]:
-        """The signed versions of slots, and why others have none, by slot id.
+        """Signs slots; returns the signed versions, and the errors of the other slots, by slot id.
 
         A signer that refuses one transaction may sign the next. A signer that does not answer is not asked again.
         """
@@ -370,7 +370,7 @@ class SenderPool:
         )
 
     async def can_pay(self) -> bool:
-        """Whether any of the accounts can pay."""
+        """Returns whether any of the accounts can pay."""
         return any([await sender.can_pay() for sender in self._senders])
 
 
@@ -393,15 +393,18 @@ class CallBatching:
         self._max_gas = max_gas
 
     def within(self, block_gas: int) -> CallBatching:
-        """The same on a chain whose blocks hold that much gas, of which one transaction takes a share; 0: not known."""
+        """Returns the batching for a chain with that block gas limit, of which a transaction takes a share.
+
+        0: unknown.
+        """
         if not block_gas:
             return self
         return CallBatching(self._multicall, most=self._most, max_gas=min(self._max_gas, block_gas // _BLOCK_SHARE))
 
     def pack(self, requests: Sequence[SlotRequest]) -> list[CallBatch]:
-        """See `bridge.records.transactions.Packing`; in the order of the first request of each batch.
+        """Implements `bridge.records.transactions.Packing`; batches are in the order of their first requests.
 
-        Calls with value never share: the contract passes none on.
+        Calls with value never share a transaction, because the contract forwards none.
         """
         groups: list[list[SlotRequest]] = []
         sharing: list[SlotRequest] = []
@@ -432,7 +435,7 @@ class CallBatching:
 
 
 def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
-    """The receipt of one key in a shared transaction: it succeeded if that key's call did."""
+    """Returns one key's receipt in a shared transaction, which succeeded if that key's call did."""
     if not slot.parts or slot.call is None:
         return receipt
     made = _calls_made(receipt, slot.call.to)
@@ -442,7 +445,7 @@ def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
 
 
 def _calls_made(receipt: Receipt, multicall: str) -> int:
-    """A bit for each successful call. A callee may re-enter the contract, whose event then precedes ours."""
+    """Returns a bit for each successful call. A callee may re-enter the contract, whose event then precedes ours."""
     for log in reversed(receipt.logs):
         if log.address.lower() == multicall.lower() and log.topics == (_CALLS_MADE,):
             return int.from_bytes(log.data, "big")

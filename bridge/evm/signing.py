@@ -114,7 +114,7 @@ class LocalSigner:
 
 
 def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]]:
-    """The fields that EIP-1559 signs, in order."""
+    """Returns the fields that EIP-1559 signs, in order."""
     return [
         transaction.chain_id,
         transaction.nonce,
@@ -243,7 +243,7 @@ class RemoteSigner:
 
 
 def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLContext | bool:
-    """The TLS context for the service; True is httpx's default, without a client certificate."""
+    """Returns the TLS context for the service; True is httpx's default, without a client certificate."""
     if certificate is None and authority is None:
         return True
     try:
@@ -257,7 +257,7 @@ def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLCont
 
 
 def _raw(result: Any) -> bytes:
-    """The signed bytes: Web3signer returns them, geth wraps them in an object."""
+    """Returns the signed bytes: Web3signer returns them directly, geth wraps them in an object."""
     text: Any = result.get("raw") if isinstance(result, dict) else result
     try:
         return bytes(HexBytes(text))

@@ -1,4 +1,7 @@
-"""Reads the ramps of a network's lanes from CCIP's router on each chain; `typeAndVersion` tells a ramp's version."""
+"""Reads the ramps of a network's lanes from CCIP's router on each chain.
+
+`typeAndVersion` identifies a ramp's version.
+"""
 
 from __future__ import annotations
 
