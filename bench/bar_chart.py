@@ -1,4 +1,4 @@
-"""Bars as SVG, for the figures of the benches."""
+"""Bar charts as SVG, for the benchmarks' figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEFT: Final = 160  # pixels for the names, of which "plain web3.py source" is t
 
 
 def bar_chart(groups: Mapping[str, Mapping[str, float]]) -> str:
-    """A chart with a group of bars under each title, each group in its own scale; groups without bars are left out."""
+    """Returns a chart with a group of bars under each title, each with its own scale; empty groups are left out."""
     lines, top = [], 10
     for title, bars in ((title, bars) for title, bars in groups.items() if bars):
         lines.append(f'<text x="10" y="{top + 14}" font-weight="bold">{escape(title)}</text>')

@@ -1,4 +1,4 @@
-"""How long the explorer's pages take when the store holds many messages: `python -m bench.explorer`, into build/bench/web.json."""
+"""Measures the explorer's response times with a large store: `python -m bench.explorer`, into build/bench/web.json."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Figures = dict[str, dict[str, float]]
 
 
 def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, str]]:
-    """The explorer of a store, and the pages to look at: path by name."""
+    """Serves the explorer of a store; yields the pages to load by name."""
     index = IndexBrowser(url, clock=lambda: now)
     found = index.message(ids[0])
     assert found is not None
@@ -75,7 +75,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
 
 
 async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
-    """Until the server has a page."""
+    """Measures the time until the server has sent a page."""
     taken: Figures = {}
     async with AsyncClient(transport=ASGITransport(app), base_url="http://explorer", timeout=60) as client:
         for name, path in paths.items():
@@ -90,10 +90,10 @@ async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
 
 
 async def painted(app: FastAPI, paths: dict[str, str]) -> Figures:
-    """Until Chromium has painted something of it, of all that it paints.
+    """Measures the time until Chromium's first and last paint.
 
     Raises:
-        RuntimeError: Chromium could not be run, or a page was not painted.
+        RuntimeError: Chromium failed, or a page was not painted.
     """
     async with serving(app, listening_at("127.0.0.1:0")) as url:
         command = ("node", "--conditions=source", "--import", "tsx", "bench/pages.ts", url, *paths.values())

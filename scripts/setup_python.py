@@ -17,13 +17,13 @@ LOCK = ROOT / "requirements.lock"
 
 
 def uv_requirement(lock: str) -> str:
-    """Return uv's own entry of the lock file, with its hashes.
+    """Returns uv's entry of the lock file, with its hashes.
 
     Args:
-        lock: text of requirements.lock.
+        lock: Text of requirements.lock.
 
     Raises:
-        SystemExit: the lock file does not name uv.
+        SystemExit: the lock file lacks uv.
     """
     entry = re.search(r"^uv==\S+ \\\n(?:    --hash=\S+(?: \\)?\n)+", lock, re.MULTILINE)
     if entry is None:
@@ -32,10 +32,10 @@ def uv_requirement(lock: str) -> str:
 
 
 def create() -> None:
-    """Make a fresh .venv that holds pip and uv.
+    """Creates a fresh .venv with pip and uv.
 
     Raises:
-        SystemExit: .venv is a link. Clearing it would empty the environment that it leads to, which others may use.
+        SystemExit: .venv is a link, and clearing it would empty a shared environment.
     """
     if VENV.is_symlink():
         sys.exit(
@@ -50,9 +50,9 @@ def create() -> None:
 
 
 def main(stamp: Path) -> None:
-    """Sync .venv with the lock file.
+    """Syncs .venv with the lock file.
 
-    The stamp goes first: without it .venv may be half made, and is rebuilt instead of being mended.
+    The stamp is removed first, so that an incomplete .venv is rebuilt rather than repaired.
     """
     whole = stamp.exists() and (VENV / "bin" / "uv").exists()
     stamp.unlink(missing_ok=True)

@@ -17,18 +17,18 @@ SOLC_VERSION = "0.8.34"
 
 
 class ToolMissingError(Exception):
-    """A tool can neither be found on this machine nor among the npm packages."""
+    """A tool is neither installed nor among the npm packages."""
 
 
 def find_foundry(tool: str, path: str | None = None) -> Path:
-    """Find one Foundry binary, on PATH or else in node_modules.
+    """Returns a Foundry binary from PATH, or else from node_modules.
 
     Args:
         tool: "forge", "anvil" or "cast".
-        path: the search path, `PATH` if None.
+        path: Search path; `PATH` if None.
 
     Raises:
-        ToolMissingError: neither place has one that runs on this machine.
+        ToolMissingError: no binary runs on this machine.
     """
     packaged = sorted((ROOT / "node_modules" / "@foundry-rs").glob(f"{tool}-*/bin/{tool}"))
     found = fetch.find_foundry(tool, packaged, path)
@@ -38,9 +38,9 @@ def find_foundry(tool: str, path: str | None = None) -> Path:
 
 
 def find_solc() -> tuple[Path, str]:
-    """Return the compiler and how it is run: the native one if py-solc-x installed it, else the WebAssembly one.
+    """Returns the compiler and its kind: the native one if py-solc-x installed it, else the WebAssembly one.
 
-    py-solc-x itself is not asked: it makes its folder in the home, which may not be writable.
+    py-solc-x itself is not used, because it creates a folder in the home, which may not be writable.
     """
     folder = Path(os.environ.get("SOLCX_BINARY_PATH") or Path.home() / ".solcx")
     native = folder / f"solc-v{SOLC_VERSION}"
@@ -50,7 +50,7 @@ def find_solc() -> tuple[Path, str]:
 
 
 def version_line(name: str) -> str:
-    """Return the line of `<tool> --version` that carries the version."""
+    """Returns the line of `<tool> --version` with the version."""
     answer = subprocess.run(
         [str(LINKS / name), "--version"], capture_output=True, text=True, timeout=60, check=True
     ).stdout
@@ -58,7 +58,7 @@ def version_line(name: str) -> str:
 
 
 def main() -> None:
-    """Make the links and say which tool each is."""
+    """Creates the links and prints the tools' versions."""
     LINKS.mkdir(parents=True, exist_ok=True)
     for tool in FOUNDRY_TOOLS:
         binary = find_foundry(tool)

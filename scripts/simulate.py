@@ -1,9 +1,12 @@
-"""Plays seeded histories of the simulated world: `python -m scripts.simulate --seeds 5000 --first 0 --storm 8 --worlds lying`.
+"""Runs seeded histories of the simulated world: `python -m scripts.simulate --seeds 5000 --first 0 --storm 8 --worlds lying`.
 
-Each seed is a world with reorgs on both sides, nodes that fail, forget and lag, and a relayer that crashes at any of its calls. In some, one
-of three endpoints of each chain lies; in some, state changes go to several chains and are followed. In the calm afterwards every message
-must have been executed once and every nonce be used. A seed that ends otherwise is printed with its
-history, and always plays the same.
+Each seed is a world with reorgs on both sides, nodes that fail, forget and lag, and a relayer that may crash at any
+call. In some
+worlds, one of three endpoints of each chain lies; in others, state changes go to several chains and are followed. In
+the calm at
+the end, every message must have been executed once, and every nonce used. A seed that ends differently is printed with
+its
+history; seeds are reproducible.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from tests.simulation.chaos import SQUALL_SECONDS, WorldKind, judge_all
 
 
 def main() -> int:
-    """Plays the seeds that the command line names; 1 if one of them ended badly."""
+    """Runs the requested seeds; returns 1 if any failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1000, help="how many (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first one (default: %(default)s)")

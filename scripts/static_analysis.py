@@ -1,6 +1,6 @@
-"""Runs slither over contracts/ and compares what it finds with docs/static-analysis.toml.
+"""Runs slither over contracts/ and compares its findings with docs/static-analysis.toml.
 
-A finding that the file does not explain fails, and so does an explanation of nothing: it outlived what it was about.
+An unexplained finding fails, and so does an explanation without a finding, which is outdated.
 """
 
 import json
@@ -20,7 +20,7 @@ Finding = tuple[str, str]
 
 
 def place_of(element: dict[str, Any]) -> str:
-    """The dotted name of what a finding is about, from the contract inwards."""
+    """Returns the dotted name of a finding's place, from the contract inwards."""
     parent = element.get("type_specific_fields", {}).get("parent")
     name = element["name"].split("(")[0]
     if element["type"] == "node":
@@ -30,13 +30,13 @@ def place_of(element: dict[str, Any]) -> str:
 
 
 def findings(report: dict[str, Any]) -> set[Finding]:
-    """Read slither's report; several findings of one detector in one place are one."""
+    """Reads slither's report; several findings of one detector in one place count once."""
     found = report["results"].get("detectors", [])
     return {(finding["check"], place_of(finding["elements"][0])) for finding in found}
 
 
 def explained(text: str) -> set[Finding]:
-    """Read the explanations.
+    """Reads the explanations.
 
     Raises:
         ValueError: a finding has an empty reason.
@@ -49,7 +49,7 @@ def explained(text: str) -> set[Finding]:
 
 
 def analyse() -> dict[str, Any]:
-    """Compile contracts/ apart from the tests' output, run slither and return its report.
+    """Compiles contracts/ separately from the tests, runs slither and returns its report.
 
     Raises:
         SystemExit: slither could not run.
@@ -69,10 +69,10 @@ def analyse() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Analyse and compare; 0 if each finding is explained and nothing else is."""
+    """Analyses and compares; returns 0 if findings and explanations match."""
     found, known = findings(analyse()), explained(EXPLANATIONS.read_text())
     for check, place in sorted(found - known):
-        print(f"unexplained: {check} in {place}. Mend it, or explain it in {EXPLANATIONS.relative_to(ROOT)}")
+        print(f"unexplained: {check} in {place}. Fix it, or explain it in {EXPLANATIONS.relative_to(ROOT)}")
     for check, place in sorted(known - found):
         print(f"explained, but not found: {check} in {place}. Delete it from {EXPLANATIONS.relative_to(ROOT)}")
     print(f"slither: {len(found)} findings, {len(found & known)} explained", flush=True)

@@ -1,12 +1,13 @@
-"""Shows each test of an attack fail on a vulnerable twin: the contract without the one check that stops the attack.
+"""Proves that each test of an attack fails on a vulnerable twin: the contract without the check that stops the attack.
 
-tests/solidity/twins/twins.toml names for each twin what is changed in contracts/, the test that must fail then, and how. Only
-the changed contract is compiled, mostly the router. The tests take its artifact in place of the true one
-(tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol).
-The last line is `<n> passed, <n> failed in <s>s`.
+tests/solidity/twins/twins.toml defines for each twin the change in contracts/, the test that must then fail, and its
+failure. Only
+the changed contract is compiled, usually the router. The tests use its artifact instead of the real one
+(tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol). The last line is `<n> passed, <n> failed in
+<s>s`.
 
 python -m scripts.twins          every twin
-python -m scripts.twins forged   those whose name contains one of these
+python -m scripts.twins forged   twins whose name contains one of the arguments
 """
 
 import argparse
@@ -41,12 +42,12 @@ FAILURE = re.compile(r"^\[FAIL: (.*?)\]", re.MULTILINE | re.DOTALL)
 
 
 class TwinError(Exception):
-    """A twin can't be made or tried as its entry says."""
+    """A twin cannot be built or tested as its entry says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One place of a source that the twin has otherwise."""
+    """A change of the source in the twin."""
 
     file: str
     """Below contracts/."""
@@ -56,7 +57,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """A contract without a check, and the test that misses it."""
+    """A contract without a check, and the test that must detect it."""
 
     name: str
     edits: tuple[Edit, ...]
@@ -70,15 +71,15 @@ class Twin:
 
     @property
     def artifact(self) -> Path:
-        """What the compiler makes of the changed contract."""
+        """Path of the changed contract's artifact."""
         return WORK / "build" / "forge" / "out" / f"{self.contract}.sol" / f"{self.contract}.json"
 
 
 def read_twins() -> dict[str, Twin]:
-    """Read the table of twins by name, in its order.
+    """Reads the table of twins by name, in order.
 
     Raises:
-        TwinError: an entry lacks something.
+        TwinError: an entry is incomplete.
     """
     twins = {}
     for name, entry in tomllib.loads(TABLE.read_text()).items():
@@ -98,10 +99,10 @@ def read_twins() -> dict[str, Twin]:
 
 
 def edited(source: str, edit: Edit, twin: str) -> str:
-    """Return the source with the edit made.
+    """Returns the source with the edit applied.
 
     Raises:
-        TwinError: the place is not there, or not unique.
+        TwinError: the text to replace is missing or not unique.
     """
     if (times := source.count(edit.before)) != 1:
         raise TwinError(
@@ -112,7 +113,7 @@ def edited(source: str, edit: Edit, twin: str) -> str:
 
 
 def prepare() -> None:
-    """Make a project beside ours that compiles a copy of the contracts, and nothing else."""
+    """Creates a project that compiles a copy of the contracts alone."""
     WORK.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / "foundry.toml", WORK / "foundry.toml")
     (WORK / "build" / "tools").mkdir(parents=True, exist_ok=True)
@@ -123,10 +124,10 @@ def prepare() -> None:
 
 
 def compile_twin(twin: Twin) -> None:
-    """Compile the twin's contract into its artifact.
+    """Compiles the twin's contract.
 
     Raises:
-        TwinError: it does not compile, or an edit does not fit.
+        TwinError: the twin does not compile, or an edit does not apply.
     """
     shutil.rmtree(WORK / "contracts", ignore_errors=True)
     shutil.copytree(ROOT / "contracts", WORK / "contracts")
@@ -142,13 +143,13 @@ def compile_twin(twin: Twin) -> None:
 
 
 def run_test(twin: Twin) -> tuple[bool, str]:
-    """Run a twin's test with the twin's artifact.
+    """Runs a twin's test with the twin's artifact.
 
     Returns:
-        Whether it passed, and what it said if not.
+        Whether the test passed, and its output if not.
 
     Raises:
-        TwinError: there is no such test.
+        TwinError: the test does not exist.
     """
     path, test = twin.path, twin.test
     command = [str(FORGE), "test", "--match-path", f"tests/solidity/{path}", "--match-test", rf"^{test}\("]
@@ -162,14 +163,14 @@ def run_test(twin: Twin) -> tuple[bool, str]:
 
 
 def fault_of(twin: Twin, made: Twin | None) -> str:
-    """Try a twin.
+    """Tests a twin.
 
     Args:
-        twin: the one to try.
-        made: the one that was tried before it, whose artifact serves again if it is the same.
+        twin: Twin to test.
+        made: Previously tested twin, whose artifact is reused if it is the same.
 
     Returns:
-        Why it shows nothing; empty if its test fails as it should.
+        Why the twin proves nothing; empty if its test fails as it should.
     """
     try:
         if made is None or (made.contract, made.edits) != (twin.contract, twin.edits):
@@ -183,7 +184,7 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
 
 
 def main() -> int:
-    """Try the twins asked for; the exit code is 0 if each failed its test as it should."""
+    """Tests the requested twins; the exit status is 0 if every twin's test failed as it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the name of a twin (default: all)")
     arguments = parser.parse_args()

@@ -1,1 +1,1 @@
-"""How fast the index is, beside what others do, on this machine."""
+"""Measures the index's speed against other tools on this machine."""

@@ -36,7 +36,7 @@ PARTS: Final = ("cold", "ingest", "sold", "refresh", "requests", "idle")
 
 
 def main() -> None:
-    """Measures, prints and writes; parts not asked for keep the figures of the last run."""
+    """Measures, prints and writes; parts that are not requested keep the figures of the last run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=1_000_000, help="to read from an endpoint")
     parser.add_argument("--messages", type=int, default=10_000_000, help="whose tables to refresh")
@@ -58,7 +58,7 @@ def main() -> None:
 def _run_apart(command: list[str]) -> None:
     """Waits for a part.
 
-    `subprocess.run` would kill it on Ctrl-C, before it has ended the servers that it has started.
+    `subprocess.run` would kill it on Ctrl-C before it has stopped its servers.
     """
     with subprocess.Popen(command) as process:
         try:
@@ -71,7 +71,7 @@ def _run_apart(command: list[str]) -> None:
 
 
 def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
-    """The figures of one part."""
+    """Returns the figures of one part."""
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
         folder = Path(name)
         of_part: dict[str, Callable[[], dict[str, Any]]] = {
@@ -94,7 +94,7 @@ def _in_session(work: Callable[[SparkSession], dict[str, Any]]) -> dict[str, Any
 
 
 def _note(figures: Mapping[str, Any]) -> None:
-    """Adds them to what earlier parts have found, so that whoever interrupts a long run keeps that."""
+    """Adds figures to those of earlier parts, so that an interrupted run keeps them."""
     found: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     found |= {**figures, "cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
     RESULT.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _note(figures: Mapping[str, Any]) -> None:
 
 
 def _cold_start() -> float:
-    """Seconds from starting Python to the first row of a chain out of Spark."""
+    """Returns the seconds from starting Python to the first row of a chain in Spark."""
     with endpoint(2) as url:
         begun = time.monotonic()
         subprocess.run([sys.executable, "-m", "bench.index.first_row", url], check=True, stderr=subprocess.DEVNULL)
@@ -112,7 +112,7 @@ def _cold_start() -> float:
 
 
 def _groups(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """The figures as the plot shows them."""
+    """Returns the figures in the plot's form."""
     names = {"ingest": "index", "naive": "plain web3.py source", "cryo": "cryo", "ponder": "Ponder"}
     rates = {shown: found.get(f"{name}_logs_per_s") for name, shown in names.items()}
     latency = found.get("retry_request_ms", {})
