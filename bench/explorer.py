@@ -48,7 +48,7 @@ Figures = dict[str, dict[str, float]]
 
 
 def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, str]]:
-    """Serves the explorer of a store; yields the pages to load by name."""
+    """Creates the explorer of a store; returns it with the pages to load by name."""
     index = IndexBrowser(url, clock=lambda: now)
     found = index.message(ids[0])
     assert found is not None
@@ -75,7 +75,7 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
 
 
 async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
-    """Measures the time until the server has sent a page."""
+    """Measures the server's response times in milliseconds."""
     taken: Figures = {}
     async with AsyncClient(transport=ASGITransport(app), base_url="http://explorer", timeout=60) as client:
         for name, path in paths.items():
@@ -90,7 +90,7 @@ async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
 
 
 async def painted(app: FastAPI, paths: dict[str, str]) -> Figures:
-    """Measures the time until Chromium's first and last paint.
+    """Measures the milliseconds until Chromium's first paint of each page.
 
     Raises:
         RuntimeError: Chromium failed, or a page was not painted.

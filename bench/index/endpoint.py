@@ -72,7 +72,7 @@ class Refused(Exception):  # noqa: N818  a status, not an error of ours
 
 
 class Limits:
-    """The limits of a commercial endpoint. Every request counts, answered or not; an error costs no time."""
+    """The limits of a commercial endpoint. Every call counts, even if it fails; a rejected call uses no allowance."""
 
     def __init__(self) -> None:
         """Starts with one second's allowance of calls."""

@@ -121,9 +121,9 @@ class PublicHosts:
                 `AttestationPendingError` if signatures are missing.
 
         Raises:
-            UnansweredError: a request failed, and no host supplied a document.
-            TransientError: the hosts' documents do not belong to the dispatch.
-            AttestationPendingError: the hosts' documents lack signatures.
+            UnansweredError: a request failed, and no other host has an attestation.
+            TransientError: a host's document belongs to another message, and no other host has an attestation.
+            AttestationPendingError: no request failed, but the documents lack signatures.
         """
         problems, is_silent, pending = [], True, None
         first = self._last_host.get(dispatch.transport_id, -1) + 1
