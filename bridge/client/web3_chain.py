@@ -77,8 +77,8 @@ class Web3Chain:
             "address": [to_checksum_address(address) for address in addresses],
             "topics": [list(topics)],
         }
-        found = await self._ask("eth_getLogs", lambda eth: eth.get_logs(criteria))
-        return [_log_of(log) for log in found if not log.get("removed")]
+        entries = await self._ask("eth_getLogs", lambda eth: eth.get_logs(criteria))
+        return [_log_of(log) for log in entries if not log.get("removed")]
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
         """See `Chain.call`."""
@@ -130,18 +130,18 @@ class Web3Chain:
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
         try:
-            found = await self._ask(
+            receipt = await self._ask(
                 "eth_getTransactionReceipt", lambda eth: eth.get_transaction_receipt(HexBytes(transaction_hash))
             )
         except TransactionNotFound:
             return None
         return Receipt(
-            transaction_hash=bytes(found["transactionHash"]),
-            block_number=found["blockNumber"],
-            block_hash=bytes(found["blockHash"]),
-            succeeded=found["status"] == 1,
-            gas_used=found["gasUsed"],
-            logs=tuple(_log_of(log) for log in found["logs"]),
+            transaction_hash=bytes(receipt["transactionHash"]),
+            block_number=receipt["blockNumber"],
+            block_hash=bytes(receipt["blockHash"]),
+            succeeded=receipt["status"] == 1,
+            gas_used=receipt["gasUsed"],
+            logs=tuple(_log_of(log) for log in receipt["logs"]),
         )
 
     async def transaction_count(self, address: str) -> int:

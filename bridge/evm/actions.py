@@ -400,11 +400,11 @@ class ActionReader:
         )
 
     async def _branch(self, coordinator: Coordinator, action_id: bytes, number: int) -> Branch:
-        asked = (coordinator, action_id, number)
+        identity = (coordinator, action_id, number)
         record, dispatch, can_settle = await asyncio.gather(
             self._ask(coordinator, "branchOf", action_id, number),
             self._offer(self._ask(coordinator, "quoteDispatch", action_id, number)),
-            self._can_settle(*asked),
+            self._can_settle(*identity),
         )
         chain, participant, state, retries, sent_at, prepare_id, decision_id, change = record
         return Branch(

@@ -91,9 +91,9 @@ class EvmChain:
             WrongChainError: an endpoint is of another chain.
             TransientError: no endpoint answers.
         """
-        asked = replace(policy or EndpointPolicy(), **changes)
+        effective = replace(policy or EndpointPolicy(), **changes)
         try:
-            return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked, may_be_down=may_be_down))
+            return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, effective, may_be_down=may_be_down))
         except TransientRpcError as error:
             raise as_port_error(error, chain_id) from error
 
@@ -129,12 +129,12 @@ class EvmChain:
         blocks = await self._opinions("the newest block", self._to_remembered, "eth_getBlockByNumber", "latest", False)
         number = _reached([block.number for block in blocks], self._endpoints.agreement)
         same = [block for block in blocks if block.number == number]
-        if all(one == same[0] for one in same) and len(same) >= self._endpoints.agreement:
+        if all(block == same[0] for block in same) and len(same) >= self._endpoints.agreement:
             return same[0]
-        found = await self.block(number)  # endpoints lag, and a malicious one may invent its head
-        if found is None:
+        agreed = await self.block(number)  # endpoints lag, and a malicious one may invent its head
+        if agreed is None:
             raise UnansweredError(f"the endpoints of {self._name} do not agree on the newest block")
-        return found
+        return agreed
 
     async def height_of(self, tag: FinalityTag) -> int:
         """See `Chain.height_of`.
@@ -157,10 +157,10 @@ class EvmChain:
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
         decoder = self._block_decoder(number)
-        found: Block | None = await self._look_up(
+        block: Block | None = await self._look_up(
             f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
         )
-        return found
+        return block
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """See `Chain.logs`. A range that the node refuses as too large is split in halves."""
@@ -188,13 +188,13 @@ class EvmChain:
         wanted, emitters = set(topics), {address.lower() for address in addresses}
 
         def decoder(answer: Any) -> list[Log]:
-            found = to_logs(answer)
-            for log in found:
+            entries = to_logs(answer)
+            for log in entries:
                 if not (is_within(log) and log.address.lower() in emitters and log.topics and log.topics[0] in wanted):
                     raise ValueError(
                         f"block {log.block_number}, index {log.log_index}, of {log.address} was not requested"
                     )
-            return found
+            return entries
 
         request = Request("eth_getLogs", (criteria,))
         logs: list[Log] = await self._endpoints.agreed(
@@ -205,8 +205,8 @@ class EvmChain:
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
         """See `Chain.call`."""
         at = "latest" if block is None else hex(block)
-        what, asked = f"the answer of {call.to} to a call", _to_json(call, sender)
-        answer: bytes = await self._look_up(what, to_values(call.returns), str, "eth_call", asked, at)
+        what, request = f"the answer of {call.to} to a call", _to_json(call, sender)
+        answer: bytes = await self._look_up(what, to_values(call.returns), str, "eth_call", request, at)
         return answer
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
@@ -228,15 +228,15 @@ class EvmChain:
             )
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
-        found: list[Simulated] = answer
-        if len(found) != len(calls):
-            raise UnansweredError(f"{self._name} simulated {len(found)} of {len(calls)} calls")
-        return found
+        results: list[Simulated] = answer
+        if len(results) != len(calls):
+            raise UnansweredError(f"{self._name} simulated {len(results)} of {len(calls)} calls")
+        return results
 
     async def fees(self, limit: int | None = None) -> Fees:
         """See `Chain.fees`."""
-        said = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
-        bases = [base for base in said if base is not None]
+        answers = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
+        bases = [base for base in answers if base is not None]
         if len(bases) < self._endpoints.agreement:
             raise UnansweredError(
                 f"the endpoints of {self._name} report no base fee; Waybill sends EIP-1559 transactions only"
@@ -274,10 +274,10 @@ class EvmChain:
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
         name, decoder = _hex(transaction_hash), _receipt_decoder(transaction_hash)
-        found: Receipt | None = await self._look_up(
+        receipt: Receipt | None = await self._look_up(
             f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
         )
-        return found
+        return receipt
 
     async def transaction_count(self, address: str) -> int:
         """See `Chain.transaction_count`."""
@@ -298,7 +298,9 @@ class EvmChain:
 
     async def _knows(self, transaction_hash: bytes) -> bool:
         name = _hex(transaction_hash)
-        answer = await self._look_up("a transaction", lambda one: one, _is_there, "eth_getTransactionByHash", name)
+        answer = await self._look_up(
+            "a transaction", lambda transaction: transaction, _is_there, "eth_getTransactionByHash", name
+        )
         return answer is not None
 
     async def _look_up(
@@ -405,8 +407,8 @@ def _sum_of_logs(answer: Any) -> Hashable:
     if not isinstance(answer, list):
         return None
     names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
-    sums = ([str(log.get(name)).lower() for name in names] + [str(bool(log.get("removed")))] for log in answer)
-    return tuple(sorted(str(one) for one in sums))
+    entries = ([str(log.get(name)).lower() for name in names] + [str(bool(log.get("removed")))] for log in answer)
+    return tuple(sorted(str(entry) for entry in entries))
 
 
 def _sum_of_receipt(answer: Any) -> Hashable:
@@ -492,12 +494,12 @@ def to_log(log: Mapping[str, Any]) -> Log:
 
 def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
     """Decodes logs, in chain order without duplicates and without removed ones."""
-    found = {}
+    by_position = {}
     for item in logs:
         if not item.get("removed", False):
             log = to_log(item)
-            found[log.block_number, log.log_index] = log
-    return [found[position] for position in sorted(found)]
+            by_position[log.block_number, log.log_index] = log
+    return [by_position[position] for position in sorted(by_position)]
 
 
 def to_receipt(receipt: Mapping[str, Any]) -> Receipt:

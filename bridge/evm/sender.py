@@ -427,9 +427,9 @@ class CallBatching:
             return CallBatch.of(group[0])
         assert self._multicall is not None
         common, rest = divmod(_BASE_GAS, len(group))
-        parts = [BatchedCall(one.transaction_key, _gas_of(one.call) + common) for one in group]
+        parts = [BatchedCall(request.transaction_key, _gas_of(request.call) + common) for request in group]
         parts[0] = replace(parts[0], gas=parts[0].gas + rest)
-        calls = [(one.call.to, one.call.gas, one.call.data) for one in group]
+        calls = [(request.call.to, request.call.gas, request.call.data) for request in group]
         data = MULTICALL.encode("multicall", calls)
         return CallBatch(Call(to=self._multicall, data=data, gas=sum(part.gas for part in parts)), tuple(parts))
 

@@ -205,7 +205,7 @@ class RemoteSigner:
             SignatureRefusedError: the service refuses, or answers with another transaction.
             UnansweredError: the service does not answer.
         """
-        asked = {
+        fields = {
             "from": self._address,
             "to": to_checksum_address(transaction.to),
             "type": "0x2",
@@ -217,7 +217,7 @@ class RemoteSigner:
             "maxFeePerGas": hex(transaction.fees.max_fee),
             "maxPriorityFeePerGas": hex(transaction.fees.priority_fee),
         }
-        raw = _raw(await self._request(asked))
+        raw = _raw(await self._request(fields))
         if not _is_as_asked(raw, transaction, self._address):
             raise SignatureRefusedError(
                 f"the remote signer of {self._address} answered with another transaction than nonce"

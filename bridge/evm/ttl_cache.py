@@ -77,22 +77,22 @@ class Cached(Generic[_T]):
         if not is_fresh:
             done.wait(None if patience == math.inf else patience)
         with self._lock:
-            found, error = self._dated, self._error
-        if found is not None and self._clock() - found.at <= max(self._oldest, 2 * self._lasts):
-            return found
+            dated, error = self._dated, self._error
+        if dated is not None and self._clock() - dated.at <= max(self._oldest, 2 * self._lasts):
+            return dated
         if error is not None:
             raise error
         return None
 
     def _run(self, done: threading.Event) -> None:
         began, started = self._clock(), time.monotonic()
-        found, error = None, None
+        dated, error = None, None
         try:
-            found = Dated(self._compute(), began)
+            dated = Dated(self._compute(), began)
         except Exception as failed:  # noqa: BLE001  # raised in `look`
             error = failed
         with self._lock:
-            self._dated, self._error = found or self._dated, error
+            self._dated, self._error = dated or self._dated, error
             self._ended = self._clock()
             self._lasts = max(self._least, _REST * (time.monotonic() - started))
             self._running = False
