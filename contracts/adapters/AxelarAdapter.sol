@@ -8,7 +8,7 @@ import {IRouter} from "../interfaces/IRouter.sol";
 import {Addresses} from "../libraries/Addresses.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
-/// @dev What the adapter needs of Axelar's gateway.
+/// @dev The functions of Axelar's gateway that the adapter calls.
 interface IAxelarGateway {
     function callContract(string calldata destinationChain, string calldata destinationAddress, bytes calldata payload)
         external;
@@ -21,7 +21,7 @@ interface IAxelarGateway {
     ) external returns (bool);
 }
 
-/// @dev What the adapter needs of Axelar's gas service.
+/// @dev The functions of Axelar's gas service that the adapter calls.
 interface IAxelarGasService {
     function payGas(
         address sender,
@@ -43,8 +43,8 @@ interface IAxelarGasService {
     ) external view returns (uint256 gasEstimate);
 }
 
-/// @notice Speaks Axelar. A message is first approved at the gateway, then executed here by anyone; a refused execution leaves
-///         the approval standing.
+/// @notice Sends and receives over Axelar. A message is first approved at the gateway, then executed here by anyone; if the
+///         execution reverts, the approval stands.
 contract AxelarAdapter is BaseAdapter {
     using Addresses for address;
     using Addresses for bytes32;
@@ -64,7 +64,7 @@ contract AxelarAdapter is BaseAdapter {
         gasService = gasService_;
     }
 
-    /// @notice Connects a remote router's adapter on the chain that Axelar calls `name`.
+    /// @notice Connects a remote router's adapter on the chain that Axelar names `name`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, string calldata name)
         external
         onlyRouterOwner
@@ -76,7 +76,7 @@ contract AxelarAdapter is BaseAdapter {
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @notice Delivers a message that the gateway has approved. Open to anyone.
+    /// @notice Delivers a message that the gateway approved. Open to anyone.
     function execute(
         bytes32 commandId,
         string calldata sourceChain,
@@ -90,7 +90,7 @@ contract AxelarAdapter is BaseAdapter {
         _receive(chainOf(keccak256(bytes(sourceChain))), remoteAdapter, payload);
     }
 
-    /// @notice The chain behind the hash of a name, or 0.
+    /// @notice The chain with that name's hash, or 0.
     function chainOf(bytes32 nameHash) public view returns (uint64) {
         return _chainOf(uint256(nameHash));
     }

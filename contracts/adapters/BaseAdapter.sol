@@ -7,16 +7,16 @@ import {IRouter} from "../interfaces/IRouter.sol";
 import {BoundedCall} from "../libraries/BoundedCall.sol";
 import {MessageEncoding} from "../types/Message.sol";
 
-/// @dev What every adapter does alike: take envelopes from the router only, know the adapters on the other side, and hand what
-///      arrives to the router. What is particular to a GMP is in {_send} and in the entry point that the GMP calls.
+/// @dev Common base of the adapters: accepts envelopes from the router only, knows the remote adapters, and passes deliveries
+///      to the router. {_send} and the GMP's entry point are specific to each GMP.
 abstract contract BaseAdapter is IAdapter {
-    /// @dev What a delivery needs beyond the recipient's own gas limit: checks, receipt, execution frame, bookkeeping.
+    /// @dev Gas of a delivery beyond the recipient's gas limit: checks, receipt, execution frame, bookkeeping.
     uint256 private constant DELIVERY_GAS = 250_000;
 
-    /// @dev What each byte of an envelope adds: it is copied, hashed and logged several times on its way to the recipient.
+    /// @dev Gas per byte of an envelope, which is copied, hashed and logged several times on its way to the recipient.
     uint256 private constant GAS_PER_BYTE = 16;
 
-    /// @dev Each call keeps back a 64th, and up to five lie between the GMP's own and the recipient's: (64/63)^5 < 1 + 1/12.
+    /// @dev Each call retains a 64th, and up to five are nested between the GMP's and the recipient's: (64/63)^5 < 1 + 1/12.
     uint256 private constant CALL_DEPTH_SHARE = 12;
 
     IRouter internal immutable _router;
@@ -33,7 +33,7 @@ abstract contract BaseAdapter is IAdapter {
     /// @notice The GMP's number for `chain` is known already, and it is another one.
     error ChainNumberFixed(uint64 chain);
 
-    /// @dev Adapters have no owner of their own: one account decides about a router and all that speaks for it.
+    /// @dev Adapters have no owner of their own: one account controls a router and its adapters.
     modifier onlyRouterOwner() {
         if (msg.sender != _router.owner()) revert OnlyOwner(msg.sender);
         _;
@@ -55,7 +55,7 @@ abstract contract BaseAdapter is IAdapter {
         if (msg.sender != address(_router)) revert OnlyRouter(msg.sender);
         bytes32 remoteAdapter = _requireRemote(destinationChain, destinationRouter);
         _send(destinationChain, remoteAdapter, envelope, deliveryGas(envelope.length, gasLimit), refundTo);
-        // `refundTo` is not called: an account that takes no money, or does worse, must not make the GMP fail.
+        // `refundTo` is not called, because an account that rejects ether, or does worse, must not make the GMP fail.
         uint256 surplus = address(this).balance;
         if (surplus != 0) _router.creditSurplus{value: surplus}(refundTo);
     }
@@ -89,27 +89,27 @@ abstract contract BaseAdapter is IAdapter {
         return _remotes[chain][remoteRouter];
     }
 
-    /// @notice The gas that a delivery asks the GMP for, so that the recipient's call gets `gasLimit`.
+    /// @notice The gas to request from the GMP for a delivery, so that the recipient's call gets `gasLimit`.
     function deliveryGas(uint256 envelopeLength, uint64 gasLimit) public pure returns (uint256) {
         return gasLimit + gasLimit / CALL_DEPTH_SHARE + DELIVERY_GAS + GAS_PER_BYTE * envelopeLength;
     }
 
-    /// @dev Hands the envelope to the GMP with what it needs of `msg.value`, for `remoteAdapter` on `chain`, asking for `gasLimit`
-    ///      there. What the GMP does not need stays here, or comes back here before this returns.
-    /// @param refundTo Only for what a GMP pays back later.
+    /// @dev Sends the envelope to `remoteAdapter` on `chain` with the needed part of `msg.value`, requesting `gasLimit` there. The
+    ///      unused part stays here, or is returned here before this returns.
+    /// @param refundTo Only for refunds that a GMP pays later.
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)
         internal
         virtual;
 
-    /// @dev What {_send} would cost, in wei.
+    /// @dev The current cost of {_send}, in wei.
     function _quote(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
         internal
         view
         virtual
         returns (uint256);
 
-    /// @dev Notes the GMP's own number for a chain. Numbers are one to one and never change. Messages that travel under an
-    ///      old number would be stranded, and two chains under one number could speak for each other. A mistake is mended by {IGmpRegistry-replaceAdapter}.
+    /// @dev Sets the GMP's own number for a chain. Numbers are one to one and never change: messages under an old number would be
+    ///      stranded, and two chains under one number could impersonate each other. {IGmpRegistry-replaceAdapter} corrects a mistake.
     function _setNumber(uint64 chain, uint256 number) internal {
         if (chain == 0 || number == 0) revert ZeroConnection();
         uint64 other = _chainOfNumber[number];
@@ -128,12 +128,12 @@ abstract contract BaseAdapter is IAdapter {
         return _chainOfNumber[number];
     }
 
-    /// @dev For a GMP that is given exactly its fee.
+    /// @dev For a GMP that must get exactly its fee.
     function _requireFee(uint256 fee) internal view {
         if (msg.value < fee) revert WrongFee(msg.value, fee);
     }
 
-    /// @dev An adapter that was connected before stays trusted, so that what it sent still arrives; {disconnect} ends that.
+    /// @dev A previously connected adapter stays trusted, so that its messages still arrive; {disconnect} ends that.
     function _connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter) internal {
         if (chain == 0 || remoteRouter == 0 || remoteAdapter == 0) revert ZeroConnection();
         bytes32 other = _routerOfRemote[chain][remoteAdapter];
@@ -143,10 +143,9 @@ abstract contract BaseAdapter is IAdapter {
         emit Connected(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @dev Makes the one call into the router. The caller of this has authenticated the GMP; the remote adapter is
-    ///      authenticated here. It speaks for its own router only, or that of a revoked router could vouch for the successor.
-    ///      A duplicate is absorbed, so that the GMP stops delivering it; every other revert goes through, so that the GMP
-    ///      can deliver again.
+    /// @dev Makes the single call into the router. The caller has authenticated the GMP; the remote adapter is authenticated here.
+    ///      It serves its own router only, or the adapter of a revoked router could vouch for its successor. A duplicate is
+    ///      absorbed, so that the GMP stops delivering it; every other revert propagates, so that the GMP can deliver again.
     function _receive(uint64 chain, bytes32 remoteAdapter, bytes memory envelope) internal {
         bytes32 stated = MessageEncoding.statedSourceRouter(envelope);
         if (_requireTrusted(chain, remoteAdapter) != stated) revert WrongRemoteRouter(chain, remoteAdapter, stated);

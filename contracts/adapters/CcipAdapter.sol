@@ -9,7 +9,7 @@ import {IRouter} from "../interfaces/IRouter.sol";
 import {Addresses} from "../libraries/Addresses.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
-/// @dev What the adapter needs of CCIP's router.
+/// @dev The functions of CCIP's router that the adapter calls.
 interface ICcipRouter {
     struct TokenAmount {
         address token;
@@ -34,13 +34,13 @@ interface ICcipRouter {
     function getOnRamp(uint64 destinationSelector) external view returns (address onRamp);
 }
 
-/// @dev By which CCIP's contracts tell their versions.
+/// @dev The getter for the version of CCIP's contracts.
 interface ICcipTypeAndVersion {
     function typeAndVersion() external view returns (string memory);
 }
 
-/// @dev What CCIP asks of a recipient. A recipient that does not declare this interface by ERC-165 is skipped, and the message
-///      counts as delivered.
+/// @dev The interface of a CCIP recipient. A recipient that does not declare it by ERC-165 is skipped, and the message counts as
+///      delivered.
 interface ICcipReceiver {
     struct IncomingMessage {
         bytes32 messageId;
@@ -53,20 +53,20 @@ interface ICcipReceiver {
     function ccipReceive(IncomingMessage calldata message) external;
 }
 
-/// @dev What an off-ramp of CCIP 2.0 asks of a recipient that declares it by ERC-165.
+/// @dev The interface that a CCIP 2.0 off-ramp calls on a recipient that declares it by ERC-165.
 interface ICcipReceiverV2 {
-    /// @notice Who must have verified a message from a source before it is executed.
-    /// @return required Resolvers that all must have; the zero address stands for the lane's default ones.
-    /// @return optional Resolvers of which some must have.
-    /// @return optionalThreshold How many of them.
-    /// @return allowedFinality What a message may be executed after; zero: the source's finality, and nothing earlier.
+    /// @notice The verifications that a message from a source needs before execution.
+    /// @return required Resolvers whose verifiers must all approve; the zero address stands for the lane's default ones.
+    /// @return optional Resolvers of which some must approve.
+    /// @return optionalThreshold The number of optional approvals.
+    /// @return allowedFinality The earliest finality for execution; zero: the source's finality, and nothing earlier.
     function getCCVsAndFinalityConfig(uint64 sourceSelector, bytes calldata sender)
         external
         view
         returns (address[] memory required, address[] memory optional, uint8 optionalThreshold, bytes4 allowedFinality);
 }
 
-/// @dev By which a resolver is told from a verifier: it names the verifier that serves a lane now.
+/// @dev Distinguishes a resolver from a verifier: it names the current verifier of a lane.
 interface ICcipVerifierResolver {
     function getOutboundImplementation(uint64 destinationSelector, bytes memory extraArgs)
         external
@@ -74,9 +74,9 @@ interface ICcipVerifierResolver {
         returns (address);
 }
 
-/// @notice Speaks CCIP 1.6 and 2.0. A refused delivery puts the message in state FAILURE at the OffRamp; then anyone may
-///         execute it (`manuallyExecute` of 1.6, `execute` of 2.0), with as much gas or more. CCIP gives a delivery exactly
-///         the gas it was sent with. Of 2.0 the owner may choose the verifiers of each lane.
+/// @notice Sends and receives over CCIP 1.6 and 2.0. A failed delivery puts the message in state FAILURE at the OffRamp; then
+///         anyone may execute it with at least the same gas (`manuallyExecute` of 1.6, `execute` of 2.0). CCIP gives a delivery
+///         exactly the message's gas. With 2.0, the owner may choose each lane's verifiers.
 contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
     using Addresses for bytes32;
 
@@ -86,16 +86,16 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         uint8 optionalThreshold;
     }
 
-    /// @dev Tag of CCIP's extra arguments, version 2: gas limit, and whether messages may overtake each other.
+    /// @dev Tag of CCIP's extra arguments, version 2: gas limit, and whether messages may be executed out of order.
     bytes4 private constant EXTRA_ARGS_TAG = 0x181dcf10;
 
-    /// @dev Tag of version 3, which only lanes of CCIP 2.0 take: gas limit, finality, verifiers, executor.
+    /// @dev Tag of version 3, for lanes of CCIP 2.0 only: gas limit, finality, verifiers, executor.
     bytes4 private constant EXTRA_ARGS_V3_TAG = 0xa69dd4aa;
 
-    /// @dev What the name of an on-ramp that takes version 3 begins with.
+    /// @dev Prefix of the version of an on-ramp that accepts version 3.
     bytes9 private constant ON_RAMP_V2 = "OnRamp 2.";
 
-    /// @notice Verifiers that a lane may have at most: each is paid for, and costs gas on both chains.
+    /// @notice Maximum number of verifiers per lane: each is paid, and costs gas on both chains.
     uint256 public constant MOST_VERIFIERS = 16;
 
     ICcipRouter public immutable ccipRouter;
@@ -115,7 +115,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         ccipRouter = ccipRouter_;
     }
 
-    /// @notice Connects a remote router's adapter on the chain that CCIP calls `selector`.
+    /// @notice Connects a remote router's adapter on the chain with CCIP's `selector`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint64 selector)
         external
         onlyRouterOwner
@@ -125,11 +125,11 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @notice Chooses who verifies what goes to and comes from the chain that CCIP calls `selector`. They are resolvers on
-    ///         this chain. Messages over CCIP 2.0 ask all of them to sign; those over 1.6 can't. Empty lists leave it to the
-    ///         lane. The adapter on the other chain has to name the same operators' resolvers there.
-    /// @param required All must have verified what arrives; the zero address stands for the lane's default ones.
-    /// @param optional `optionalThreshold` of them must have.
+    /// @notice Sets the verifiers of messages to and from the chain with CCIP's `selector`, as resolvers on this chain. Messages over
+    ///         CCIP 2.0 need their signatures; 1.6 does not support them. Empty lists select the lane's default. The remote adapter
+    ///         must name the same operators' resolvers there.
+    /// @param required All must approve incoming messages; the zero address stands for the lane's default ones.
+    /// @param optional `optionalThreshold` of them must approve.
     function setVerifiers(
         uint64 selector,
         address[] calldata required,
@@ -167,7 +167,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         return (chosen.required, chosen.optional, chosen.optionalThreshold, 0);
     }
 
-    /// @notice CCIP's router delivers a message.
+    /// @notice Receives a message from CCIP's router.
     function ccipReceive(IncomingMessage calldata message) external {
         if (msg.sender != address(ccipRouter)) revert OnlyGmp(msg.sender);
         _receive(chainOf(message.sourceChainSelector), abi.decode(message.sender, (bytes32)), message.data);
@@ -184,7 +184,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         return uint64(_numberOf(chain));
     }
 
-    /// @notice The chain behind CCIP's number, or 0.
+    /// @notice The chain with that CCIP number, or 0.
     function chainOf(uint64 selector) public view returns (uint64) {
         return _chainOf(selector);
     }
@@ -194,7 +194,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         return address(ccipRouter);
     }
 
-    /// @dev CCIP's router keeps all the value it gets, so it gets what it asks for.
+    /// @dev CCIP's router keeps all value, so it gets exactly its fee.
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address)
         internal
         override
@@ -216,7 +216,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         return ccipRouter.getFee(selector, _outgoing(selector, remoteAdapter, envelope, gasLimit));
     }
 
-    /// @dev No fee token stands for the chain's own money.
+    /// @dev The zero fee token stands for the native coin.
     function _outgoing(uint64 selector, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
         private
         view
@@ -231,7 +231,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         });
     }
 
-    /// @dev A lane of CCIP 2.0 takes both versions of the arguments, and one of 1.6 only version 2.
+    /// @dev A lane of CCIP 2.0 accepts both versions of the arguments, a lane of 1.6 only version 2.
     function _extraArgs(uint64 selector, uint256 gasLimit) private view returns (bytes memory arguments) {
         Verifiers storage chosen = _verifiers[selector];
         address[] memory required = chosen.required;

@@ -5,7 +5,7 @@ import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
-/// @dev What the adapter needs of Hyperlane's Mailbox.
+/// @dev The functions of Hyperlane's Mailbox that the adapter calls.
 interface IMailbox {
     function dispatch(uint32 destination, bytes32 recipient, bytes calldata body, bytes calldata hookMetadata)
         external
@@ -18,15 +18,15 @@ interface IMailbox {
         returns (uint256 fee);
 }
 
-/// @notice Speaks Hyperlane. A refused delivery reverts as a whole and can be processed again. The Mailbox asks this contract
-///         which ISM (interchain security module) verifies, and takes its own default one until the owner has chosen.
+/// @notice Sends and receives over Hyperlane. A failed delivery reverts completely and can be repeated. The Mailbox reads from this
+///         contract which ISM (interchain security module) verifies, and uses its own default until the owner sets one.
 contract HyperlaneAdapter is BaseAdapter {
     /// @dev Version of Hyperlane's standard hook metadata.
     uint16 private constant METADATA_VERSION = 1;
 
     IMailbox public immutable mailbox;
 
-    /// @notice The ISM that verifies what arrives here; zero: the Mailbox's default one, which Hyperlane may change.
+    /// @notice The ISM that verifies incoming messages; zero: the Mailbox's default, which Hyperlane may change.
     address public interchainSecurityModule;
 
     event InterchainSecurityModuleSet(address module);
@@ -36,10 +36,10 @@ contract HyperlaneAdapter is BaseAdapter {
         mailbox = mailbox_;
     }
 
-    /// @dev The paymaster pays back what it did not need while {dispatch} runs.
+    /// @dev Accepts the paymaster's refund during {dispatch}.
     receive() external payable {}
 
-    /// @notice Connects a remote router's adapter on the chain that Hyperlane calls `domain`.
+    /// @notice Connects a remote router's adapter on the chain with Hyperlane's `domain`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint32 domain)
         external
         onlyRouterOwner
@@ -48,13 +48,13 @@ contract HyperlaneAdapter is BaseAdapter {
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @notice Chooses the ISM that verifies what arrives here; zero leaves that to the Mailbox.
+    /// @notice Sets the ISM that verifies incoming messages; zero selects the Mailbox's default.
     function setInterchainSecurityModule(address module) external onlyRouterOwner {
         interchainSecurityModule = module;
         emit InterchainSecurityModuleSet(module);
     }
 
-    /// @notice The Mailbox delivers a message. Not payable, unlike Hyperlane's own interface: value would be stuck here.
+    /// @notice Receives a message from the Mailbox. Not payable, unlike Hyperlane's own interface, because value would be stuck here.
     function handle(uint32 origin, bytes32 sender, bytes calldata body) external {
         if (msg.sender != address(mailbox)) revert OnlyGmp(msg.sender);
         _receive(chainOf(origin), sender, body);
@@ -65,7 +65,7 @@ contract HyperlaneAdapter is BaseAdapter {
         return uint32(_numberOf(chain));
     }
 
-    /// @notice The chain behind a domain, or 0.
+    /// @notice The chain with that domain, or 0.
     function chainOf(uint32 domain) public view returns (uint64) {
         return _chainOf(domain);
     }
@@ -75,7 +75,7 @@ contract HyperlaneAdapter is BaseAdapter {
         return address(mailbox);
     }
 
-    /// @dev The paymaster behind the Mailbox pays back here what it does not need.
+    /// @dev The paymaster behind the Mailbox refunds unused fees to this contract.
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address)
         internal
         override

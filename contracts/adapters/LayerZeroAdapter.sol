@@ -7,7 +7,7 @@ import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
-/// @dev What the adapter needs of LayerZero's endpoint.
+/// @dev The functions of LayerZero's endpoint that the adapter calls.
 interface ILayerZeroEndpoint {
     struct MessagingParams {
         uint32 dstEid;
@@ -44,8 +44,8 @@ interface ILayerZeroEndpoint {
     function setDelegate(address delegate) external;
 }
 
-/// @notice Speaks LayerZero V2. A refused delivery does not revert the executor's transaction: the endpoint keeps the payload, and
-///         anyone may call its `lzReceive` again. Packets are at most 10,000 bytes with LayerZero's usual configuration.
+/// @notice Sends and receives over LayerZero V2. A failed delivery does not revert the executor's transaction: the endpoint keeps
+///         the payload, and anyone may call its `lzReceive` again. LayerZero usually limits packets to 10,000 bytes.
 contract LayerZeroAdapter is BaseAdapter {
     uint16 private constant OPTIONS_TYPE = 3;
     uint8 private constant EXECUTOR_WORKER = 1;
@@ -61,22 +61,22 @@ contract LayerZeroAdapter is BaseAdapter {
         endpoint = endpoint_;
     }
 
-    /// @dev The endpoint pays back what it did not need while {dispatch} runs.
+    /// @dev Accepts the endpoint's refund during {dispatch}.
     receive() external payable {}
 
-    /// @notice Connects a remote router's adapter on the chain that LayerZero numbers `eid`.
+    /// @notice Connects a remote router's adapter on the chain with LayerZero's `eid`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint32 eid) external onlyRouterOwner {
         _setNumber(chain, eid);
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @notice Lets `delegate` choose this adapter's libraries, verifiers and executor at the endpoint. Until then LayerZero's
-    ///         defaults hold, which LayerZero may change.
+    /// @notice Lets `delegate` configure this adapter's libraries, verifiers and executor at the endpoint. Until then LayerZero's
+    ///         defaults apply, which LayerZero may change.
     function setDelegate(address delegate) external onlyRouterOwner {
         endpoint.setDelegate(delegate);
     }
 
-    /// @notice The endpoint delivers a message. Not payable, unlike LayerZero's own interface: value would be stuck here.
+    /// @notice Receives a message from the endpoint. Not payable, unlike LayerZero's own interface, because value would be stuck here.
     function lzReceive(
         ILayerZeroEndpoint.Origin calldata origin,
         bytes32,
@@ -88,7 +88,7 @@ contract LayerZeroAdapter is BaseAdapter {
         _receive(chainOf(origin.srcEid), origin.sender, message);
     }
 
-    /// @notice Whether the endpoint may open the path from a sender: only from a connected adapter.
+    /// @notice Whether the endpoint may open the path from a sender, which must be a connected adapter.
     function allowInitializePath(ILayerZeroEndpoint.Origin calldata origin) external view returns (bool) {
         return _isTrusted(chainOf(origin.srcEid), origin.sender);
     }
@@ -103,7 +103,7 @@ contract LayerZeroAdapter is BaseAdapter {
         return uint32(_numberOf(chain));
     }
 
-    /// @notice The chain behind LayerZero's number, or 0.
+    /// @notice The chain with that LayerZero number, or 0.
     function chainOf(uint32 eid) public view returns (uint64) {
         return _chainOf(eid);
     }
@@ -113,7 +113,7 @@ contract LayerZeroAdapter is BaseAdapter {
         return address(endpoint);
     }
 
-    /// @dev The endpoint pays back here what it does not need.
+    /// @dev The endpoint refunds unused fees to this contract.
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address)
         internal
         override

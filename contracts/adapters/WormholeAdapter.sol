@@ -5,7 +5,7 @@ import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
-/// @dev What the adapter needs of Wormhole's core.
+/// @dev The functions of Wormhole's core that the adapter calls.
 interface IWormhole {
     struct Signature {
         bytes32 r;
@@ -14,7 +14,7 @@ interface IWormhole {
         uint8 guardianIndex;
     }
 
-    /// @dev A verified action approval (VAA), parsed.
+    /// @dev A parsed verified action approval (VAA).
     struct VM {
         uint8 version;
         uint32 timestamp;
@@ -42,11 +42,12 @@ interface IWormhole {
         returns (VM memory vm, bool valid, string memory reason);
 }
 
-/// @notice Speaks Wormhole's core. A VAA names no destination and the core keeps no replay state: both are the router's checks.
+/// @notice Sends and receives over Wormhole's core. A VAA names no destination and the core keeps no replay state, so the router
+///         checks both.
 contract WormholeAdapter is BaseAdapter {
     IWormhole public immutable core;
 
-    /// @notice How final a message must be before the guardians sign it, in Wormhole's numbers.
+    /// @notice The finality after which guardians sign, as Wormhole's consistency level.
     uint8 public immutable consistencyLevel;
 
     /// @notice The core does not accept the VAA.
@@ -58,13 +59,13 @@ contract WormholeAdapter is BaseAdapter {
         consistencyLevel = consistencyLevel_;
     }
 
-    /// @notice Connects a remote router's adapter on the chain that Wormhole numbers `id`.
+    /// @notice Connects a remote router's adapter on the chain with Wormhole's `id`.
     function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint16 id) external onlyRouterOwner {
         _setNumber(chain, id);
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @notice Delivers a message that the guardians have signed. Open to anyone.
+    /// @notice Delivers a message that the guardians signed. Open to anyone.
     function deliver(bytes calldata vaa) external {
         (IWormhole.VM memory vm, bool valid, string memory reason) = core.parseAndVerifyVM(vaa);
         if (!valid) revert InvalidVaa(reason);
@@ -76,7 +77,7 @@ contract WormholeAdapter is BaseAdapter {
         return uint16(_numberOf(chain));
     }
 
-    /// @notice The chain behind Wormhole's number, or 0.
+    /// @notice The chain with that Wormhole number, or 0.
     function chainOf(uint16 id) public view returns (uint64) {
         return _chainOf(id);
     }
@@ -86,7 +87,7 @@ contract WormholeAdapter is BaseAdapter {
         return address(core);
     }
 
-    /// @dev The guardians' fee covers no delivery, and the core takes exactly that much.
+    /// @dev The core's fee does not cover delivery, and the core accepts exactly that amount.
     function _send(uint64, bytes32, bytes calldata envelope, uint256, address) internal override {
         uint256 fee = core.messageFee();
         _requireFee(fee);

@@ -47,9 +47,9 @@ interface IRouterViews {
     /// @notice How many messages from a chain were executed, and the sum of their ids mod 2^192.
     function executedFrom(uint64 chain) external view returns (uint64 count, uint192 sum);
 
-    /// @notice How a retriable message that was sent from here ended, as far as it was reported; NONE until then, and NONE for
-    ///         any other id. Refunds need `retriable`: of other messages the router keeps nothing that shows they were ever
-    ///         sent, so their reports are events only ({IRouterMessages-OutcomeReported}).
-    /// @dev Also noted for a message that still waits for its fee ({IMessageSender-MessageUnfunded}).
+    /// @notice The reported outcome of a retriable message that was sent from here; NONE until it is reported, and for any other
+    ///         id. Refunds need `retriable`: the router keeps no record of other messages, so their reports are events only
+    ///         ({IRouterMessages-OutcomeReported}).
+    /// @dev Also recorded for an unfunded message ({IMessageSender-MessageUnfunded}).
     function outcomeOf(bytes32 messageId) external view returns (Execution);
 }
