@@ -23,7 +23,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import Slot
 from bridge.service.relayer_service import open_relayer, spare_what_is_set_up
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import Store
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.traffic import World

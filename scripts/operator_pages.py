@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from bridge.cli.app import app
+from bridge.cli.settings import WaybillSettings
 from bridge.metrics import METRICS
 from bridge.protocol.classification import FAILURES, UNKNOWN, Disposition
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, JITTER
@@ -23,7 +24,7 @@ from bridge.protocol.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.queries.advice import Circumstances, Standing, next_action
-from bridge.settings import PROFILES, Settings
+from bridge.service.settings import PROFILES
 from indexer.model import dictionary
 from scripts.reference_pages import commands
 
@@ -158,7 +159,7 @@ def settings() -> str:
     """Returns all settings by table, with the commands' environment variables and the profiles."""
     top = [
         (_code(name), _code(f"WAYBILL_{name.upper()}"), _default(field.default), field.description or "")
-        for name, field in Settings.model_fields.items()
+        for name, field in WaybillSettings.model_fields.items()
     ]
     head = (
         "A flag takes precedence over the environment, the environment over `waybill.toml`, the file over the profile, and the"
@@ -166,7 +167,7 @@ def settings() -> str:
         " environment, a table's variable holds all of it as JSON."
     )
     parts = [head, _table(("in `waybill.toml`", "variable", "default", "meaning"), top)]
-    for heading, table in _tables_of(Settings):
+    for heading, table in _tables_of(WaybillSettings):
         rows = [
             (
                 _code(name),

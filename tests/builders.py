@@ -24,8 +24,7 @@ DOCUMENTED_DEAD_LETTER_TOPIC = DeadLetterTopicSettings(
     include_original_headers=True,
     include_stack_trace=False,
     compression="none",
-    tries=3,
-    pause=1.0,
+    max_dlq_retries=3,
 )
 """What StreamForge's document says of the topic where nobody sets anything."""
 

@@ -36,7 +36,7 @@ from bridge.protocol.times import utc
 from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, retriable
 from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
-from bridge.settings import check_chains
+from bridge.service.settings import check_chains
 
 app = typer.Typer(help="Follow atomic actions, and move them on.", no_args_is_help=True)
 

@@ -18,6 +18,7 @@ from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.transactions import DeployError, Transaction, why_refused
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.evm.chain import EvmChain
+from bridge.evm.settings import SignerSource
 from bridge.evm.signing import LocalSigner, Signer
 from bridge.evm.simple_sender import RevertedError, send
 from bridge.protocol.addresses import AddressError, checksummed
@@ -27,7 +28,6 @@ from bridge.protocol.ports import Call, CallRevertedError, TransientError, read_
 from bridge.records.spending import ether
 from bridge.service.connections import connected, newest_blocks
 from bridge.service.keys import opened
-from bridge.settings import SignerSource
 
 _GAS: Final = 600_000
 _ROLES: Final = "waybill role show"

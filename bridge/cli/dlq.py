@@ -55,7 +55,7 @@ from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
 from bridge.service.keys import local_account, open_sealer
 from bridge.service.relayer_service import SystemClock
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import DeadLetterLog
 

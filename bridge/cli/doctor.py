@@ -46,8 +46,9 @@ from bridge.records.spending import ether
 from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
+from bridge.service.settings import Settings, check_chains
 from bridge.service.startup_checks import check_tripwire
-from bridge.settings import Settings, SettingsError, check_chains
+from bridge.settings import SettingsError
 from bridge.store import Store
 
 _SECONDS: Final = 3.0  # that an endpoint may take
@@ -299,7 +300,7 @@ def _attestations(deployment: Deployment, settings: Settings) -> Finding:
     check = "attestations of GMPs"
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
-        web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
+        web = JsonDocuments(timeout=settings.attestations.TIMEOUT)  # asks nothing here
         attesters = create_attesters(deployment, {}, chosen, settings.gmps, web)
     except AttestationError as error:
         return Finding(check, CheckResult.FAILED, str(error), "without it no relayer starts")

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bridge.cli.workspace import Workspace
+from bridge.evm.settings import ChainSettings
 from bridge.protocol.deployment import Deployment
 from bridge.rpc.policy import EndpointPolicy
-from bridge.settings import ChainSettings, Settings, check_chains
-from indexer.model.settings import INDEX_POLICY, IndexSettings, SourceLimits, StallPolicy
+from bridge.service.settings import Settings, check_chains
+from indexer.model.settings import INDEX_POLICY, IndexSettings, SourceLimits
 
 if TYPE_CHECKING:
     from indexer.sources.chain import ChainConfig
@@ -24,27 +25,16 @@ def index_settings(workspace: Workspace) -> IndexSettings:
     """
     settings, deployment = workspace.settings(), workspace.deployment()
     check_chains(settings, deployment)
-    told = settings.index
+    table = settings.index
+    retries = {kind: policy.max_retries for kind, policy in settings.delivery_policies().items()}
     return IndexSettings(
         folder=workspace.index_folder,
-        stall=StallPolicy(
-            stall_after=told.stall_after,
-            max_lag=told.max_lag,
-            max_message_retries=told.max_message_retries,
-            requests_per_lane_minute=told.requests_per_lane_minute,
-            silence_after=told.silence_after,
-            by_kind=told.by_kind(),
-            by_lane=told.by_lane(deployment),
-            retries_by_kind={kind: policy.max_retries for kind, policy in settings.delivery_policies().items()},
-            learn=told.learn_deadlines,
-        ),
-        limits=_limits(settings),
+        stall=table.stall_policy(deployment, max_message_retries=settings.max_message_retries, retries_by_kind=retries),
+        limits=table.limits,
         endpoints=_endpoints(settings, deployment),
-        lake_interval=told.lake_interval,
-        refresh_interval=told.refresh_interval,
-        keep_ended=told.keep_days * 86_400,
-        verify_interval=told.verify_interval,
-        backfill_blocks=told.backfill_blocks,
+        lake_interval=table.lake_interval,
+        refresh_interval=table.refresh_interval,
+        keep_ended=table.keep_days * 86_400,
     )
 
 
@@ -69,11 +59,7 @@ def chains_to_ask(workspace: Workspace) -> list[ChainConfig]:
 
 def source_limits(workspace: Workspace) -> SourceLimits:
     """How the chains are read."""
-    return _limits(workspace.settings())
-
-
-def _limits(settings: Settings) -> SourceLimits:
-    return SourceLimits(**{name: getattr(settings.index, name) for name in SourceLimits.__dataclass_fields__})
+    return workspace.settings().index.limits
 
 
 def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, EndpointPolicy]:

@@ -193,7 +193,7 @@ async def _found(
         circumstances=circumstances,
         usable=deployment.gmps_between(*ends),
         gmp_pauses=await _gmp_pauses(deployment, {end: answering[end] for end in ends if end in answering}, kept),
-        left_out=frozenset(Gmp) - settings.relay().claimable,
+        left_out=frozenset(Gmp) - settings.claimable,
         lags=[lag for lag in lags if lag],
         unknown=unknown_without(message, silent),
         now=now,

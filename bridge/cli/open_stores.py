@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store.dead_letters import DeadLetterLog
 
 if TYPE_CHECKING:

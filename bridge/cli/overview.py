@@ -42,7 +42,7 @@ async def overview(workspace: Workspace) -> dict[str, Any]:
                     for said in heads
                     for one in said.gmp_pauses
                 ],
-                **overview_value(deployment, store, index, workspace.settings().relay().breaker, time.time()),
+                **overview_value(deployment, store, index, time.time()),
                 "replacements": replacement_values(deployment, numbers, store),
                 "sync": sync_value(deployment, store) if store else None,
                 "streams": stream_value(store.streams.status(), time.time()) if store else None,

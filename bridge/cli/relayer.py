@@ -18,7 +18,7 @@ from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import RelayerService, SystemClock, run_until_signalled, spare_what_is_set_up
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import open_store
 
 _log = structlog.get_logger(__name__)

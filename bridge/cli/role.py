@@ -20,7 +20,8 @@ from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import read_view
 from bridge.service.connections import connected, newest_blocks
-from bridge.settings import ANY, Settings
+from bridge.service.settings import Settings
+from bridge.settings import ANY
 
 app = typer.Typer(help="See who may decide about a network, and hand that over.", no_args_is_help=True)
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
+from bridge.cli.settings import WaybillSettings
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.rpc.policy import without_secrets
-from bridge.settings import Settings
-from bridge.settings.sources import unknown_variables
+from bridge.settings import unknown_variables
 
 # Variables that commands read in addition to the settings.
 _OTHER_VARIABLES: Final = frozenset(
@@ -33,14 +33,14 @@ _OTHER_VARIABLES: Final = frozenset(
 )
 
 
-def setting_rows(settings: Settings) -> list[dict[str, Any]]:
+def setting_rows(settings: WaybillSettings) -> list[dict[str, Any]]:
     """Every value with what set it: a flag, the environment, waybill.toml, the profile or the default. Never a secret."""
-    return [row for name in Settings.model_fields for row in _rows(settings, settings, (name,))]
+    return [row for name in WaybillSettings.model_fields for row in _rows(settings, settings, (name,))]
 
 
 def unread_variables() -> list[str]:
     """The variables of the environment that start with WAYBILL_ and that nothing reads."""
-    return list(unknown_variables(Settings, _OTHER_VARIABLES))
+    return list(unknown_variables(WaybillSettings, _OTHER_VARIABLES))
 
 
 def _by_kind(values: Mapping[Kind, Any]) -> dict[str, Any]:
@@ -48,31 +48,31 @@ def _by_kind(values: Mapping[Kind, Any]) -> dict[str, Any]:
 
 
 # A settings file names only the kinds that differ from the defaults. These have what holds for every kind.
-_TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[Settings], dict[str, Any]]]] = {
+_TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[WaybillSettings], dict[str, Any]]]] = {
     ("policies",): lambda settings: {
         kind: asdict(policy) for kind, policy in _by_kind(settings.delivery_policies()).items()
     },
-    ("atomicity",): lambda settings: _by_kind(settings.relay().atomicity),
-    ("reliability", "ttls"): lambda settings: _by_kind(
-        settings.reliability.values(settings.delivery_policies(), settings.retention).ttls
-    ),
+    ("atomicity",): lambda settings: _by_kind(settings.operator_policies().atomicity),
+    ("reliability", "ttls"): lambda settings: _by_kind(settings.reliability.all_ttls),
 }
 
 
-def _rows(settings: Settings, table: BaseModel, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _rows(settings: WaybillSettings, table: BaseModel, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """A row for each value of one field of a table, which is the last name of the path."""
     meaning = type(table).model_fields[path[-1]].description or ""
     value = _TABLES_BY_KIND[path](settings) if path in _TABLES_BY_KIND else getattr(table, path[-1])
     yield from _rows_of(settings, value, path, meaning)
 
 
-def _rows_of(settings: Settings, value: Any, path: tuple[str, ...], meaning: str) -> Iterator[dict[str, Any]]:
+def _rows_of(settings: WaybillSettings, value: Any, path: tuple[str, ...], meaning: str) -> Iterator[dict[str, Any]]:
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _rows(settings, value, (*path, name))
     elif isinstance(value, Mapping) and value:
         for name, item in value.items():
-            yield from _rows_of(settings, item, (*path, str(name)), meaning)
+            yield from _rows_of(
+                settings, item, (*path, name.name.lower() if isinstance(name, Kind) else str(name)), meaning
+            )
     else:
         yield {
             "setting": ".".join(path),

@@ -30,7 +30,7 @@ from bridge.service.dead_letter_service import open_review
 from bridge.service.listening import listening_at
 from bridge.service.relayer_service import SystemClock, run_until_signalled
 from bridge.service.serving import serving
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
@@ -88,7 +88,6 @@ def serve(
         coordinators=kept.actions.named(deployment),
         store=store,
         dead_letters=_letters(kept),
-        breaker=kept.relay().breaker,
     )
     reviews = DeadLetterReviews(sources, kept)
     listener = listening_at(http)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.cli.output import CliError, UsageError
 from bridge.cli.root import DEVNET, current
+from bridge.cli.settings import WaybillSettings
 from bridge.devnet.accounts import RELAYER_KEY, TRIPWIRE_KEY
 from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.errors import StoreBusyError
 from bridge.records.streams import IndexSource
-from bridge.settings import ANY, FILE_NAME, Settings, check_chains
+from bridge.service.settings import Settings, check_chains
+from bridge.settings import ANY, FILE_NAME
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation
 
@@ -138,7 +140,7 @@ class Workspace:
         usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
         return self.config or (Path(variable) if variable else usual if usual.exists() else None)
 
-    def settings(self) -> Settings:
+    def settings(self) -> WaybillSettings:
         """The relayer's settings on this network.
 
         Raises:
@@ -149,7 +151,7 @@ class Workspace:
             "index_store": f"sqlite:///{self.index_store}",
             **(_DEVNET_SETTINGS if self.network == DEVNET else {}),
         }
-        return Settings.load(self.settings_file, defaults, **self.arguments)
+        return WaybillSettings.load(self.settings_file, defaults, **self.arguments)
 
     @property
     def store(self) -> str:
@@ -183,7 +185,7 @@ class Workspace:
             )
         return url
 
-    def working_settings(self) -> Settings:
+    def working_settings(self) -> WaybillSettings:
         """The settings for a command that works on the store; makes the folder of the usual one.
 
         Raises:

@@ -11,6 +11,7 @@ from eth_utils import decode_hex
 
 from bridge.client import RouteRequest
 from bridge.dead_letters.channels import INTEGRITY, Notice
+from bridge.dead_letters.settings import DEFAULT_WEI_PER_DAY
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.relayer.own_messages import OwnMessages
@@ -21,9 +22,6 @@ _LONGEST: Final = 4_000  # characters of what is told
 _GAS: Final = 200_000  # for the recipient's call
 _GAS_PER_WORD: Final = 25_000  # a recipient may store what it is told
 _NOTHING: Final = bytes(32)
-
-DEFAULT_WEI_PER_DAY: Final = 10**17
-"""Wei that messages to governance may cost on their source per day, unless the settings say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from bridge.dead_letters.dead_letter import (
     recovered_record,
     returned_record,
 )
+from bridge.dead_letters.settings import DeadLetterSettings
 from bridge.protocol.actions import Action, Branch, action_letter_id, action_of_letter
 from bridge.protocol.failures import Failure
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
@@ -28,19 +29,6 @@ from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
-
-_DAY = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterSettings:
-    """Times are in seconds."""
-
-    retention: float = 30 * _DAY  # how long a letter's document is kept at least
-    tries: int = 3  # to write a letter, before its lane halts
-    pause: float = 1.0  # between them
-    poll_interval: float = 5.0  # between two looks at what became of open letters
-    batch: int = 200  # letters looked at once
 
 
 class DeadLetterQueue:
@@ -77,7 +65,7 @@ class DeadLetterQueue:
             )
             return Dead(claim, replace(failure, letter=True))
         self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
-        return TryAgain(claim, failure, self._clock.now() + self._settings.pause)
+        return TryAgain(claim, failure, self._clock.now() + self._settings.PAUSE)
 
     async def mark_message_dead(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
         """Writes the letter of a message whose own retry budget is spent; says why that failed, with the lane halted.
@@ -147,7 +135,7 @@ class DeadLetterQueue:
                 problem = str(error) or repr(error)
                 _log.warning("dead letter not written", entry=draft.event_id, number=number, error=problem)
                 if number < self._settings.tries:
-                    await self._clock.sleep(self._settings.pause)
+                    await self._clock.sleep(self._settings.PAUSE)
             else:
                 return None
         return problem
@@ -158,8 +146,8 @@ class DeadLetterQueue:
         Each call looks at the next batch of open letters, and starts again after the last one. Returns False, since the next
         batch can wait for the next poll.
         """
-        letters = self._letters.open_letters(after=self._reviewed, limit=self._settings.batch)
-        self._reviewed = letters[-1].first_sequence if len(letters) == self._settings.batch else 0
+        letters = self._letters.open_letters(after=self._reviewed, limit=self._settings.BATCH)
+        self._reviewed = letters[-1].first_sequence if len(letters) == self._settings.BATCH else 0
         for letter in letters:
             evidence = self._arrival(letter)
             if evidence is not None:
@@ -175,7 +163,7 @@ class DeadLetterQueue:
         Behind a log that was cut off or written again nothing is noted: verification is to find the old head missing.
         """
         noted = head = self._store.letter_head.noted()
-        while records := self._letters.records(after=head.sequence, limit=self._settings.batch):
+        while records := self._letters.records(after=head.sequence, limit=self._settings.BATCH):
             for record in records:
                 if record.previous != head.hash:
                     return

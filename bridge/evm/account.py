@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import SignatureRefusedError, Signer, UnsignedTransaction, noop_of
-from bridge.protocol.message import MOST_GAS
 from bridge.protocol.ports import (
     Chain,
     Clock,
@@ -24,7 +23,7 @@ from bridge.protocol.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.records.spending import UNBOUNDED, SpendBlockedError, SpendBounds
+from bridge.records.spending import SpendBlockedError, SpendBounds
 from bridge.records.transactions import SignedVersion, Slot, SlotState
 from bridge.store.transactions import TransactionLedger
 
@@ -37,27 +36,6 @@ class NonceLostError(TransientError):
     """Another transaction used the call's nonce. The call was not sent and needs another nonce."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendingSettings:
-    """Timing and limits of an account's transactions. Times are in seconds."""
-
-    poll_interval: float = 1.0  # between two polls of the chain
-    reservation: float = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
-    rebroadcast: float = 20.0  # until a transaction that is not included is broadcast again
-    fee_bump_after: float = 60.0  # until the first pending transaction's fees are raised
-    refusals: int = 5  # by every node, after which a transaction that is in no pool is given up
-    foreign: float = 15.0  # until another signer is assumed to have used a nonce with an unknown transaction
-    inclusion_timeout: float = 180.0  # how long a send waits for inclusion
-    gas_margin: float = 1.2  # on top of an estimate
-    max_gas: int = MOST_GAS  # gas limit of any transaction
-    max_fee: int | None = None  # wei per gas, upper bound of any transaction
-    batch: int = 100  # calls signed and stored at once
-    bounds: SpendBounds = UNBOUNDED  # spending bounds by message, sender, lane and chain
-    max_calls_per_tx: int = (
-        1  # maximum number of calls in a transaction, where the chain has a multicall contract; 1 disables sharing
-    )
-
-
 class Account:
     """The operations that sending and monitoring transactions share.
 
@@ -65,12 +43,20 @@ class Account:
     """
 
     def __init__(
-        self, chain: Chain, signer: Signer, ledger: TransactionLedger, clock: Clock, settings: SendingSettings
+        self,
+        chain: Chain,
+        signer: Signer,
+        ledger: TransactionLedger,
+        clock: Clock,
+        *,
+        settings: SendingSettings,
+        bounds: SpendBounds,
     ) -> None:
         self.chain = chain
         self.ledger = ledger
         self.clock = clock
         self.settings = settings
+        self.bounds = bounds
         self._signer = signer
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._problems: dict[int, str] = {}
@@ -186,7 +172,7 @@ class Account:
             return False
         replaced = slot.latest.hash if slot.latest is not None else None
         try:
-            if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.settings.bounds):
+            if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.bounds):
                 return False
         except SpendBlockedError as error:
             _log.warning(
@@ -260,7 +246,7 @@ class Account:
         if included != slot.nonce or pending > slot.nonce:
             return
         refusals = self._refusals[slot.latest.hash] = self._refusals.get(slot.latest.hash, 0) + 1
-        if refusals >= self.settings.refusals:
+        if refusals >= self.settings.REFUSALS:
             del self._refusals[slot.latest.hash]
             await self._refused(slot, error)
 

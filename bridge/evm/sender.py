@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from eth_utils import keccak
 
-from bridge.evm.account import Account, SendingSettings
+from bridge.evm.account import Account
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import SignatureRefusedError, Signer
 from bridge.evm.supervision import Wakeup
 from bridge.evm.transaction_monitor import TransactionMonitor
@@ -18,7 +19,7 @@ from bridge.protocol.contracts import MULTICALL
 from bridge.protocol.errors import StoreError
 from bridge.protocol.ports import Call, Chain, Clock, Fees, FeesTooHighError, Receipt, TransientError, UnansweredError
 from bridge.records.outbox import Claim, StaleClaimError
-from bridge.records.spending import Bound, Refusal, SpendBlockedError, SpentFor
+from bridge.records.spending import UNBOUNDED, Bound, Refusal, SpendBlockedError, SpendBounds, SpentFor
 from bridge.records.transactions import BatchedCall, CallBatch, SignedVersion, Slot, SlotRequest, SlotState, SpendCheck
 from bridge.store.finality import Finality
 from bridge.store.transactions import TransactionLedger
@@ -61,6 +62,7 @@ class Sender:
         *,
         finality: Finality,
         settings: SendingSettings | None = None,
+        bounds: SpendBounds = UNBOUNDED,
         multicall: str | None = None,
         router: str | None = None,
     ) -> None:
@@ -73,10 +75,13 @@ class Sender:
             clock: time.
             finality: the chain's finality rule.
             settings: timing and limits.
+            bounds: what transactions may cost.
             multicall: the contract through which calls share a transaction, or None.
             router: the chain's router, whose events tell which recipients refused a message.
         """
-        self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
+        self._account = Account(
+            chain, signer, ledger, clock, settings=settings or SendingSettings(max_calls_per_tx=1), bounds=bounds
+        )
         chosen = self._account.settings
         self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
         self._monitor = TransactionMonitor(self._account, finality, router)
@@ -185,7 +190,7 @@ class Sender:
 
     async def _included(self, slot: Slot, *, parks: bool) -> Receipt:
         settlement = self._account.settlement(slot)
-        limit = self._account.settings.inclusion_timeout
+        limit = self._account.settings.INCLUSION_TIMEOUT
         while True:
             is_empty = not await self._account.can_pay()
             try:
@@ -209,7 +214,7 @@ class Sender:
             why = f"its transaction needs {needed} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
             raise SpendBlockedError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
         # The margin shrinks to the room there is; otherwise a call that just fits would wait for ever.
-        return replace(call, gas=call.gas or min(int(needed * settings.gas_margin), settings.max_gas))
+        return replace(call, gas=call.gas or min(int(needed * settings.GAS_MARGIN), settings.max_gas))
 
     def _start_worker(self) -> None:
         if self._worker is None or self._worker.done():
@@ -218,7 +223,7 @@ class Sender:
     async def _work_off(self) -> None:
         await asyncio.sleep(0)  # lets concurrent callers join the same batch
         while self._wanted:
-            batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.batch))]
+            batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.send_batch))]
             await self._try_batch(batch)
 
     async def _try_batch(self, batch: list[_Wanted]) -> None:
@@ -239,7 +244,7 @@ class Sender:
         fees = await account.fees()  # before reserving: a nonce that can't be signed for would block all later ones
         requests = [wanted.request for wanted in batch]
         now = account.clock.now()
-        check = SpendCheck(fees.max_fee, account.settings.bounds)
+        check = SpendCheck(fees.max_fee, account.bounds)
         slots = account.ledger.reserve(
             *account.key,
             requests,

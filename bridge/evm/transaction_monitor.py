@@ -136,7 +136,7 @@ class TransactionMonitor:
         """Reports a nonce without a receipt as taken only after a while, since nodes lag behind each other."""
         now = self._account.clock.now()
         since = self._foreign_since.setdefault(slot.slot_id, now)
-        if now - since < self._account.settings.foreign:
+        if now - since < self._account.settings.FOREIGN:
             return
         del self._foreign_since[slot.slot_id]
         self._ledger.take(slot.slot_id)
@@ -171,7 +171,7 @@ class TransactionMonitor:
             elif self._needs_rebroadcast(stuck, head):
                 await self._account.broadcast([stuck])
         for slot in slots:
-            if slot.latest is None and now - slot.reserved_at >= settings.reservation:
+            if slot.latest is None and now - slot.reserved_at >= settings.RESERVATION:
                 await self._sign_abandoned(slot)
 
     async def _sign_abandoned(self, slot: Slot) -> None:
@@ -208,7 +208,7 @@ class TransactionMonitor:
             self._gap_since = None
             return
         self._gap_since = self._gap_since if self._gap_since is not None else now
-        if now - self._gap_since < self._account.settings.foreign:
+        if now - self._gap_since < self._account.settings.FOREIGN:
             return
         for nonce in range(self._count, waiting[0].nonce):
             slot = self._ledger.fill(*self._account.key, nonce, now)

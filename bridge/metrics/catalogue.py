@@ -350,15 +350,15 @@ METRICS: Final = (
         _GAUGE,
         _LANE,
         "Which messages have spent their own retry budget?",
-        "Retry requests DEAD: `max_message_retries` or `max_message_retry_fee` has no room, and no operator let them through.",
+        "Retry requests DEAD: `max_message_retries` has no room, and no operator let them through.",
     ),
     Metric(
         "waybill_retries_blocked",
         _GAUGE,
         (*_LANE, "budget"),
         "Which retries wait for money?",
-        "Retry requests OPEN that a budget puts off. `lane`: until midnight UTC (`retry_budgets`). `message`: while a delivery "
-        "goes on, or for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
+        "Retry requests OPEN that a budget puts off. `message`: while a delivery goes on, or "
+        "for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
     ),
     Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),
     Metric(

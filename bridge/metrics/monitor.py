@@ -22,7 +22,7 @@ from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.ports import Block, Clock, TransientError
 from bridge.protocol.status import Status
 from bridge.rpc.policy import EndpointState
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams

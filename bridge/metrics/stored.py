@@ -15,8 +15,8 @@ from bridge.records.outbox import OutboxState, QueueCount
 from bridge.records.retries import BlockedRetries
 from bridge.records.spending import SpendBounds
 from bridge.records.transactions import OPEN_STATES
-from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
-from bridge.settings import Settings
+from bridge.relayer.breaker import BREAKER, BreakerState, breakers
+from bridge.service.settings import Settings
 from bridge.store import Store
 from bridge.store.accusations import Accusations, AccusationState
 from bridge.store.counters import Counters
@@ -69,7 +69,7 @@ def add_stored(
     slots = figures.slots()
     _add_nonces(samples, names, slots, figures, now)
     _add_spending(samples, names, store.spending, settings.bounds(deployment), now)
-    _add_breakers(samples, names, figures, settings.relay().breaker, now)
+    _add_breakers(samples, names, figures, now)
     for change in store.lanes.held():
         lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
         samples.add("waybill_lane_held", 1, **lane, state=change.state.value)
@@ -219,8 +219,8 @@ def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], figur
         samples.add("waybill_transactions_total", ended.count, **labels, outcome=ended.outcome.value)
 
 
-def _add_breakers(samples: Samples, names: _Names, figures: Figures, settings: BreakerSettings, now: float) -> None:
-    found = breakers(figures.recent(now - settings.memory), settings)
+def _add_breakers(samples: Samples, names: _Names, figures: Figures, now: float) -> None:
+    found = breakers(figures.recent(now - BREAKER.memory))
     for (gmp, destination), breaker in found.items():
         labels = {"gmp": gmp.label, "destination": names.chain(destination)}
         samples.add("waybill_breaker_open", _OPENNESS[breaker.state(now)], **labels)

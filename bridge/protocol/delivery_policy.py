@@ -8,10 +8,12 @@ jitter survives at the cap and never exceeds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from bridge.protocol.backoff import backoff
 from bridge.protocol.failures import FailureKind
@@ -31,6 +33,23 @@ class GiveUpReason(StrEnum):
     PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
     MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"  # before the next try
     MESSAGE_ENDED = "MESSAGE_ENDED"  # what is tried without end was executed or cancelled, in a final block
+
+
+def kind_of(name: Any) -> Any:
+    """The kind of message of a name, in either case; other values are returned as they are.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if not isinstance(name, str):
+        return name
+    if name.upper() not in Kind.__members__:
+        raise ValueError(f"{name!r} is no kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
+    return Kind[name.upper()]
+
+
+KindName = Annotated[Kind, BeforeValidator(kind_of, json_schema_input_type=str)]
+"""A kind of message in a file of settings, by its name."""
 
 
 class PolicyError(ValueError):
@@ -88,6 +107,37 @@ DEFAULT_POLICIES: Final[Mapping[Kind, DeliveryPolicy]] = MappingProxyType(
         Kind.REPORT: _PLAIN,
     }
 )
+
+
+class PolicyOverride(BaseModel):
+    """What to change in one row of the policy table; times in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
+    base: float | None = Field(default=None, ge=0, description="the first wait")
+    multiplier: float | None = Field(
+        default=None,
+        ge=1,
+        le=10,
+        description="how many times as long as the one before each further wait is; 2 by default",
+    )
+    cap: float | None = Field(default=None, ge=0, description="the longest wait")
+    jitter: float | None = Field(default=None, ge=0, lt=1, description="share by which a wait gets longer or shorter")
+    dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
+
+
+def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, DeliveryPolicy]:
+    """The default table with an operator's overrides.
+
+    Raises:
+        PolicyError: the table contradicts itself or the document.
+    """
+    changed = {
+        kind: replace(DEFAULT_POLICIES[kind], **override.model_dump(exclude_none=True))
+        for kind, override in overrides.items()
+    }
+    return validated(MappingProxyType({**DEFAULT_POLICIES, **changed}))
 
 
 def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, DeliveryPolicy]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from bridge.protocol.backoff import backoff
-from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, PolicyError
+from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, KindName, PolicyError
 from bridge.protocol.guarantee import RECOMMENDED_TTL
 from bridge.protocol.message import Kind
 
@@ -18,31 +19,48 @@ LOCKING: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.LOCK_M
 _NEVER_WAITS: Final = frozenset({Kind.HEARTBEAT})  # replaced by the next one, never delivered late
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reliability:
-    """The settings that depend on each other. Times are in seconds."""
+class Reliability(BaseModel):
+    """Values that must fit each other. Times are in seconds. The dedup window is the setting `retention`."""
 
-    policies: Mapping[Kind, DeliveryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
-    ttls: Mapping[Kind, int] = field(default_factory=lambda: RECOMMENDED_TTL)  # 0 is for ever
-    dedup_window: float = 30 * 86_400  # for how long what was seen is remembered
-    dedup_capacity: int = 5_000_000  # messages that are remembered at once
-    messages_per_second: float = 1  # expected on average
-    max_clock_skew: float = 5  # between this machine and any chain
-    lock_ttl: float = 1_020  # for which a preemptive lock holds
-    source_finality: float = 12  # until a message is final on its source
-    gmp_time: float = 10  # that a GMP usually takes from there
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_clock_skew: float = Field(default=5.0, ge=0, description="by which clocks may differ")
+    lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change expires")
+    source_finality: float = Field(default=12.0, ge=0, description="until a source's block is final")
+    gmp_time: float = Field(default=10.0, ge=0, description="that a GMP usually takes after that")
+    dedup_capacity: int = Field(default=5_000_000, gt=0, description="messages that the store knows at once")
+    messages_per_second: float = Field(default=1.0, gt=0, description="that this relayer is expected to see")
+    ttls: dict[KindName, Annotated[int, Field(ge=0)]] = Field(
+        default={}, description="changes to the recommended TTLs, by kind; 0 is for ever"
+    )
+
+    @property
+    def all_ttls(self) -> Mapping[Kind, int]:
+        """The TTL of every kind, in seconds; 0 is for ever."""
+        return {**RECOMMENDED_TTL, **self.ttls}
 
 
-def reliable(values: Reliability) -> Reliability:
-    """The values themselves, if they hold together.
+def require_reliable(
+    values: Reliability, policies: Mapping[Kind, DeliveryPolicy] = DEFAULT_POLICIES, dedup_window: float = 30 * 86_400
+) -> None:
+    """Checks that settings hold together.
+
+    Args:
+        values: the settings.
+        policies: the policy of each kind.
+        dedup_window: seconds for which a message that was seen is remembered.
 
     Raises:
         PolicyError: some do not; the text names both values of each pair.
     """
-    problems = [*_window(values), *_capacity(values), *_locks(values), *_ttls(values)]
+    problems = [
+        *_window(values, dedup_window),
+        *_capacity(values, dedup_window),
+        *_locks(values, policies),
+        *_ttls(values, policies),
+    ]
     if problems:
         raise PolicyError("these settings contradict each other:\n" + "\n".join(f"  {text}" for text in problems))
-    return values
 
 
 def longest_wait(policy: DeliveryPolicy) -> float | None:
@@ -56,44 +74,44 @@ def longest_wait(policy: DeliveryPolicy) -> float | None:
     return sum(waits)
 
 
-def _window(values: Reliability) -> Iterator[str]:
-    kind, ttl = max(values.ttls.items(), key=lambda item: item[1])
+def _window(values: Reliability, dedup_window: float) -> Iterator[str]:
+    kind, ttl = max(values.all_ttls.items(), key=lambda item: item[1])
     needed = ttl + 2 * values.max_clock_skew
-    if values.dedup_window < needed:
+    if dedup_window < needed:
         yield (
-            f"dedup window is {values.dedup_window:g} s, and must be at least {needed:g} s: TTL of {kind.name} {ttl} s"
+            f"dedup window is {dedup_window:g} s, and must be at least {needed:g} s: TTL of {kind.name} {ttl} s"
             f" + 2 × clock skew {values.max_clock_skew:g} s; else a duplicate could come after it was forgotten"
         )
 
 
-def _capacity(values: Reliability) -> Iterator[str]:
-    needed = values.messages_per_second * values.dedup_window
+def _capacity(values: Reliability, dedup_window: float) -> Iterator[str]:
+    needed = values.messages_per_second * dedup_window
     if needed > values.dedup_capacity:
         yield (
             f"dedup capacity is {values.dedup_capacity} messages, and must be at least {math.ceil(needed)}:"
-            f" {values.messages_per_second:g} messages/s × dedup window {values.dedup_window:g} s; else new messages would"
+            f" {values.messages_per_second:g} messages/s × dedup window {dedup_window:g} s; else new messages would"
             " have to wait until old ones are forgotten"
         )
 
 
-def _locks(values: Reliability) -> Iterator[str]:
+def _locks(values: Reliability, policies: Mapping[Kind, DeliveryPolicy]) -> Iterator[str]:
     for kind in sorted(LOCKING):
-        window = values.policies[kind].retry_window
+        window = policies[kind].retry_window
         if window is None:
             yield f"{kind.name} is tried without end, and a lock of {values.lock_ttl:g} s must be free in bounded time"
-        elif values.lock_ttl < values.ttls[kind] + window:
+        elif values.lock_ttl < values.all_ttls[kind] + window:
             yield (
-                f"lock TTL is {values.lock_ttl:g} s, and must be at least {values.ttls[kind] + window:g} s: TTL of {kind.name}"
-                f" {values.ttls[kind]} s + retry window {window:g} s"
+                f"lock TTL is {values.lock_ttl:g} s, and must be at least {values.all_ttls[kind] + window:g} s: TTL of {kind.name}"
+                f" {values.all_ttls[kind]} s + retry window {window:g} s"
             )
 
 
-def _ttls(values: Reliability) -> Iterator[str]:
+def _ttls(values: Reliability, policies: Mapping[Kind, DeliveryPolicy]) -> Iterator[str]:
     arrival = values.source_finality + values.gmp_time
-    for kind, ttl in values.ttls.items():
+    for kind, ttl in values.all_ttls.items():
         if ttl == 0 or kind in _NEVER_WAITS:
             continue
-        waits = longest_wait(values.policies[kind])
+        waits = longest_wait(policies[kind])
         if waits is not None and ttl < waits:
             yield f"TTL of {kind.name} is {ttl} s, less than its tries wait together: {waits:g} s"
         if ttl < arrival:

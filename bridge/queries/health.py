@@ -13,7 +13,7 @@ from bridge.protocol.numbers import counted, duration
 from bridge.protocol.status import Status
 from bridge.queries.lanes import chain_name, is_late, lane_name, percentiles
 from bridge.records.dead_letters import LetterStatus
-from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
+from bridge.relayer.breaker import BREAKER, BreakerState, breakers
 from bridge.store import Store
 from bridge.store.accusations import Accusation, AccusationState
 from bridge.store.dead_letters import DeadLetterLog
@@ -59,7 +59,6 @@ def concerns(
     *,
     counts: Mapping[Status, int],
     contradictions: int,
-    breaker: BreakerSettings,
     max_lag: float,
     now: float,
 ) -> list[Concern]:
@@ -72,14 +71,13 @@ def concerns(
         dead_letters: the log of dead letters; None likewise.
         counts: messages by state.
         contradictions: facts that contradict one another.
-        breaker: when breakers trip.
         max_lag: seconds of block time by which the index may be behind.
         now: Unix seconds.
     """
     found = [
         *_accused(deployment, store.accusations.all() if store else (), now),
         *_of_index(deployment, index, max_lag, now),
-        *_of_relayer(deployment, store, dead_letters, breaker, now),
+        *_of_relayer(deployment, store, dead_letters, now),
     ]
     if contradictions:
         text = f"{counted(contradictions, 'contradiction')} between the chains or in the index"
@@ -134,7 +132,6 @@ def _of_relayer(
     deployment: Deployment,
     store: Store | None,
     dead_letters: DeadLetterLog | None,
-    breaker: BreakerSettings,
     now: float,
 ) -> list[Concern]:
     found = []
@@ -156,7 +153,7 @@ def _of_relayer(
                 who=_RELAYER_OPERATOR,
             )
         )
-    for (gmp, destination), one in sorted(breakers(store.figures.recent(now - breaker.memory), breaker).items()):
+    for (gmp, destination), one in sorted(breakers(store.figures.recent(now - BREAKER.memory)).items()):
         if one.state(now) is not BreakerState.CLOSED:
             text = f"{gmp.title} fails towards {chain_name(deployment, destination)}: its circuit breaker is open"
             found.append(Concern(is_bad=False, text=text, path="/gmps"))

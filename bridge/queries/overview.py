@@ -9,7 +9,7 @@ from bridge.protocol.indexed import Index
 from bridge.protocol.times import iso
 from bridge.queries.lanes import chain_name, lane_change_value, queue_value
 from bridge.records.jobs import RetryJob, totals
-from bridge.relayer.breaker import BreakerSettings, breakers
+from bridge.relayer.breaker import BREAKER, breakers
 from bridge.store import Store
 
 
@@ -32,19 +32,16 @@ def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None
     }
 
 
-def overview_value(
-    deployment: Deployment, store: Store | None, index: Index | None, breaker: BreakerSettings, now: float
-) -> dict[str, Any]:
+def overview_value(deployment: Deployment, store: Store | None, index: Index | None, now: float) -> dict[str, Any]:
     """What relayer and index keep of a network.
 
     Args:
         deployment: the network.
         store: the relayer's; None if none has run.
         index: None if none has run.
-        breaker: when breakers trip.
         now: Unix seconds.
     """
-    found = breakers(store.figures.recent(now - breaker.memory), breaker) if store else {}
+    found = breakers(store.figures.recent(now - BREAKER.memory)) if store else {}
     return {
         "outbox": [queue_value(count, deployment) for count in store.outbox.counts()] if store else [],
         "lanes": [lane_change_value(change, deployment) for change in store.lanes.held()] if store else [],

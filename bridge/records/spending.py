@@ -41,11 +41,20 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpentFor:
-    """The message that something is paid for, its sender (32 bytes) and its lane."""
+    """What something is paid for.
+
+    Attributes:
+        message_id: the message.
+        sender: that message's, 32 bytes.
+        lane: that message's.
+        sender_per_day: wei that the sender may cost on a chain per day, in place of the general bound; None is that bound.
+            The relayer's own messages have one.
+    """
 
     message_id: bytes
     sender: bytes
     lane: Lane
+    sender_per_day: int | None = None
 
     @classmethod
     def of(cls, message: Message) -> SpentFor:
@@ -168,6 +177,10 @@ class SpendBounds:
         """What that lane may cost in a day."""
         return self.lanes.get(lane, self.lane)
 
+    def of_sender(self, who: SpentFor | None) -> int | None:
+        """What that sender may cost in a day."""
+        return self.sender if who is None or who.sender_per_day is None else who.sender_per_day
+
     def refusal(
         self,
         who: SpentFor | None,
@@ -191,20 +204,28 @@ class SpendBounds:
         midnight = (int(now) // _DAY + 1) * float(_DAY)
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
             (Bound.MESSAGE, keys.message, self.message, "its message", None),
-            (Bound.SENDER, keys.sender, self.sender, "its sender's messages", midnight),
+            (Bound.SENDER, keys.sender, self.of_sender(who), "its sender's messages", midnight),
             (Bound.LANE, keys.lane, self.of_lane(who.lane) if who else None, "its lane", midnight),
             (Bound.CHAIN, keys.chain, self.chain, "everything", midnight),
         ]
         for bound, key, limit, named, until in bounds:
             spent = totals.get(key, NOTHING).gwei * GWEI if key is not None else 0
             if limit is not None and key is not None and (spent + wei > limit or spent >= limit):
-                setting = "spend_limits" if bound is Bound.LANE and who and who.lane in self.lanes else bound.value
+                setting = self._setting(bound, who)
                 when = " today" if until else ""
                 cost = f"it would cost up to {ether(wei)} on chain {key.chain_id}" if wei else "nothing more is paid"
                 rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that"
                 why = f"{cost}: {named} cost {ether(spent)} there{when}, and {setting} is {ether(limit)}; {rest}"
                 return Refusal(bound, why, until)
         return self.failed(keys, totals, now=now) if executes else None
+
+    def _setting(self, bound: Bound, who: SpentFor | None) -> str:
+        """The name of the setting that holds a bound."""
+        if bound is Bound.LANE and who is not None and who.lane in self.lanes:
+            return "spend_limits"
+        if bound is Bound.SENDER and who is not None and who.sender_per_day is not None:
+            return "dlq.governance.wei_per_day"
+        return bound.value
 
     def failed(
         self, keys: TotalKeys, totals: Mapping[TotalKey, Total], *, now: float, spared: int = 0

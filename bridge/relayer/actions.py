@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import structlog
+from eth_utils.address import to_checksum_address
+from pydantic import Field
 
 from bridge.client import RefusedError
 from bridge.dead_letters.queue import DeadLetterQueue
@@ -17,13 +19,14 @@ from bridge.evm.sender import Sending
 from bridge.evm.supervision import run_forever
 from bridge.protocol.actions import Action, ActionState, Branch, BranchState
 from bridge.protocol.contracts import explain_revert
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError
 from bridge.records.spending import SpendBlockedError
 from bridge.relayer.retries import Retried, RetryFailedError
 from bridge.relayer.retry_planning import find_message
+from bridge.settings import Addresses, Section
 from bridge.store.observations import Observations
 
 _log = structlog.get_logger(__name__)
@@ -34,12 +37,25 @@ ACTION_KEYS: Final = "action/"
 _NO_MESSAGE: Final = bytes(32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionSettings:
-    """How actions are followed; times in seconds."""
+class ActionSettings(Section):
+    """Which atomic actions are followed, and whether they are moved on; times in seconds."""
 
-    advance: bool = False  # whether what anyone may call and pay is called and paid
-    poll_interval: float = 5.0  # between two looks at every action that is not over
+    coordinators: dict[str, Addresses] = Field(
+        default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
+    )
+    advance: bool = Field(
+        default=False, description="whether the relayer pays for what anyone may call: phases, answers, time-outs"
+    )
+    poll_interval: float = Field(default=5.0, gt=0, description="between two looks at actions that are not over")
+
+    def named(self, deployment: Deployment) -> tuple[Coordinator, ...]:
+        """The coordinators on a network; those on chains that it does not have are left out."""
+        found: dict[Coordinator, None] = {}  # in order, each once
+        for chain in deployment.chains:
+            examples = [chain.examples[COORDINATOR_EXAMPLE]] if COORDINATOR_EXAMPLE in chain.examples else []
+            for address in [*examples, *sorted(self.coordinators.get(chain.name, frozenset()))]:
+                found[Coordinator(chain.chain_id, to_checksum_address(address))] = None
+        return tuple(found)
 
 
 class Actions:

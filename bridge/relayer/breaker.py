@@ -48,6 +48,10 @@ class BreakerSettings:
         return 10 * self.cooldown_cap
 
 
+BREAKER: Final = BreakerSettings()
+"""What every relayer and every page goes by: they compute the same state from the store."""
+
+
 @dataclass(frozen=True, slots=True)
 class Breaker:
     """One GMP towards one destination.
@@ -95,7 +99,7 @@ class Breaker:
         return None if self.opened_at is None else self.opened_at + self.cooldown
 
 
-def breakers(tries: Iterable[Tried], settings: BreakerSettings) -> dict[tuple[Gmp, int], Breaker]:
+def breakers(tries: Iterable[Tried], settings: BreakerSettings = BREAKER) -> dict[tuple[Gmp, int], Breaker]:
     """The breakers of all GMPs and destinations, from what was tried, the oldest first."""
     found: dict[tuple[Gmp, int], Breaker] = {}
     for tried in tries:
@@ -107,7 +111,9 @@ def breakers(tries: Iterable[Tried], settings: BreakerSettings) -> dict[tuple[Gm
 class GmpHealth:
     """The breakers of all GMPs towards one destination: first from the store, then from this worker's own tries."""
 
-    def __init__(self, destination_chain: int, figures: Figures, clock: Clock, settings: BreakerSettings) -> None:
+    def __init__(
+        self, destination_chain: int, figures: Figures, clock: Clock, settings: BreakerSettings = BREAKER
+    ) -> None:
         self._destination = destination_chain
         self._figures = figures
         self._clock = clock

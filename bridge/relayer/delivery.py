@@ -35,7 +35,6 @@ from bridge.protocol.delivery_policy import (
 from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.failures import DeliverySnapshot, Failure, FailureKind
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import Atomicity
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.ports import (
     Adapter,
@@ -73,7 +72,7 @@ from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.delivery_commits import DeliveryCommits
 from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.policies import Policies
-from bridge.relayer.settings import Ordering, RelaySettings
+from bridge.relayer.settings import Ordering, PhaseTimeouts, RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store.outbox import Outbox
 
@@ -114,8 +113,10 @@ class Deliveries:
         random: Callable[[], float],
         final_height: Callable[[], int],
         settings: RelaySettings,
+        acceptance: RelayPolicy,
+        phases: PhaseTimeouts,
     ) -> None:
-        """`final_height` gives the destination's highest block that is final."""
+        """`final_height` gives the destination's highest block that is final; `acceptance` says whose messages are delivered."""
         self._worker = worker
         self._chain = chain
         self._router = router
@@ -132,9 +133,11 @@ class Deliveries:
         self._destination = RouterReader(chain, router)
         self._prices = AsyncCached(self._max_price, lasts=_PRICE_LASTS, clock=clock.now)
         self._settings = settings
+        self._acceptance = acceptance
+        self._phases = phases
         self._gmps = settings.claimable & adapters.keys()
         self.wakeup = Wakeup()
-        self._commits = DeliveryCommits(outbox, clock, settings.commits, written=self._may_claim_more)
+        self._commits = DeliveryCommits(outbox, clock, settings, written=self._may_claim_more)
         self._active: dict[Claim, asyncio.Task[None]] = {}
         self._fair_queue = FairQueue(settings.in_flight, settings.poll_interval)
         self._probes: dict[Gmp, Claim] = {}
@@ -161,7 +164,7 @@ class Deliveries:
         if len(claimed) >= room and self._fair_queue.are_due(now):
             began = self._clock.now()
             for gmp in sorted(closed):
-                idle = self._fair_queue.without_busy(self._settings.acceptance, gmp)
+                idle = self._fair_queue.without_busy(self._acceptance, gmp)
                 self._start(self._claim(frozenset({gmp}), self._fair_queue.size, idle))
             self._fair_queue.given(began, self._clock.now())
         others_wait = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
@@ -189,7 +192,7 @@ class Deliveries:
             worker=self._worker,
             destination_chain=self._chain.chain_id,
             gmps=gmps,
-            accepts=accepts or self._settings.acceptance,
+            accepts=accepts or self._acceptance,
             limit=limit,
             now=self._clock.now(),
             lease=self._settings.lease,
@@ -199,7 +202,7 @@ class Deliveries:
 
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
         """What is tried although its GMP's breaker is not closed: critical actions, which may not wait, and probes."""
-        critical = replace(self._settings.acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
+        critical = replace(self._acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
         claimed = self._claim(gmps, room, critical)
         for gmp in sorted(self._health.among(gmps, BreakerState.HALF_OPEN)):
             if self._probes.get(gmp) not in self._active and len(claimed) < room:
@@ -300,12 +303,12 @@ class Deliveries:
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         self._gate.admit(_message_of(entry), self._chain.chain_id)  # before anything is asked of others
-        atomicity, timeouts = self._settings.atomicity[entry.kind], self._settings.phases_of(entry.lane, entry.kind)
-        async with _timed(Phase.ATTEST, atomicity, timeouts):
+        timeouts = self._phases.of(entry.lane, entry.kind)
+        async with _timed(Phase.ATTEST, timeouts):
             attestation = await _attested(adapter, dispatch)
         while True:
             try:
-                async with _timed(Phase.DELIVER, atomicity, timeouts):
+                async with _timed(Phase.DELIVER, timeouts):
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
                 await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
@@ -546,13 +549,13 @@ def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
 
 
 @asynccontextmanager
-async def _timed(phase: Phase, atomicity: Atomicity, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
-    """Limits how long a phase may take, unless the message is best effort or the phase has no timeout.
+async def _timed(phase: Phase, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
+    """Limits how long a phase may take, if it has a timeout.
 
     Raises:
         DeliveryTimeoutError: the phase took longer.
     """
-    seconds = timeouts.get(phase) if atomicity.has_phases else None
+    seconds = timeouts.get(phase)
     timer = asyncio.timeout(seconds)
     try:
         async with timer:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 import structlog
+from pydantic import Field
 
 from bridge.evm.supervision import Wakeup
 from bridge.protocol.backoff import backoff
 from bridge.protocol.errors import StoreError
 from bridge.protocol.ports import Clock, TransientError
 from bridge.records.outbox import Claim, Delivered, ObservedDelivery, Outcome, StaleClaimError
+from bridge.settings import Section
 from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)
@@ -61,25 +62,30 @@ DEFAULT_SECONDS: Final[Mapping[CommitStrategy, float]] = MappingProxyType(
 """How long a commit waits at most, for the strategies that wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitSettings:
-    """How commits are made."""
+class CommitSettings(Section):
+    """When deliveries are committed."""
 
-    strategy: CommitStrategy = CommitStrategy.BATCH
-    interval: int = 100  # deliveries that a batch holds at most
-    seconds: float | None = None  # that a commit waits at most; None is the strategy's own
-    tries: int = 12  # of a commit that the store refuses, the first included; then the relayer stops
-    first_pause: float = 0.1  # seconds before the second try; each further one waits twice as long
-    longest_pause: float = 30.0  # seconds
+    commit: CommitStrategy = Field(
+        default=CommitStrategy.BATCH,
+        description="when deliveries are committed: batch, message, time, at-most-once, auto",
+    )
+    commit_interval: int = Field(default=100, gt=0, description="deliveries that a batch commits at once")
+    commit_seconds: float | None = Field(
+        default=None, gt=0, description="until a commit; none is 5 for batch and auto, 30 for time"
+    )
+    unsafe: bool = Field(default=False, description="whether commit = auto, which guarantees nothing, may be chosen")
 
     @property
-    def wait(self) -> float:
+    def commit_wait(self) -> float:
         """Seconds that a delivery waits at most for its commit."""
-        return DEFAULT_SECONDS.get(self.strategy, 0.0) if self.seconds is None else self.seconds
+        return DEFAULT_SECONDS.get(self.commit, 0.0) if self.commit_seconds is None else self.commit_seconds
 
-    def pause(self, failures: int) -> float:
-        """Seconds before the next try of a commit that failed so many times."""
-        return backoff(self.first_pause, failures - 1, cap=self.longest_pause)
+
+COMMIT_TRIES: Final = 12
+"""Tries of a commit that the store refuses, about two minutes; then the relayer stops."""
+
+_FIRST_PAUSE: Final = 0.1  # seconds before the second try; each further one waits twice as long
+_LONGEST_PAUSE: Final = 30.0  # seconds
 
 
 class CommitsHaltedError(Exception):
@@ -139,7 +145,7 @@ class DeliveryCommits:
 
     def nothing_under_way(self) -> None:
         """Commits a batch at once: no delivery that could join it is running."""
-        if self._outcomes and self._settings.strategy is CommitStrategy.BATCH:
+        if self._outcomes and self._settings.commit is CommitStrategy.BATCH:
             self._due.set()
 
     def commit_before_sending(self, claim: Claim) -> None:
@@ -149,7 +155,7 @@ class DeliveryCommits:
             StaleClaimError: the claim is lost.
             TransientError: the store can't be written; nothing is sent.
         """
-        if self._settings.strategy is not CommitStrategy.AT_MOST_ONCE or claim in self._committed:
+        if self._settings.commit is not CommitStrategy.AT_MOST_ONCE or claim in self._committed:
             return
         if self._commit([Delivered(claim, None)]):
             raise StaleClaimError(claim)
@@ -177,7 +183,7 @@ class DeliveryCommits:
             TransientError: the store can't be written; the outcomes are kept.
         """
         while self._outcomes:
-            size = 1 if self._settings.strategy is CommitStrategy.MESSAGE else len(self._outcomes)
+            size = 1 if self._settings.commit is CommitStrategy.MESSAGE else len(self._outcomes)
             lost = self._commit_apart(self._outcomes[:size])
             self._outcomes = self._outcomes[size:]
             for claim in lost:
@@ -209,23 +215,23 @@ class DeliveryCommits:
     def _is_due(self, outcome: Outcome) -> bool:
         if not isinstance(outcome, Delivered):
             return True
-        if self._settings.strategy is CommitStrategy.BATCH:
-            return len(self._outcomes) >= self._settings.interval
-        return self._settings.strategy in (CommitStrategy.MESSAGE, CommitStrategy.AT_MOST_ONCE)
+        if self._settings.commit is CommitStrategy.BATCH:
+            return len(self._outcomes) >= self._settings.commit_interval
+        return self._settings.commit in (CommitStrategy.MESSAGE, CommitStrategy.AT_MOST_ONCE)
 
     async def _write_all(self) -> None:
         failures = 0
         while self._outcomes:
-            await self._due.wait(0 if failures else self._settings.wait)
+            await self._due.wait(0 if failures else self._settings.commit_wait)
             await asyncio.sleep(0)  # lets what ends at the same moment get into the same commit
             try:
                 self.flush()
             except (TransientError, StoreError) as error:
                 failures += 1
-                if failures >= self._settings.tries:
+                if failures >= COMMIT_TRIES:
                     self._halt(failures, error)
                     return
-                pause = self._settings.pause(failures)
+                pause = backoff(_FIRST_PAUSE, failures - 1, cap=_LONGEST_PAUSE)
                 _log.warning(
                     "not committed, will be repeated", ends=len(self._outcomes), again_in=pause, error=str(error)
                 )

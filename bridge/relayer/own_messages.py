@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from eth_utils import keccak
 
@@ -12,11 +11,8 @@ from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.lanes import Lane
 from bridge.protocol.ports import CallRevertedError, Clock, TransientError
-from bridge.records.spending import GWEI, NOTHING, Bound, Refusal, SpendBlockedError, SpentFor, TotalKeys, ether
-from bridge.store.spending import Spending
+from bridge.records.spending import SpentFor
 from bridge.store.transactions import TransactionLedger
-
-_DAY: Final = 86_400  # seconds
 
 
 class OwnMessages:
@@ -29,7 +25,6 @@ class OwnMessages:
         client: Client,
         senders: Mapping[int, Sender],
         ledger: TransactionLedger,
-        spending: Spending,
         clock: Clock,
     ) -> None:
         """Shared by all that sends of its own accord.
@@ -39,14 +34,12 @@ class OwnMessages:
             client: makes the calls; it needs no account.
             senders: the account that sends, by chain.
             ledger: what was sent.
-            spending: what was spent.
             clock: time.
         """
         self._deployment = deployment
         self._client = client
         self._senders = senders
         self._ledger = ledger
-        self._spending = spending
         self._clock = clock
 
     async def send(self, key: str, source: int, request: RouteRequest, *, budget: str, wei_per_day: int) -> None:
@@ -68,8 +61,7 @@ class OwnMessages:
         for slot in self._ledger.slots_for(transaction_key):
             if slot.included is not None and slot.included.succeeded and not slot.ended_as_noop:
                 return  # already sent, maybe before a crash
-        who = self._paid_for(transaction_key, budget, source, request)
-        self._require_room(who, source, wei_per_day)
+        who = self._paid_for(transaction_key, budget, source, request, wei_per_day)
         try:
             call = await self._client.route_call(source, request, sender.address)
             receipt = await sender.send(transaction_key, call, spent_for=who)
@@ -78,17 +70,9 @@ class OwnMessages:
         if not receipt.succeeded:
             raise TransientError(f"{key} was not sent: transaction 0x{receipt.transaction_hash.hex()} reverted")
 
-    def _paid_for(self, transaction_key: str, budget: str, source: int, request: RouteRequest) -> SpentFor:
+    def _paid_for(
+        self, transaction_key: str, budget: str, source: int, request: RouteRequest, wei_per_day: int
+    ) -> SpentFor:
         """The transaction key takes the place of the message id, which is not known before it is sent."""
-        destination = self._deployment.chain(request.destination).chain_id
-        return SpentFor(keccak(text=transaction_key), keccak(text=f"own {budget}"), Lane(source, destination))
-
-    def _require_room(self, who: SpentFor, source: int, wei_per_day: int) -> None:
-        now = self._clock.now()
-        key = TotalKeys.of(source, who, now).sender
-        assert key is not None
-        spent = self._spending.totals([key]).get(key, NOTHING).gwei * GWEI
-        if spent >= wei_per_day:
-            midnight = (int(now) // _DAY + 1) * float(_DAY)
-            why = f"messages of this kind cost {ether(spent)} today on chain {source}, and wei_per_day is {ether(wei_per_day)}"
-            raise SpendBlockedError(Refusal(Bound.SENDER, f"{why}; they go on after midnight UTC", midnight))
+        lane = Lane(source, self._deployment.chain(request.destination).chain_id)
+        return SpentFor(keccak(text=transaction_key), keccak(text=f"own {budget}"), lane, sender_per_day=wei_per_day)

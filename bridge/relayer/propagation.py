@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import ClassVar, Final, Protocol
 
 import structlog
+from pydantic import Field
 
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
 from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
@@ -27,6 +28,7 @@ from bridge.records.spending import SpendBlockedError
 from bridge.relayer.execution import Execution
 from bridge.relayer.jobs import JobContext, Worker, is_final
 from bridge.relayer.retries import Recovery, RetryFailedError
+from bridge.settings import Section
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -74,22 +76,18 @@ class Propagator(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropagationSettings:
-    """Times are in seconds."""
+class PropagationSettings(Section):
+    """How state changes are followed to their application; times in seconds."""
 
-    poll_interval: float = 1.0  # between two looks at the queue
-    heartbeat: float = 5.0  # between two heartbeats of a lane
-    threshold: float = 300.0  # lag above which messages are re-propagated
-    look: float = 5.0  # between two looks at one message; doubles with each, up to `longest_look`
-    longest_look: float = 60.0
-    pause: float = 60.0  # between two re-propagations of one message
-    most: int = (
-        5  # the re-propagation in vain at which it is DIVERGED; from there by force, each pause twice the one before
-    )
-    longest_pause: float = 900.0
-    lock_ttl: float = 1_020.0  # for which one worker re-propagates a message alone
-    batch: int = 200  # messages looked at at once
+    heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
+    threshold: float = Field(default=300.0, gt=0, description="lag above which a state change is sent again")
+    pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
+    most: int = Field(default=5, gt=0, description="re-propagations in vain, after which the destination has DIVERGED")
+    longest_pause: float = Field(default=900.0, gt=0, description="each pause after that is twice as long, up to this")
+
+    LOOK: ClassVar[float] = 5.0  # between two looks at one message; doubles with each, up to `LONGEST_LOOK`
+    LONGEST_LOOK: ClassVar[float] = 60.0
+    BATCH: ClassVar[int] = 200  # messages looked at together
 
     def pause_after(self, propagations: int) -> float:
         """How long to wait after so many re-propagations in vain: ever longer once it is DIVERGED, for each may cost money."""
@@ -109,8 +107,23 @@ class Propagation:
         propagator: Propagator,
         signer: HeartbeatSigner,
         clock: Clock,
+        poll_interval: float = 1.0,
+        lock_ttl: float = 1_020.0,
         settings: PropagationSettings | None = None,
     ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            deployment: the network.
+            chains: its chains by id.
+            store: what was observed, and the jobs.
+            propagator: brings messages forward.
+            signer: signs heartbeats and primary records.
+            clock: time.
+            poll_interval: seconds between two looks at the queue.
+            lock_ttl: seconds for which one worker re-propagates a message alone.
+            settings: when messages are brought forward.
+        """
         self._routers = readers_of(deployment, chains)
         self._chains = chains
         self._store = store
@@ -119,6 +132,8 @@ class Propagation:
         self._propagator = propagator
         self._signer = signer
         self._clock = clock
+        self._poll_interval = poll_interval
+        self._lock_ttl = lock_ttl
         self._settings = settings or PropagationSettings()
         self._collected = 0
         self._silent: dict[int, float] = {}  # destinations that did not answer, and until when they are left alone
@@ -127,14 +142,14 @@ class Propagation:
             self,
             store.jobs,
             clock,
-            poll_interval=self._settings.poll_interval,
-            in_flight=self._settings.batch,
+            poll_interval=self._poll_interval,
+            in_flight=self._settings.BATCH,
         )
 
     async def run(self) -> None:
         """Works until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(run_forever("follow state changes", self.collect, every=self._settings.poll_interval))
+            group.create_task(run_forever("follow state changes", self.collect, every=self._poll_interval))
             group.create_task(self._worker.run())
             group.create_task(run_forever("heartbeat", self.beat, every=self._settings.heartbeat))
 
@@ -165,7 +180,7 @@ class Propagation:
         job, now = context.job, self._clock.now()
         chain_id = job.lane.destination_chain
         if isinstance(error, UnansweredError) and error.chain_id == chain_id:
-            self._silent[chain_id] = now + self._settings.look
+            self._silent[chain_id] = now + self._settings.LOOK
         _log.warning("state change can't be followed now", chain=chain_id, error=str(error) or repr(error))
         if job.available_at <= now:  # else it is leased, and looked at again after that
             context.save(self._later(job, now))
@@ -231,9 +246,9 @@ class Propagation:
             return (await self._progress(job.record, router, block=block)).ended
 
         height = self._store.observations.final_height(chain.chain_id)
-        soon, later = now + self._settings.poll_interval, self._later(job, now)
+        soon, later = now + self._poll_interval, self._later(job, now)
         if job.seen is not None:  # few blocks are final in less than a second each
-            wait = max(self._settings.look, job.seen.number - height)
+            wait = max(self._settings.LOOK, job.seen.number - height)
             later = replace(later, available_at=min(later.available_at, now + wait))
         final = await is_final(context, chain, height, is_over, soon=soon, later=later)
         if final and context.save(job.settled(state, "", now)) and job.tries:
@@ -241,7 +256,7 @@ class Propagation:
 
     async def _propagate(self, context: JobContext[SyncJob], now: float) -> None:
         pause = self._settings.pause_after(context.job.tries + 1)
-        if not context.save(replace(context.job, seen=None).locked(now, self._settings.lock_ttl, now + pause)):
+        if not context.save(replace(context.job, seen=None).locked(now, self._lock_ttl, now + pause)):
             return  # another worker took the lock
         job = context.job
         message = self._store.observations.message(job.message_id)
@@ -284,10 +299,10 @@ class Propagation:
     def _later(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
         """To be looked at again after about as long as it has waited by now."""
         age = now - job.since
-        wait = min(max(age, self._settings.look), self._settings.longest_look)
+        wait = min(max(age, self._settings.LOOK), self._settings.LONGEST_LOOK)
         lags_in = self._settings.threshold - age
         if lags_in >= 0:  # then it is looked at just when it lags, however far apart looks are by then
-            wait = min(wait, lags_in + self._settings.poll_interval)
+            wait = min(wait, lags_in + self._poll_interval)
         return job.rescheduled(problem or job.outcome, now + wait)
 
     def _lag(self, lane: Lane, now: float) -> float:

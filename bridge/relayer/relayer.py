@@ -36,6 +36,7 @@ from bridge.store.finality import Finality
 _log = structlog.get_logger(__name__)
 
 _RETENTION_EVERY = 600.0  # seconds
+_COMPLETENESS_EVERY = 60.0  # seconds between two comparisons of what was found with what the routers have counted
 _COUNTERS_EVERY = 5.0  # a process that is killed loses so much of its counts
 _FORGOTTEN_AT_ONCE = 200  # entries
 
@@ -69,7 +70,7 @@ class Relayer:
         self._clock = clock
         self.counting = ProcessCounters(store.counters)
         self.counting.sources.append(self._counts)
-        self._capacity = SeenCapacity(store.outbox, settings.dedup_capacity, clock)
+        self._capacity = SeenCapacity(store.outbox, settings.reliability.dedup_capacity, clock)
         validated(policies.operator.rows)
         self.observers = {
             deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
@@ -88,12 +89,14 @@ class Relayer:
                 dead_letters=dead_letters,
                 sender=sender,
                 gate=gate,
-                health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
+                health=GmpHealth(chain_id, store.figures, clock),
                 policies=policies,
                 clock=clock,
                 random=random,
                 final_height=partial(store.observations.final_height, chain_id),
                 settings=settings,
+                acceptance=settings.acceptance(deployment),
+                phases=settings.phases(deployment),
             )
             for chain_id, sender in senders.items()
         }
@@ -113,7 +116,7 @@ class Relayer:
             [other.chain_id for other in deployment.chains if other is not deployed],
             store.observations,
             self._clock,
-            every=self._settings.completeness_interval,
+            every=_COMPLETENESS_EVERY,
         )
         return Observer(
             chain,
@@ -125,7 +128,7 @@ class Relayer:
             finality=FinalityRule.of(deployed),
             block_range=self._settings.block_range,
             capacity=self._capacity,
-            asset_classes=self._settings.asset_classes,
+            asset_classes=self._settings.classes(deployment),
             completeness=completeness,
             found=self._wake,
         )
@@ -164,8 +167,8 @@ class Relayer:
             "relaying",
             chains=len(self.observers),
             gmps=sorted(gmp.label for gmp in self._settings.gmps),
-            paused=sorted(gmp.label for gmp in self._settings.paused),
-            commit=self._settings.commits.strategy.value,
+            paused=sorted(gmp.label for gmp in self._settings.paused_gmps),
+            commit=self._settings.commit.value,
         )
         try:
             async with asyncio.TaskGroup() as group:
@@ -195,14 +198,13 @@ class Relayer:
                 group.create_task(run_forever(name, deliveries.step, every=poll, wakeup=deliveries.wakeup))
                 group.create_task(run_forever(f"{name}: leases", deliveries.renew, every=lease / 3))
                 group.create_task(deliveries.halted())
-                if self._settings.commits.strategy is CommitStrategy.AUTO:
-                    every = self._settings.commits.wait
+                if self._settings.commit is CommitStrategy.AUTO:
+                    every = self._settings.commit_wait
                     group.create_task(run_forever(f"{name}: commits", deliveries.commit, every=every))
                 group.create_task(run_forever(f"confirm on {chain_id}", confirmation.step, every=poll))
 
     async def _forget(self) -> bool:
         """Deletes what is final and old, a little at a time; returns whether there may be more."""
-        assert self._settings.retention is not None
         before = self._clock.now() - self._settings.retention
         deleted = (
             self._store.outbox.forget(before, _FORGOTTEN_AT_ONCE),

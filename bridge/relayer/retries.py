@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 import structlog
+from pydantic import Field
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.evm.supervision import run_forever
+from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.delivery_policy import DeliveryPolicy
@@ -20,10 +21,10 @@ from bridge.protocol.events import EventDecodingError, MessageRetried, decode_ev
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Message
-from bridge.protocol.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
+from bridge.protocol.ports import CallRevertedError, Clock, Receipt
 from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.outbox import OutboxState
-from bridge.records.retries import RetryBudget, RetryBudgets, RetryPayment, RetryRequestSource, spent_id
+from bridge.records.retries import RetryBudget, RetryRequestSource, spent_id
 from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.jobs import JobContext, Worker
 from bridge.relayer.policies import Policies
@@ -37,6 +38,7 @@ from bridge.relayer.retry_planning import (
     Planner,
     retry_transaction_key,
 )
+from bridge.settings import ANY, AddressesOrAny, Section
 from bridge.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -49,24 +51,23 @@ RETRY_BUDGET_SPENT: Final = "RETRY_BUDGET_SPENT"
 _UNDER_WAY: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoverySettings:
-    """Times are in seconds."""
+class RecoverySettings(Section):
+    """For whom messages are retried, and how often. What that costs is bounded by `spending`, as everything else is."""
 
-    poll_interval: float = 1.0  # between two looks at the index's requests
-    in_flight: int = 32  # retries worked on at once
-    reschedule: float = 5.0  # before a retry that can't be made is looked at again; doubles each time
-    put_off_cap: float = 600.0
-    batch: int = 500  # requests copied at once
-    max_message_retries: int | None = 10  # of one message; None is no limit
-    max_message_retry_fee: int | None = None  # wei that all retries of one message pay their GMPs
-    lane_budgets: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
+    max_message_retries: int = Field(default=10, ge=0, description="retries after which no further one is paid for")
+    retry_for: AddressesOrAny = Field(
+        default=frozenset[str](),
+        description='senders that may appoint this relayer as their retrier, which pays for it; none named is none, "any" is all',
+    )
 
-    def budgets_of(self, lane: tuple[int, int]) -> RetryBudgets:
-        """What retries on a lane may come to."""
-        return RetryBudgets(
-            retries=self.max_message_retries, message=self.max_message_retry_fee, lane=self.lane_budgets.get(lane)
-        )
+    REQUESTS: ClassVar[int] = 500  # copied at once
+    RETRIES_IN_FLIGHT: ClassVar[int] = 32
+    RESCHEDULE: ClassVar[float] = 5.0  # seconds before a retry that can't be made is looked at again; doubles each time
+    LONGEST_WAIT: ClassVar[float] = 600.0  # seconds
+
+    def retried_for(self) -> frozenset[bytes] | None:
+        """Senders that may appoint this relayer as their retrier; None is every one."""
+        return None if ANY in self.retry_for else frozenset(map(to_bytes32, self.retry_for))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +94,11 @@ class Recovery:
         clock: Clock,
         settings: RecoverySettings,
         *,
+        poll_interval: float,
         exhaustion: BudgetExhaustion,
         source: RetryRequestSource | None = None,
     ) -> None:
-        """Without a source of requests it retries by name only."""
+        """Without a source of requests it retries by name only. The source is asked each `poll_interval` seconds."""
         self._planner = planner
         self._exhaustion = exhaustion
         self._retries = store.retries
@@ -104,15 +106,16 @@ class Recovery:
         self._ledger = store.transactions
         self._clock = clock
         self._settings = settings
+        self._poll_interval = poll_interval
         self._source = source
         self._worker = Worker(
-            RetryJob, self, store.jobs, clock, poll_interval=settings.poll_interval, in_flight=settings.in_flight
+            RetryJob, self, store.jobs, clock, poll_interval=poll_interval, in_flight=settings.RETRIES_IN_FLIGHT
         )
 
     async def run(self) -> None:
         """Carries out requests until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(run_forever("copy retry requests", self.copy, every=self._settings.poll_interval))
+            group.create_task(run_forever("copy retry requests", self.copy, every=self._poll_interval))
             group.create_task(self._worker.run())
 
     async def copy(self) -> bool:
@@ -120,7 +123,7 @@ class Recovery:
         if self._source is None:
             return False
         cursor = self._retries.cursor()
-        requests = await self._source.requests_after(cursor, self._settings.batch)
+        requests = await self._source.requests_after(cursor, self._settings.REQUESTS)
         if not requests:
             if await self._source.highest_sequence() >= cursor:
                 return False
@@ -144,7 +147,7 @@ class Recovery:
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
-            self._reserve(plan)
+            self._require_budget(plan)
             return await self._send(plan)
         except (NotNeededError, ImpossibleError, NotNowError) as error:
             self._have_executed(message_id, error)
@@ -160,7 +163,7 @@ class Recovery:
         log = _log.bind(message=f"0x{job.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
-            self._reserve(plan, job)
+            self._require_budget(plan, job)
             if job.state is RetryState.OPEN and not context.save(job.start(frozenset(plan.gmps))):
                 return
             done = await self._send(plan)
@@ -200,59 +203,33 @@ class Recovery:
             _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
             return ()
 
-    def _reserve(self, plan: Plan, job: RetryJob | None = None) -> None:
-        """Keeps what the retry is to pay, before anything is sent.
+    def _require_budget(self, plan: Plan, job: RetryJob | None = None) -> None:
+        """Refuses a retry beyond those that are paid for, unless an operator let it through.
 
         Raises:
-            BudgetSpentError: retries of its message or its lane have cost enough.
+            BudgetSpentError: the message was retried as often as is paid for.
         """
-        lane = (plan.message.source_chain, plan.message.destination_chain)
-        payment = RetryPayment(
-            message_id=plan.message.id,
-            attempt=plan.attempt,
-            source_chain=plan.message.source_chain,
-            destination_chain=plan.message.destination_chain,
-            wei=plan.call.value,
-            at=self._clock.now(),
-        )
-        budgets = self._settings.budgets_of(lane)
-        exceeded = self._retries.reserve(payment, budgets)
-        is_spent = exceeded is not None and exceeded.budget is RetryBudget.MESSAGE
-        if is_spent and job is not None and self._exhaustion.is_let_through(job):
-            exceeded = self._retries.reserve(payment, budgets.of_lane_alone)
-        if exceeded is not None:
-            raise BudgetSpentError(exceeded, payment, plan.message)
+        made, most = plan.attempt - 1, self._settings.max_message_retries
+        if made >= most and not (job is not None and self._exhaustion.is_let_through(job)):
+            raise BudgetSpentError(f"it was retried {made} times, and max_message_retries is {most}", plan.message)
 
     async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
-        """A budget of its lane has room again the next day; its message's own is spent, and with it the message."""
-        job, now, budget = context.job, self._clock.now(), error.exceeded.budget
-        if budget is RetryBudget.LANE:
-            self._reschedule(context, str(error), budget, until=error.payment.next_day)
-        elif job.state is RetryState.SENDING:  # a transaction of before a crash may still land
+        """The message's retries are spent, and with them the message."""
+        job, now, budget = context.job, self._clock.now(), RetryBudget.MESSAGE
+        if job.state is RetryState.SENDING:  # a transaction of before a crash may still land
             self._reschedule(context, str(error), budget)
+            return
+        waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
+        if waits is None:
+            context.save(job.died(str(error), now, letter=await self._exhaustion.promises_letter(error.message)))
         else:
-            waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
-            if waits is None:
-                context.save(job.died(str(error), now, letter=await self._exhaustion.promises_letter(error.message)))
-            else:
-                self._reschedule(context, f"{error}; {waits}", budget)
+            self._reschedule(context, f"{error}; {waits}", budget)
 
     async def _send(self, plan: Plan) -> Retried:
-        try:
-            receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
-        except (CallRevertedError, FeesTooHighError, SpendBlockedError):
-            self._withdraw(plan)
-            raise
+        receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
         if not receipt.succeeded:
-            self._withdraw(plan)
             raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: something changed in between")
         return _retried(receipt, plan)
-
-    def _withdraw(self, plan: Plan) -> None:
-        """The retry was not made, and pays nothing; unless another worker has one under way for the same attempt."""
-        slots = self._ledger.slots_for(plan.transaction_key)
-        if all(slot.ended_as_noop or (slot.included is not None and not slot.included.succeeded) for slot in slots):
-            self._retries.withdraw(plan.message.id, plan.attempt)
 
     def _have_executed(self, message_id: bytes, error: Exception) -> None:
         """What lacks nothing but its execution is left to the queue of executions."""
@@ -283,7 +260,7 @@ class Recovery:
     ) -> None:
         """Looks at it again after a pause, at the latest at `until`."""
         job, now = context.job, self._clock.now()
-        pause = backoff(self._settings.reschedule, job.tries, cap=self._settings.put_off_cap)
+        pause = backoff(self._settings.RESCHEDULE, job.tries, cap=self._settings.LONGEST_WAIT)
         pause = max(0.0, min(pause, until - now))
         context.save(job.reschedule(why, now + pause, blocked_by))
         if why != job.outcome:

@@ -15,7 +15,6 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, CallRevertedError, Chain
 from bridge.records.outbox import OutboxEntry, OutboxState
-from bridge.records.retries import Exceeded, RetryPayment
 from bridge.records.spending import Bound, Refusal, SpendBlockedError
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
@@ -42,12 +41,10 @@ class NotNowError(Exception):
 
 
 class BudgetSpentError(NotNowError):
-    """Retries of its message or its lane have cost enough."""
+    """No further retry of its message is paid for."""
 
-    def __init__(self, exceeded: Exceeded, payment: RetryPayment, message: Message) -> None:
-        super().__init__(exceeded.why)
-        self.exceeded = exceeded
-        self.payment = payment
+    def __init__(self, why: str, message: Message) -> None:
+        super().__init__(why)
         self.message = message
 
 
@@ -96,7 +93,6 @@ class Planner:
         senders: Mapping[tuple[int, str], Sender],
         store: Store,
         usable: frozenset[Gmp],
-        max_fee: int | None,
         gate: SpendGate,
         retry_for: frozenset[bytes] | None = None,
     ) -> None:
@@ -108,7 +104,6 @@ class Planner:
             senders: accounts by chain and address in small letters.
             store: what was observed.
             usable: GMPs to retry over, as far as the routers enable them.
-            max_fee: wei that one retry may cost at most, without gas; None is no limit.
             gate: asked before each plan.
             retry_for: senders (32 bytes) whose appointment is accepted: anybody can appoint an account of ours as retrier, and
                 that spends our money. None is every one.
@@ -118,7 +113,6 @@ class Planner:
         self._senders = senders
         self._store = store
         self._usable = usable
-        self._max_fee = max_fee
         self._gate = gate
         self._retry_for = retry_for
 
@@ -185,9 +179,6 @@ class Planner:
             order = self._ranked(message, usable, received, tried, ranking)
             needed = len(order) if wide else missing
         fees = await self._quotes(message, source, order, needed)
-        total = sum(fees.values())
-        if self._max_fee is not None and total > self._max_fee:
-            raise NotNowError(f"it would cost {total} wei, more than the limit of {self._max_fee}")
         if contract is None:
             call = source.retry_call(message, list(fees.items()), sender.address)
         else:

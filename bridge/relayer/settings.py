@@ -1,18 +1,41 @@
-"""What an operator decides about observing and delivering: over which GMPs, how much at once, in which order, for how long."""
+"""What an operator decides about relaying: over which GMPs and for whom, how much at once, in which order, for how long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
+from pydantic import Field, field_validator
+
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.delivery_policy import (
+    DeliveryPolicy,
+    KindName,
+    PolicyError,
+    PolicyOverride,
+    policy_table,
+)
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity
+from bridge.protocol.guarantee import (
+    DEFAULT_ATOMICITY,
+    HIGH_FREQUENCY_TRADING_TTL,
+    REGULATED_ASSET_TTL,
+    AssetClass,
+    Atomicity,
+    ChoiceBounds,
+    OperatorPolicies,
+)
+from bridge.protocol.invariants import Reliability, require_reliable
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
-from bridge.records.relay_policy import EVERYTHING, RelayPolicy
-from bridge.relayer.breaker import BreakerSettings
-from bridge.relayer.delivery_commits import CommitSettings
+from bridge.records.relay_policy import RelayPolicy
+from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
+from bridge.settings import Addresses, Check, Gmps, LaneRule, Names, Section
+
+_DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory": REGULATED_ASSET_TTL}
 
 
 class Ordering(StrEnum):
@@ -22,56 +45,218 @@ class Ordering(StrEnum):
     BLOCK = "block"  # they wait until it is DELIVERED or DEAD; one at a time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseLimit:
-    """Other phase timeouts for some messages.
+class AssetClassSettings(Section):
+    """How long messages about a class of assets live at least, and whose messages those are."""
 
-    Attributes:
-        lanes: which ones it is about; None is every one.
-        kind: the same.
-        seconds: by phase, "attest" and "deliver".
-    """
+    min_ttl: int | None = Field(
+        default=None,
+        gt=0,
+        description="the least TTL; `high-frequency` and `regulatory` have the document's, 5 and 600",
+    )
+    members: dict[str, Addresses] = Field(description="contracts that send or receive them, by name of the chain")
 
-    lanes: frozenset[Lane] | None = None
-    kind: Kind | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    def least(self, name: str) -> int:
+        """The minimum, or the document's for that name.
 
-    def fits(self, lane: Lane, kind: Kind) -> bool:
-        """Whether it is about such messages."""
-        return (self.lanes is None or lane in self.lanes) and self.kind in (None, kind)
+        Raises:
+            ValueError: there is neither.
+        """
+        minimum = self.min_ttl or _DOCUMENTED.get(name)
+        if minimum is None:
+            known = ", ".join(_DOCUMENTED)
+            raise ValueError(f"asset class {name!r} needs min_ttl, in seconds; only {known} have one by default")
+        return minimum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelaySettings:
-    """Times are in seconds."""
+class PhaseSettings(Section):
+    """How long each phase of a delivery may take; times in seconds. They never touch a message's TTL."""
 
-    gmps: frozenset[Gmp] = frozenset(Gmp)  # to deliver over; the others are observed all the same
-    paused: frozenset[Gmp] = frozenset()  # not to deliver over for now
-    poll_interval: float = 1.0  # between two looks at a chain
-    lease: float = 15.0  # how long a dead worker keeps others from its entries
-    in_flight: int = 64  # deliveries under way at once, per destination; idle queues and live traffic may add some
-    commits: CommitSettings = field(default_factory=CommitSettings)
-    ordering: Ordering = Ordering.SKIP
-    asset_classes: tuple[AssetClass, ...] = ()  # whose minimum TTL messages are to keep
-    atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
-    phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none
-    phase_limits: tuple[PhaseLimit, ...] = ()  # for some lanes and kinds
-    retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them
-    dedup_capacity: int | None = None  # messages that the store knows at once; None is no limit
-    block_range: int = 2_000  # blocks asked for at once when catching up
-    completeness_interval: float = 60.0  # between two comparisons of what was found with what the routers have counted
-    acceptance: RelayPolicy = EVERYTHING  # whose messages to deliver; the others are observed and wait
-    breaker: BreakerSettings = field(default_factory=BreakerSettings)
+    attest: float = Field(default=120.0, gt=0, description="until the GMP's attestation is there")
+    deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
 
-    def phases_of(self, lane: Lane, kind: Kind) -> Mapping[str, float]:
-        """The timeouts of such messages, in seconds by phase: of the limits that fit the shortest, else the general ones."""
-        found = dict(self.phase_timeouts)
-        fitting = [limit.seconds for limit in self.phase_limits if limit.fits(lane, kind)]
+
+class PhaseLimit(LaneRule):
+    """Other phase timeouts for a lane, a kind of message, or both; where several fit, the shortest counts."""
+
+    kind: KindName | None = Field(default=None, description="of message; none is every one")
+    attest: float | None = Field(default=None, gt=0, description="until the GMP's attestation is there")
+    deliver: float | None = Field(default=None, gt=0, description="until the delivery is in a block")
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTimeouts:
+    """The phase timeouts of every message on a network, in seconds by phase."""
+
+    general: Mapping[str, float]
+    limits: tuple[tuple[frozenset[Lane], Kind | None, Mapping[str, float]], ...]  # lanes, kind, seconds
+    atomicity: Mapping[Kind, Atomicity]
+
+    def of(self, lane: Lane, kind: Kind) -> Mapping[str, float]:
+        """The timeouts of such messages: of the limits that fit the shortest, else the general ones. BEST_EFFORT has none."""
+        if not self.atomicity[kind].has_phases:
+            return {}
+        found = dict(self.general)
+        fitting = [seconds for lanes, of_kind, seconds in self.limits if lane in lanes and of_kind in (None, kind)]
         for phase in {phase for seconds in fitting for phase in seconds}:
             found[phase] = min(seconds[phase] for seconds in fitting if phase in seconds)
         return found
 
+
+class RelaySettings(CommitSettings):
+    """How messages are observed and delivered. Times are in seconds."""
+
+    gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
+    paused_gmps: Gmps = Field(default=frozenset(), description="GMPs not to deliver over for now")
+    allow_chains: Names = Field(default=frozenset(), description="chains to relay between; none named is all")
+    deny_chains: Names = Field(default=frozenset(), description="chains whose messages wait")
+    allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
+    deny_senders: Addresses = Field(default=frozenset(), description="senders whose messages wait")
+
+    poll_interval: float = Field(
+        default=1.0,
+        gt=0,
+        description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
+    )
+    lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
+    in_flight: int = Field(
+        default=64,
+        gt=0,
+        description="deliveries under way at once, per destination; idle queues and live traffic may add some",
+    )
+    block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
+    ordering: Ordering = Field(
+        default=Ordering.SKIP,
+        description="whether a failing delivery blocks those behind it in its lane and GMP: skip, block",
+    )
+    retention: float = Field(
+        default=30 * 86_400.0, gt=0, description="until final deliveries, their transactions and payloads are deleted"
+    )
+
+    policies: dict[KindName, PolicyOverride] = Field(
+        default={}, description="by kind, what is to differ of max_retries, base, cap, jitter, dead_letter"
+    )
+    sender_choices: ChoiceBounds = Field(
+        default=ChoiceBounds(), description="what senders may choose on chain, see below"
+    )
+    asset_classes: dict[str, AssetClassSettings] = Field(
+        default={}, description="by name, least TTL (min_ttl) of messages from or to contracts (members, by chain)"
+    )
+    atomicity: dict[KindName, Atomicity] = Field(
+        default={},
+        description="by kind, what differs: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING have",
+    )
+    phase_timeouts: PhaseSettings = Field(
+        default=PhaseSettings(), description="until a phase of a delivery is given up"
+    )
+    phase_limits: tuple[PhaseLimit, ...] = Field(
+        default=(), description="other phase timeouts for some lanes and kinds"
+    )
+    reliability: Reliability = Field(default=Reliability(), description="values that must fit each other")
+
+    @field_validator("policies")
+    @classmethod
+    def _is_a_table(cls, policies: dict[Kind, PolicyOverride]) -> dict[Kind, PolicyOverride]:
+        policy_table(policies)
+        return policies
+
+    @field_validator("asset_classes")
+    @classmethod
+    def _has_minimum(cls, asset_classes: dict[str, AssetClassSettings]) -> dict[str, AssetClassSettings]:
+        for name, asset_class in asset_classes.items():
+            asset_class.least(name)
+        return asset_classes
+
     @property
     def claimable(self) -> frozenset[Gmp]:
         """The GMPs whose entries are worked on."""
-        return self.gmps - self.paused
+        return self.gmps - self.paused_gmps
+
+    def delivery_policies(self) -> Mapping[Kind, DeliveryPolicy]:
+        """The table of policies with the overrides."""
+        return policy_table(self.policies)
+
+    def operator_policies(self) -> OperatorPolicies:
+        """What these settings decide about the policies of messages."""
+        atomicity = {**DEFAULT_ATOMICITY, **self.atomicity}
+        return OperatorPolicies(rows=self.delivery_policies(), atomicity=atomicity, bounds=self.sender_choices)
+
+    def classes(self, deployment: Deployment) -> tuple[AssetClass, ...]:
+        """The classes of assets on a network; members on chains that it does not have are left out."""
+        ids = {chain.name: chain.chain_id for chain in deployment.chains}
+        return tuple(
+            AssetClass(
+                name=name,
+                min_ttl=asset_class.least(name),
+                members=frozenset(
+                    (ids[chain], to_bytes32(address))
+                    for chain, addresses in asset_class.members.items()
+                    if chain in ids
+                    for address in addresses
+                ),
+            )
+            for name, asset_class in self.asset_classes.items()
+        )
+
+    def phases(self, deployment: Deployment) -> PhaseTimeouts:
+        """The phase timeouts on a network."""
+        phases = {"attest", "deliver"}
+        limits = tuple(
+            (
+                frozenset(limit.lanes(deployment)),
+                limit.kind,
+                limit.model_dump(include=phases, exclude_none=True),
+            )
+            for limit in self.phase_limits
+        )
+        return PhaseTimeouts(self.phase_timeouts.model_dump(), limits, {**DEFAULT_ATOMICITY, **self.atomicity})
+
+    def accepts_chain(self, name: str) -> bool:
+        """Whether messages from and to a chain are delivered."""
+        return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
+
+    def acceptance(self, deployment: Deployment) -> RelayPolicy:
+        """Whose messages are delivered."""
+        return RelayPolicy(
+            withheld_sources=frozenset(
+                chain.chain_id for chain in deployment.chains if not self.accepts_chain(chain.name)
+            ),
+            senders=frozenset(map(to_bytes32, self.allow_senders)) or None,
+            withheld_senders=frozenset(map(to_bytes32, self.deny_senders)),
+        )
+
+
+def _chains(settings: RelaySettings) -> Iterator[str]:
+    if both := settings.allow_chains & settings.deny_chains:
+        yield f"chains: {', '.join(sorted(both))} is allowed and denied"
+
+
+def _senders(settings: RelaySettings) -> Iterator[str]:
+    if both := settings.allow_senders & settings.deny_senders:
+        yield f"senders: {', '.join(sorted(both))} is allowed and denied"
+
+
+def _lease(settings: RelaySettings) -> Iterator[str]:
+    if settings.lease < 2 * settings.poll_interval:
+        yield f"lease is {settings.lease:g} s, less than two polls of {settings.poll_interval:g} s: raise it"
+
+
+def _commit(settings: RelaySettings) -> Iterator[str]:
+    if settings.commit is CommitStrategy.AUTO and not settings.unsafe:
+        yield "commit is 'auto', which may lose and repeat messages: add unsafe = true if that is meant"
+
+
+def _reliability(settings: RelaySettings) -> Iterator[str]:
+    try:
+        require_reliable(settings.reliability, settings.delivery_policies(), settings.retention)
+    except PolicyError as error:
+        yield str(error)
+
+
+RELAY_CHECKS: Final[tuple[Check, ...]] = (
+    (frozenset({"allow_chains", "deny_chains"}), _chains),
+    (frozenset({"allow_senders", "deny_senders"}), _senders),
+    (frozenset({"lease", "poll_interval"}), _lease),
+    (frozenset({"commit", "unsafe"}), _commit),
+    (frozenset({"reliability", "policies", "retention"}), _reliability),
+)
+"""What must hold between these settings."""

@@ -13,7 +13,8 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Block, TransientError
 from bridge.rpc.answers import RpcError
 from bridge.rpc.policy import require_endpoints
-from bridge.settings import Settings, SettingsError
+from bridge.service.settings import Settings
+from bridge.settings import SettingsError
 
 _PATIENCE: Final = 10.0
 """Seconds to wait for a chain's head before a command continues without it."""

@@ -15,6 +15,7 @@ from bridge.dead_letters.integrity import NOTHING_DENIED, Verified, Violation, d
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
+from bridge.dead_letters.settings import AlertSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.evm.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
@@ -25,8 +26,7 @@ from bridge.records.retries import spent_id
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer
-from bridge.settings import Settings
-from bridge.settings.sections import AlertSettings
+from bridge.service.settings import Settings
 from bridge.store import Store, open_dead_letters
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -56,9 +56,7 @@ class DeadLetterService:
         self._settings = settings
         self.dead_letters = open_dead_letters(settings.dlq.url or settings.store)
         self.sealer = sealer
-        self.dead_letter_queue = DeadLetterQueue(
-            self.dead_letters, store, self.sealer, clock, settings.dlq.dead_letter_queue()
-        )
+        self.dead_letter_queue = DeadLetterQueue(self.dead_letters, store, self.sealer, clock, settings.dlq)
         self._verified = LogHead()  # the last record that was verified
         self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # problems already alerted on
         self._untold: Verified | None = None  # alerts that a channel has not accepted yet
@@ -210,11 +208,11 @@ def channels(alerts: AlertSettings) -> list[Channel]:
     if not alerts.enabled:
         return found
     if alerts.webhook is not None:
-        found.append(Webhook(alerts.webhook, timeout=alerts.timeout))
+        found.append(Webhook(alerts.webhook, timeout=alerts.TIMEOUT))
     if alerts.slack is not None:
-        found.append(Slack(alerts.slack, timeout=alerts.timeout))
+        found.append(Slack(alerts.slack, timeout=alerts.TIMEOUT))
     if alerts.pagerduty_key is not None:
-        found.append(PagerDuty(alerts.pagerduty, alerts.pagerduty_key.get_secret_value(), timeout=alerts.timeout))
+        found.append(PagerDuty(alerts.pagerduty, alerts.pagerduty_key.get_secret_value(), timeout=alerts.TIMEOUT))
     if alerts.email is not None:
         box = alerts.email
         mailbox = Mailbox(
@@ -226,5 +224,5 @@ def channels(alerts: AlertSettings) -> list[Channel]:
             user=box.user,
             password=box.password.get_secret_value() if box.password else None,
         )
-        found.append(Email(mailbox, timeout=alerts.timeout))
+        found.append(Email(mailbox, timeout=alerts.TIMEOUT))
     return found

@@ -5,9 +5,11 @@ from __future__ import annotations
 from eth_account.signers.local import LocalAccount
 
 from bridge.dead_letters.signing import KeySealer
+from bridge.evm.settings import SignerSource
 from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, environment_signer, keystore_signer
 from bridge.protocol.deployment import Deployment
-from bridge.settings import Settings, SettingsError, SignerSource
+from bridge.service.settings import Settings
+from bridge.settings import SettingsError
 
 _NOBODY_SEALS = (
     "no key to seal dead letters with: set `key` in [dlq], or name a signer with an environment variable or a keystore"

@@ -12,7 +12,6 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
-from dataclasses import replace
 from functools import partial
 from os import getpid
 from typing import Any, TypeVar
@@ -44,12 +43,11 @@ from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.relayer import Relayer
 from bridge.relayer.retries import BudgetExhaustion, Recovery, Retried
 from bridge.relayer.retry_planning import Planner
-from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService
+from bridge.service.settings import Settings
 from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
-from bridge.settings import Settings
 from bridge.store import Store, WorkingLock, open_store, working_on
 from bridge.store.finality import Finality
 from bridge.store.index_requests import IndexRequests
@@ -105,17 +103,12 @@ class RelayerService:
         self._settings = settings
         clock = SystemClock()
         paying = keys.paying
+        self._bounds = settings.bounds(deployment)
         self._senders = self._open_senders(paying, clock)
         payers = {
             chain_id: SenderPool([self._senders[chain_id, address] for address in _by_address(signers)])
             for chain_id, signers in paying.items()
         }
-        relaying = replace(
-            settings.relay(),
-            acceptance=settings.acceptance(deployment),
-            asset_classes=settings.classes(deployment),
-            phase_limits=settings.phases(deployment),
-        )
         named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
         served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
         self.own_messages = OwnMessages(
@@ -126,13 +119,12 @@ class RelayerService:
                 for chain_id, signers in paying.items()
             },
             ledger=store.transactions,
-            spending=store.spending,
             clock=clock,
         )
         self.dead_letter_service = DeadLetterService(
             deployment, chains, store, settings, clock, messages=self.own_messages, sealer=keys.sealer
         )
-        gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
+        gate = SpendGate(store.spending, clock, accepts=settings.acceptance(deployment), bounds=self._bounds)
         self.policies = Policies(deployment, chains, settings.operator_policies())
         self.relayer = Relayer(
             worker=worker,
@@ -149,11 +141,11 @@ class RelayerService:
             policies=self.policies,
             clock=clock,
             random=random.random,
-            settings=relaying,
+            settings=settings,
             gate=gate,
         )
         self.relayer.counting.sources.append(self._requests)
-        self.recovery = self._open_recovery(relaying, gate, clock)
+        self.recovery = self._open_recovery(gate, clock)
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(served, clock)
         self.actions = self._open_actions(served, clock)
@@ -169,7 +161,8 @@ class RelayerService:
                 self.store.transactions,
                 clock,
                 finality=Finality(self.store.observations, chain_id),
-                settings=self._settings.sending(self.deployment),
+                settings=self._settings,
+                bounds=self._bounds,
                 multicall=self.deployment.chain(chain_id).multicall,
                 router=self.deployment.chain(chain_id).router,
             )
@@ -177,14 +170,13 @@ class RelayerService:
             for address, signer in _by_address([*signers, *retrying]).items()
         }
 
-    def _open_recovery(self, relaying: RelaySettings, gate: SpendGate, clock: Clock) -> Recovery:
+    def _open_recovery(self, gate: SpendGate, clock: Clock) -> Recovery:
         planner = Planner(
             deployment=self.deployment,
             chains=self.chains,
             senders=self._senders,
             store=self.store,
-            usable=relaying.claimable,
-            max_fee=self._settings.max_retry_fee,
+            usable=self._settings.claimable,
             gate=gate,
             retry_for=self._settings.retried_for(),
         )
@@ -193,10 +185,17 @@ class RelayerService:
             self.dead_letter_service.dead_letter_queue,
             self.store,
             policies=self.policies,
-            usable=relaying.claimable,
+            usable=self._settings.claimable,
         )
-        settings = self._settings.recovery(self.deployment)
-        return Recovery(planner, self.store, clock, settings, exhaustion=exhaustion, source=requests)
+        return Recovery(
+            planner,
+            self.store,
+            clock,
+            self._settings,
+            poll_interval=self._settings.poll_interval,
+            exhaustion=exhaustion,
+            source=requests,
+        )
 
     def _open_execution(self, payers: Mapping[int, SenderPool], gate: SpendGate, clock: Clock) -> Execution:
         return Execution(
@@ -226,7 +225,9 @@ class RelayerService:
             propagator=propagator,
             signer=self.dead_letter_service.sealer,
             clock=clock,
-            settings=self._settings.propagation(),
+            poll_interval=self._settings.poll_interval,
+            lock_ttl=self._settings.reliability.lock_ttl,
+            settings=self._settings.sync,
         )
 
     def _open_actions(self, payers: Mapping[int, SenderPool], clock: Clock) -> Actions:
@@ -242,7 +243,7 @@ class RelayerService:
             report_call=self._report_call,
             dead_letters=self.dead_letter_service.dead_letter_queue,
             clock=clock,
-            settings=table.settings(),
+            settings=table,
         )
 
     async def _next_look(self, chain_id: int) -> None:
@@ -271,8 +272,8 @@ class RelayerService:
     def _open_streams(self, worker: str, index: IndexSource | None) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Return the loops that publish the streams, or the one that stops recording them where no Kafka is configured."""
         settings, store = self._settings, self.store
-        kafka = settings.streams()
-        if kafka is None:
+        kafka = settings.kafka
+        if kafka.bootstrap_servers is None:
             return [partial(_stop, store.streams, settings.poll_interval)]
         from bridge.streams.publisher import Publisher  # noqa: PLC0415  # the Kafka client is an extra
 
@@ -280,9 +281,12 @@ class RelayerService:
             store.streams,
             dead_letters=self.dead_letter_service.dead_letters,
             index=index,
-            divergence_interval=settings.kafka.divergence_interval,
+            divergence_interval=kafka.DIVERGENCE_INTERVAL,
         )
-        return [Publisher(store.streams, kafka, worker=worker).run, partial(copier.run, kafka.poll_interval)]
+        return [
+            Publisher(store.streams, kafka, worker=worker, lease=settings.lease).run,
+            partial(copier.run, kafka.POLL_INTERVAL),
+        ]
 
     @property
     def accounts(self) -> frozenset[str]:
@@ -376,7 +380,7 @@ async def open_relayer(
     with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
         async with (
             connected(deployment, settings, may_be_down=True) as chains,
-            JsonDocuments(timeout=settings.attestations.timeout) as web,
+            JsonDocuments(timeout=settings.attestations.TIMEOUT) as web,
         ):
             bridge = RelayerService(
                 deployment,

@@ -20,7 +20,8 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Attester, Chain
 from bridge.service.connections import check_endpoints
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
-from bridge.settings import Settings, SettingsError, check_chains
+from bridge.service.settings import Settings, check_chains
+from bridge.settings import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,8 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     problems.of(lambda: [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys])
     problems.of(lambda: check_endpoints(settings, deployment))
     if not has_attesters:
-        web = JsonDocuments(timeout=settings.attestations.timeout)  # asks nothing here
+        web = JsonDocuments(timeout=settings.attestations.TIMEOUT)  # asks nothing here
         problems.of(lambda: public_attesters(deployment, {}, settings, web))
-    problems.of(settings.streams)
     problems.refuse()
     return RelayerKeys(*keys)
 

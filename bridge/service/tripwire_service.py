@@ -19,8 +19,9 @@ from bridge.protocol.ports import TransientError, read_view
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import channels
 from bridge.service.relayer_service import SystemClock, keep_lock, worker_name
+from bridge.service.settings import Settings
 from bridge.service.startup_checks import check_tripwire
-from bridge.settings import Settings, SettingsError
+from bridge.settings import SettingsError
 from bridge.store import open_store
 from bridge.store.finality import Finality
 from bridge.store.lock import working_on
@@ -47,7 +48,7 @@ async def open_tripwire(
         WrongChainError: an endpoint is of another chain.
     """
     signer = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
-    chosen, clock = settings.tripwire.settings(), SystemClock()
+    chosen, clock = settings.tripwire, SystemClock()
     async with (
         connected(deployment, settings, may_be_down=True) as chains,
         _checking_roles(deployment, chains, signer),

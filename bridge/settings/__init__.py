@@ -1,22 +1,41 @@
-"""Settings of the relayer: flags, else the environment (``WAYBILL_…``), else ``waybill.toml``, else a profile, else the defaults."""
+"""How a program's settings are read: flags, else the environment (``WAYBILL_…``), else ``waybill.toml``, else a profile, else the defaults.
+
+Components declare what can be set, in models that derive from `Section`. This package knows none of them.
+"""
 
 from __future__ import annotations
 
-from bridge.settings.model import Settings, check_chains
+from bridge.settings.loading import Check, LoadedSettings
 from bridge.settings.problems import SettingsError
-from bridge.settings.sections import ANY, ChainSettings, PolicyOverride, SignerSource, SpendLimit
-from bridge.settings.sources import FILE_NAME, PROFILES, Origin
+from bridge.settings.sources import FILE_NAME, Origin, unknown_variables
+from bridge.settings.values import (
+    ANY,
+    Address,
+    Addresses,
+    AddressesOrAny,
+    Gmps,
+    Keys,
+    LaneRule,
+    Names,
+    Section,
+    Wei,
+)
 
 __all__ = [
     "ANY",
     "FILE_NAME",
-    "PROFILES",
-    "ChainSettings",
+    "Address",
+    "Addresses",
+    "AddressesOrAny",
+    "Check",
+    "Gmps",
+    "Keys",
+    "LaneRule",
+    "LoadedSettings",
+    "Names",
     "Origin",
-    "PolicyOverride",
-    "Settings",
+    "Section",
     "SettingsError",
-    "SignerSource",
-    "SpendLimit",
-    "check_chains",
+    "Wei",
+    "unknown_variables",
 ]

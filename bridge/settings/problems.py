@@ -9,22 +9,6 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-_SECRET: Final = frozenset(
-    {
-        "relayer_key",
-        "retry_keys",
-        "api_token",
-        "signers",
-        "accounts",
-        "store",
-        "index_store",
-        "chains",
-        "tripwire",
-        "dlq",
-    }
-)
-"""Settings whose values may hold keys or passwords, and are never quoted."""
-
 _LONGEST_VALUE: Final = 60  # characters
 
 
@@ -46,17 +30,23 @@ def refusal(
     return ValidationError.from_exception_data(title, found)
 
 
-def explain(error: ValidationError, fields: Mapping[str, FieldInfo], origin_of: Callable[[str], str]) -> SettingsError:
+def explain(
+    error: ValidationError,
+    fields: Mapping[str, FieldInfo],
+    origin_of: Callable[[str], str],
+    secret: frozenset[str],
+) -> SettingsError:
     """One line for each thing that is wrong.
 
     Args:
         error: what validation found.
         fields: the settings that there are.
         origin_of: says where a setting's value came from.
+        secret: settings whose values are never quoted.
     """
     lines = []
     for item in error.errors(include_url=False):
-        name = ".".join(map(str, item["loc"]))
+        name = ".".join(str(part) for part in item["loc"] if part != "[key]")
         top = str(item["loc"][0]) if item["loc"] else ""
         problem = item["msg"].removeprefix("Value error, ")
         if top not in fields:
@@ -64,7 +54,7 @@ def explain(error: ValidationError, fields: Mapping[str, FieldInfo], origin_of: 
                 problem = f"there is no such setting; `waybill doctor --settings` lists those that exist ({problem})"
             lines.append(f"  {name or 'settings'} ({origin_of(top)}): {problem}" if top else f"  {problem}")
             continue
-        shown = "" if top in _SECRET else f" is {_short(item['input'])}"
+        shown = "" if top in secret else f" is {_short(item['input'])}"
         meaning = fields[top].description
         lines.append(f"  {name}{shown} ({origin_of(top)}): {problem}" + (f" [{meaning}]" if meaning else ""))
     return SettingsError("settings can't be used:\n" + "\n".join(lines))

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic_settings import BaseSettings, EnvSettingsSource
@@ -19,51 +18,6 @@ FILE_NAME: Final = "waybill.toml"
 
 _PROFILE: Final = "profile"
 
-# `production`, `low-latency` and `high-throughput` are the three configurations that StreamForge recommends, value by value, with
-# the pace of the relayer that goes with them. They set the row of plain messages alone: the rows of the other kinds are OIP's.
-_TRIES: Final = {"max_retries": 3, "base": 0.1, "cap": 30.0, "multiplier": 2.0, "jitter": 0.1, "dead_letter": True}
-_DEAD_LETTERS: Final = {"tries": 3, "pause": 1.0}
-
-PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-    {
-        "default": MappingProxyType({}),
-        "production": MappingProxyType(
-            {
-                "commit": "batch",
-                "commit_interval": 100,
-                "commit_seconds": 5.0,
-                "policies": {"plain": _TRIES},
-                "dlq": _DEAD_LETTERS,
-            }
-        ),
-        "low-latency": MappingProxyType(
-            {
-                "poll_interval": 0.2,
-                "rebroadcast": 8.0,
-                "fee_bump_after": 24.0,
-                "in_flight": 32,
-                "hedge_after": 0.25,
-                "commit": "message",
-                "policies": {"plain": {**_TRIES, "max_retries": 5, "base": 0.01, "cap": 1.0}},
-                "dlq": _DEAD_LETTERS,
-            }
-        ),
-        "high-throughput": MappingProxyType(
-            {
-                "poll_interval": 2.0,
-                "in_flight": 512,
-                "block_range": 10_000,
-                "send_batch": 500,
-                "lease": 30.0,
-                "commit": "batch",
-                "commit_interval": 1_000,
-                "policies": {"plain": _TRIES},
-                "dlq": _DEAD_LETTERS,
-            }
-        ),
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -74,7 +28,11 @@ class Origin:
 
 
 def origins(
-    model: type[BaseSettings], arguments: Mapping[str, Any], file: Path | None, defaults: Mapping[str, Any]
+    model: type[BaseSettings],
+    arguments: Mapping[str, Any],
+    file: Path | None,
+    defaults: Mapping[str, Any],
+    profiles: Mapping[str, Mapping[str, Any]],
 ) -> list[Origin]:
     """All sources, the stronger first.
 
@@ -83,6 +41,7 @@ def origins(
         arguments: flags; None counts as not given.
         file: a TOML file, or None if there is none.
         defaults: what the network or the folder suggests, the weakest.
+        profiles: named sets of values, one of which any source may choose.
 
     Raises:
         SettingsError: a file or a variable that can't be read, or a profile that does not exist.
@@ -98,11 +57,11 @@ def origins(
     if file is not None:
         found.append(Origin(str(file), read_file(file)))
     profile = next((origin.values[_PROFILE] for origin in found if _PROFILE in origin.values), "default")
-    if profile not in PROFILES:
+    if profile not in profiles:
         raise SettingsError(
-            f"settings can't be used:\n  profile is {profile!r}: the profiles are {', '.join(PROFILES)}"
+            f"settings can't be used:\n  profile is {profile!r}: the profiles are {', '.join(profiles)}"
         )
-    return [*found, Origin(f"profile {profile}", PROFILES[profile]), Origin("default of this network", defaults)]
+    return [*found, Origin(f"profile {profile}", profiles[profile]), Origin("default of this network", defaults)]
 
 
 def merged(sources: Sequence[Origin]) -> dict[str, Any]:
@@ -114,7 +73,8 @@ def merged(sources: Sequence[Origin]) -> dict[str, Any]:
 
 
 def _put_over(below: dict[str, Any], above: Mapping[str, Any]) -> None:
-    for name, value in above.items():
+    for key, value in above.items():
+        name = next((known for known in below if known.lower() == key.lower()), key)  # kinds may be in capitals
         under = below.get(name)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
             table = dict(under)

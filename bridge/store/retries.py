@@ -1,26 +1,24 @@
-"""Retry requests that were copied, and what retries pay, in SQL."""
+"""Retry requests that were copied, in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.records.jobs import RetryJob, RetryState
-from bridge.records.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment
+from bridge.records.retries import BlockedRetries, RetryBudget
 from bridge.store.database import Database
 from bridge.store.jobs import add_job
-from bridge.store.tables import jobs, retry_cursor, retry_payments
+from bridge.store.tables import jobs, retry_cursor
 
 _READER = "bridge"
 _JOBS = "retry jobs"
-_PAYMENTS = "retry payments"
 
 
 class Retries:
-    """Where requests are copied to, as jobs, and what retries pay. Every method is one transaction."""
+    """Where requests are copied to, as jobs. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,30 +53,3 @@ class Retries:
             )
             for row in self._database.read(query.group_by(*lane).order_by(*lane))
         ]
-
-    def reserve(self, payment: RetryPayment, budgets: RetryBudgets) -> Exceeded | None:
-        """Keeps what a retry is to pay, unless a budget has no room for it: then says which.
-
-        The same attempt reserved again, after a crash or at another price, takes the place of what it was.
-        """
-        same_message = retry_payments.c.message_id == payment.message_id
-        same_attempt = same_message & (retry_payments.c.attempt == payment.attempt)
-        same_lane = (retry_payments.c.source_chain == payment.source_chain) & (
-            retry_payments.c.destination_chain == payment.destination_chain
-        )
-        wei = select(retry_payments.c.wei).where(~same_attempt)
-        with self._database.transaction(exclusive=_PAYMENTS) as connection:
-            of_message = map(int, connection.execute(wei.where(same_message)).scalars())
-            today = wei.where(same_lane, retry_payments.c.at >= payment.day)
-            of_lane = [] if budgets.lane is None else map(int, connection.execute(today).scalars())
-            exceeded = budgets.exceeded_by(payment, list(of_message), list(of_lane))
-            if exceeded is None:
-                connection.execute(delete(retry_payments).where(same_attempt))
-                connection.execute(insert(retry_payments).values(**{**asdict(payment), "wei": str(payment.wei)}))
-        return exceeded
-
-    def withdraw(self, message_id: bytes, attempt: int) -> None:
-        """Forgets what a retry that was not made was to pay."""
-        paid = (retry_payments.c.message_id == message_id) & (retry_payments.c.attempt == attempt)
-        with self._database.transaction(exclusive=_PAYMENTS) as connection:
-            connection.execute(delete(retry_payments).where(paid))

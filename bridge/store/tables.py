@@ -388,18 +388,6 @@ heartbeats = Table(
     Column("signature", LargeBinary, nullable=False),
 )
 
-# The GMP fees of retries, written before they are sent.
-retry_payments = Table(
-    "retry_payments",
-    METADATA,
-    Column("message_id", LargeBinary, primary_key=True),
-    _key("attempt", BigInteger),
-    *_lane(),
-    Column("wei", String, nullable=False),  # beyond 64 bits
-    Column("at", Double, nullable=False),
-    Index(None, "source_chain", "destination_chain", "at"),
-)
-
 held_lanes = Table(
     "held_lanes",  # lanes that are paused or halted, which `Outbox.claim` skips
     METADATA,

@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.protocol.ports import TransientError
-from bridge.records.streams import StreamRecord, value_of
+from bridge.records.streams import Stream, StreamRecord, value_of
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings
 
 _log = structlog.get_logger(__name__)
@@ -182,7 +182,7 @@ class KafkaSink:
         if self._settings.is_exactly_once:
             self._producer.begin_transaction()
         for record in records:
-            topic, headers = self._settings.topics[record.stream], headers_of(record)
+            topic, headers = self._settings.topic(record.stream), headers_of(record)
             self._producer.produce(
                 topic, value_of(record), record.key, headers=headers, on_delivery=noting(record.version)
             )
@@ -246,11 +246,11 @@ class KafkaSink:
 
     def _make_topics(self) -> None:
         settings = self._settings
-        wanted = dict.fromkeys(settings.topics.values(), settings.partitions)
+        wanted = dict.fromkeys(map(settings.topic, Stream), settings.PARTITIONS)
         if settings.is_exactly_once:
             wanted[settings.positions_topic] = 1
         if settings.create_topics:
-            _make_topics(_connection(settings), wanted, settings.replication_factor, compacted=settings.positions_topic)
+            _make_topics(_connection(settings), wanted, settings.REPLICATION_FACTOR, compacted=settings.positions_topic)
 
     def _config(self) -> dict[str, Any]:
         config = {
@@ -268,8 +268,8 @@ class DeadLetterTopic:
     """Receives records that their topic rejected, and dead messages, with key and value unchanged."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings: DeadLetterTopicSettings = settings.dead_letters
-        brokers = {"bootstrap.servers": settings.dead_letters.brokers or settings.bootstrap_servers}
+        self._settings: DeadLetterTopicSettings = settings.dead_letter_queue
+        brokers = {"bootstrap.servers": settings.dead_letter_queue.brokers or settings.bootstrap_servers}
         self._connection = {**_connection(settings), **brokers}
         self._kafka = settings
 
@@ -281,7 +281,7 @@ class DeadLetterTopic:
         """
         if not self._settings.enabled:
             raise DeadLetterTopicError("the dead-letter topic is disabled: dead_letter_queue.enabled = false")
-        for number in range(1, self._settings.tries + 1):
+        for number in range(1, self._settings.max_dlq_retries + 1):
             try:
                 self._write(key, value, headers)
             except (KafkaException, TransientError) as error:
@@ -289,20 +289,20 @@ class DeadLetterTopic:
                 _log.warning(
                     "write to dead-letter topic failed", topic=self._settings.topic, attempt=number, error=reason
                 )
-                if number < self._settings.tries:
-                    time.sleep(self._settings.pause)
+                if number < self._settings.max_dlq_retries:
+                    time.sleep(self._settings.PAUSE)
             else:
                 return
         raise DeadLetterTopicError(
             f"topic {self._settings.topic} at {self._connection['bootstrap.servers']} accepted a record in none of"
-            f" {self._settings.tries} attempts: {reason}"
+            f" {self._settings.max_dlq_retries} attempts: {reason}"
         )
 
     def _write(self, key: str, value: bytes, headers: Headers) -> None:
         """Makes one attempt with a producer of its own, so that failures leave no state behind."""
         kafka, topic = self._kafka, self._settings.topic
         if kafka.create_topics:
-            _make_topics(self._connection, {topic: kafka.partitions}, kafka.replication_factor)
+            _make_topics(self._connection, {topic: kafka.PARTITIONS}, kafka.REPLICATION_FACTOR)
         failed: list[KafkaError] = []
         producer = Producer({**self._connection, **_producing(self._settings.compression)})
         try:
@@ -338,7 +338,7 @@ def _connection(settings: KafkaSettings) -> dict[str, Any]:
         "socket.timeout.ms": int(_PATIENCE * 1000),
         "reconnect.backoff.max.ms": 1_000,
         "log_level": 2,  # errors are raised as exceptions
-        **settings.security,
+        **{name: value.get_secret_value() for name, value in settings.client.items()},
     }
 
 

@@ -34,17 +34,19 @@ _log = structlog.get_logger(__name__)
 class Publisher:
     """Publishes in its own thread, so that unreachable brokers block nothing else."""
 
-    def __init__(self, streams: Streams, settings: KafkaSettings, *, worker: str) -> None:
+    def __init__(self, streams: Streams, settings: KafkaSettings, *, worker: str, lease: float) -> None:
         """Creates a publisher without connecting.
 
         Args:
             streams: Queue of records.
             settings: Settings of the streams.
             worker: Name of this process.
+            lease: How long a crashed relayer blocks others from publishing, in seconds.
         """
         self._streams = streams
         self._settings = settings
         self._worker = worker
+        self._lease = lease
         self._sink: KafkaSink | None = None
         self._topic = DeadLetterTopic(settings)
         self._dead_lettered: set[int] = set()  # versions of records already in the dead-letter topic
@@ -52,7 +54,7 @@ class Publisher:
 
     async def run(self) -> None:
         """Starts recording in the store, and publishes until cancelled."""
-        every, loop, thread = self._settings.poll_interval, asyncio.get_running_loop(), ThreadPoolExecutor(1, "streams")
+        every, loop, thread = self._settings.POLL_INTERVAL, asyncio.get_running_loop(), ThreadPoolExecutor(1, "streams")
 
         async def start() -> None:
             await loop.run_in_executor(thread, self._streams.start)
@@ -94,7 +96,7 @@ class Publisher:
     def _publish(self) -> bool:
         limit = self._settings.commit_interval
         sink = self._opened()
-        batch = self._streams.claim(self._worker, now=time.time(), lease=self._settings.lease, limit=limit)
+        batch = self._streams.claim(self._worker, now=time.time(), lease=self._lease, limit=limit)
         if batch is None:
             sink.stand_by()
             return False
@@ -128,7 +130,7 @@ class Publisher:
 
     def _put_originals(self, sink: KafkaSink, batch: Sequence[StreamRecord]) -> None:
         """Writes dead messages to the dead-letter topic before the batch counts as sent."""
-        settings = self._settings.dead_letters
+        settings = self._settings.dead_letter_queue
         for record in batch:
             document = original_of(record)
             if document is None or not settings.enabled or record.version in self._dead_lettered:
@@ -155,7 +157,7 @@ class Publisher:
         """Writes a rejected record to the dead-letter topic."""
         if record.version in self._dead_lettered:
             return
-        settings, topic = self._settings.dead_letters, self._settings.topics[record.stream]
+        settings, topic = self._settings.dead_letter_queue, self._settings.topic(record.stream)
         headers: Headers = headers_of(record) if settings.include_original_headers else {}
         headers |= {
             "waybill-error": error.str(),

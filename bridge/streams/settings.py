@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
 
 from bridge.records.streams import Stream
+from bridge.settings import Section
+
+_Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class Semantics(StrEnum):
@@ -16,44 +20,79 @@ class Semantics(StrEnum):
     EXACTLY_ONCE = "exactly-once"  # every record once, for consumers with read_committed isolation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterTopicSettings:
-    """Settings of the topic for rejected records and dead messages."""
+class DeadLetterTopicSettings(Section):
+    """The topic of rejected records and dead messages."""
 
-    enabled: bool = True
-    topic: str = "waybill.dlq"
-    brokers: str | None = None  # HOST:PORT, …; None: the streams' brokers
-    include_original_headers: bool = True
-    include_stack_trace: bool = False
-    compression: str = "none"
-    tries: int = 3
-    pause: float = 1.0  # seconds between attempts
+    enabled: bool = Field(default=True, description="whether there is one; without it, a refused record halts")
+    topic: str = Field(default="waybill.dlq", description="its name")
+    brokers: str | None = Field(
+        default=None, description="HOST:PORT of its brokers, separated by commas; none: the same"
+    )
+    include_original_headers: bool = Field(
+        default=True,
+        description="whether the headers of the record, or the dispatch's GMP, block and transaction, are kept",
+    )
+    include_stack_trace: bool = Field(
+        default=False, description="whether a header has the stack, or the history of a delivery's failures"
+    )
+    compression: _Compression = Field(default="none", description="of its records: none, gzip, snappy, lz4, zstd")
+    max_dlq_retries: int = Field(default=3, gt=0, description="tries to write a record, before publishing halts")
+
+    PAUSE: ClassVar[float] = 1.0  # seconds between two tries, as StreamForge's document has it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSettings:
-    """Settings of the Kafka streams. Times are in seconds."""
+class KafkaSettings(Section):
+    """The Kafka streams. Nothing is recorded while `bootstrap_servers` is not set."""
 
-    bootstrap_servers: str  # HOST:PORT, …
-    topics: Mapping[Stream, str]
-    semantics: Semantics = Semantics.AT_LEAST_ONCE
-    transactional_id: str = "waybill"
-    commit_interval: int = 100  # records per batch
-    compression: str = "lz4"
-    create_topics: bool = True
-    partitions: int = 6
-    replication_factor: int = -1  # the brokers' default
-    poll_interval: float = 1.0
-    lease: float = 15.0  # how long a crashed relayer blocks others from publishing
-    security: Mapping[str, str] = field(default_factory=dict)  # librdkafka properties
-    dead_letters: DeadLetterTopicSettings = DeadLetterTopicSettings()
+    bootstrap_servers: str | None = Field(
+        default=None, pattern=r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$", description="HOST:PORT of brokers, separated by commas"
+    )
+    delivery: Semantics = Field(
+        default=Semantics.AT_LEAST_ONCE, description="what consumers may rely on: at-least-once, exactly-once"
+    )
+    transactional_id: str = Field(
+        default="waybill", min_length=1, description="of exactly-once; each store has its own, and keeps it"
+    )
+    topic_prefix: str = Field(
+        default="waybill", min_length=1, description="of each stream's topic, such as waybill.messages"
+    )
+    commit_interval: int = Field(
+        default=100, gt=0, le=10_000, description="records that are sent, and noted as sent, together"
+    )
+    compression: _Compression = Field(default="lz4", description="of the records: none, gzip, snappy, lz4, zstd")
+    create_topics: bool = Field(
+        default=True,
+        description="whether topics that are missing are made, with 6 partitions and the brokers' replication",
+    )
+    client: dict[str, Annotated[SecretStr, Field(strict=False)]] = Field(
+        default={},
+        description='properties of librdkafka for the connection, such as "security.protocol", "sasl.password", "ssl.ca.location"',
+    )
+    dead_letter_queue: DeadLetterTopicSettings = Field(
+        default=DeadLetterTopicSettings(), description="the topic of what is refused or dead, see below"
+    )
+
+    PARTITIONS: ClassVar[int] = 6  # of a topic that is made
+    REPLICATION_FACTOR: ClassVar[int] = -1  # the brokers' default
+    POLL_INTERVAL: ClassVar[float] = 1.0  # seconds between two looks at what is to be sent
+    DIVERGENCE_INTERVAL: ClassVar[float] = 60.0  # seconds between two looks at the index's divergences
+
+    @model_validator(mode="after")
+    def _has_topics_of_their_own(self) -> Self:
+        if self.dead_letter_queue.topic in {*map(self.topic, Stream), self.positions_topic}:
+            raise ValueError(f"each stream needs a topic of its own; {self.dead_letter_queue.topic} is named twice")
+        return self
+
+    def topic(self, stream: Stream) -> str:
+        """The topic of a stream."""
+        return f"{self.topic_prefix}.{stream.value.replace('_', '-')}"
 
     @property
     def positions_topic(self) -> str:
-        """The compacted topic with a transactional producer's position, exclusive to one producer."""
+        """The compacted topic in which the transactional producer keeps its position. One producer has it for itself."""
         return f"{self.transactional_id}.positions"
 
     @property
     def is_exactly_once(self) -> bool:
         """Whether records are sent in transactions."""
-        return self.semantics is Semantics.EXACTLY_ONCE
+        return self.delivery is Semantics.EXACTLY_ONCE

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final, Self
 
+from pydantic import Field, SecretStr, model_validator
+
+from bridge.evm.settings import SendingSettings, SignerSource
 from bridge.protocol.gmps import Gmp
+from bridge.settings import Gmps, Section
 
 MAX_PAUSE: Final = 6 * 3600
 """Longest pause that the router grants a tripwire, in seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TripwireSettings:
-    """Conditions for accusing a GMP, and the duration of a pause.
+class TripwireSettings(Section):
+    """The tripwire: with which key it pauses a GMP that lies, and for how long; times in seconds."""
 
-    Attributes:
-        pause: Duration of a pause in seconds.
-        poll_interval: Seconds between two reads of the index.
-        max_clock_skew: Seconds by which two chains' clocks may differ.
-        early_gmps: GMPs that may deliver before source finality. For a message missing on its source they are reported
-            but never
-            paused, because a reorg explains it.
-    """
+    key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
+    signer: SignerSource | None = Field(
+        default=None, description="in place of key: a variable, a keystore or a remote signer"
+    )
+    pause: int = Field(default=MAX_PAUSE, ge=60, le=MAX_PAUSE, description="for which a GMP is paused")
+    max_clock_skew: float = Field(default=15.0, ge=0, description="by which the times of two chains may differ")
+    early_gmps: Gmps = Field(
+        default=frozenset[Gmp](),
+        description="GMPs that may deliver before the source is final: reported, and not paused, for a missing message",
+    )
 
-    pause: int = MAX_PAUSE
-    poll_interval: float = 0.5
-    max_clock_skew: float = 15.0
-    early_gmps: frozenset[Gmp] = frozenset()
+    POLL_INTERVAL: ClassVar[float] = 0.5  # between two looks at the index
+    FEE_BUMP_AFTER: ClassVar[float] = 4.0  # a lie costs more than the fees of the transaction that stops it
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> Self:
+        if self.key is not None and self.signer is not None:
+            raise ValueError("the tripwire has one key: set key or signer, not both")
+        return self
+
+    def sending(self) -> SendingSettings:
+        """How patiently a pause is sent. No fee is too high for it, and it counts for no bound of the relayer's spending."""
+        return SendingSettings(poll_interval=self.POLL_INTERVAL, fee_bump_after=self.FEE_BUMP_AFTER, max_calls_per_tx=1)

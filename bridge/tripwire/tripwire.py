@@ -77,7 +77,7 @@ class Tripwire:
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        every = self._settings.poll_interval
+        every = self._settings.POLL_INTERVAL
         async with asyncio.TaskGroup() as group:
             group.create_task(run_forever("look for lies", self.step, every=every))
             for chain_id, sender in self._senders.items():

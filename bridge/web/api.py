@@ -157,7 +157,7 @@ def _messages(sources: Sources, listing: MessageList) -> APIRouter:
     @routes.get("/status", summary="Chains, queues, held lanes, open breakers and messages by state")
     def status() -> Response:
         index, now = sources.index(), sources.clock()
-        found = overview_value(deployment, sources.store(), index, sources.breaker, now)
+        found = overview_value(deployment, sources.store(), index, now)
         chains = [read_to_value(chain, deployment) for chain in index.chains()] if index else []
         return _json({"asOf": iso(round(now, 3)), "network": deployment.network, "chains": chains, **found})
 

@@ -96,7 +96,6 @@ class Explorer:
             sources.dead_letters(),
             counts=self.list.by_status() or {},
             contradictions=self.contradictions(self.settings.patience),
-            breaker=sources.breaker,
             max_lag=self.settings.max_lag,
             now=now,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bridge.evm.actions import Coordinator
 from bridge.protocol.deployment import Deployment
@@ -12,7 +12,6 @@ from bridge.protocol.indexed import Index
 from bridge.queries.actions import ActionList, FoundAction
 from bridge.queries.commands import for_network
 from bridge.queries.lanes import chain_name
-from bridge.relayer.breaker import BreakerSettings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -34,7 +33,6 @@ class Sources:
     coordinators: Collection[Coordinator] = ()
     """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
 
-    breaker: BreakerSettings = field(default_factory=BreakerSettings)
     clock: Callable[[], float] = time.time
 
     def command(self, command: str) -> str:

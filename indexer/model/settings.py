@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import Field
+
+from bridge.protocol.delivery_policy import KindName
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.rpc.policy import EndpointPolicy
+from bridge.settings import LaneRule, Section
 from indexer.model.errors import SettingsError
 from indexer.model.storage_location import StorageLocation
 
@@ -117,3 +122,55 @@ class IndexSettings:
     keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all
     verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
     backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake
+
+
+class LaneStall(LaneRule):
+    """When messages of some lanes count as stalled."""
+
+    stall_after: int = Field(gt=0, description="seconds")
+
+
+class IndexTable(Section):
+    """How the chains are indexed, and when a retry is asked for. Times are in seconds where no other unit is named."""
+
+    stall_after: int = Field(default=900, gt=0, description="until a message without its quorum is stalled")
+    stall_after_by_kind: dict[KindName, Annotated[int, Field(gt=0)]] = Field(
+        default={}, description="the same, for some kinds of message"
+    )
+    lanes: tuple[LaneStall, ...] = Field(
+        default=(),
+        description="the same, for some lanes (source, destination, stall_after), before what is said of kinds; the last that fits a lane counts",
+    )
+    learn_deadlines: bool = Field(default=False, description="whether other lanes' is taken from their own latencies")
+    max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")
+    poll_interval: float = Field(
+        default=1.0, gt=0, description="between two looks at a chain at least; each block gets one look (devnet: 0.1)"
+    )
+    finality_depth: int = Field(default=64, gt=0, description="blocks, where a node does not know the tag finalized")
+    lake_interval: float = Field(default=30.0, gt=0, description="between two appends to the lake")
+    refresh_interval: float = Field(default=3_600.0, gt=0, description="between two refreshes of the tables")
+    keep_days: int = Field(default=30, ge=0, description="days that the store keeps messages that have ended")
+    keep_hours: int = Field(default=168, ge=0, description="hours for which the lake's earlier versions can be read")
+
+    def stall_policy(
+        self, deployment: Deployment, *, max_message_retries: int, retries_by_kind: Mapping[Kind, int | None]
+    ) -> StallPolicy:
+        """When messages count as stalled on a network, and how often a retry is asked for."""
+        return StallPolicy(
+            stall_after=self.stall_after,
+            max_lag=self.max_lag,
+            max_message_retries=max(1, max_message_retries),
+            by_kind=self.stall_after_by_kind,
+            by_lane={
+                (lane.source_chain, lane.destination_chain): limit.stall_after
+                for limit in self.lanes
+                for lane in limit.lanes(deployment)
+            },
+            retries_by_kind=retries_by_kind,
+            learn=self.learn_deadlines,
+        )
+
+    @property
+    def limits(self) -> SourceLimits:
+        """How the chains are read."""
+        return SourceLimits(poll_interval=self.poll_interval, finality_depth=self.finality_depth)

@@ -13,7 +13,7 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY
 from bridge.devnet.gmps import devnet_attesters
 from bridge.service.relayer_service import open_relayer
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import free_ports, rpc
 

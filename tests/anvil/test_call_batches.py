@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.evm.supervision import run_forever
 from bridge.protocol.gmps import Gmp

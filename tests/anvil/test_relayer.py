@@ -22,7 +22,7 @@ from bridge.protocol.message import Message
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.service.relayer_service import RelayerService, open_relayer
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import Store
 from tests.anvil.relayers import process, until
 from tests.anvil.rpc import mine, rpc

@@ -162,7 +162,6 @@ async def weather(
     ]
     patient = {
         "policies": {"plain": {"base": 0.3, "cap": 3, "max_retries": 100}},
-        "completeness_interval": 2,
         "max_calls_per_tx": 8,
     }
     with capture_logs() as logged:

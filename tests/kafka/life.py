@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
 from tests.support.dying import counted_until
+from tests.support.settings import tuned
 from tests.waiting import PATIENCE
 
 NOTING = -1
@@ -37,15 +38,12 @@ def settings_of(servers: str, name: str, **changes: Any) -> KafkaSettings:
     """Settings with topics of its own for each history, and with which nobody waits for long."""
     usual = KafkaSettings(
         bootstrap_servers=servers,
-        topics={stream: f"{name}.{stream.value}" for stream in Stream},
+        topic_prefix=name,
         transactional_id=name,
-        partitions=2,
         commit_interval=7,
-        poll_interval=0.05,
-        lease=0.2,
-        dead_letters=DeadLetterTopicSettings(topic=f"{name}.dlq", pause=0.1),
+        dead_letter_queue=tuned(DeadLetterTopicSettings(topic=f"{name}.dlq"), PAUSE=0.1),
     )
-    return replace(usual, **changes)
+    return tuned(usual, PARTITIONS=2, POLL_INTERVAL=0.05, **changes)
 
 
 @dataclass(frozen=True)
@@ -54,16 +52,17 @@ class History:
 
     url: str
     settings: KafkaSettings
+    lease: float = 0.2  # seconds
 
     @property
     def topics(self) -> list[str]:
-        return list(self.settings.topics.values())
+        return [self.settings.topic(stream) for stream in Stream]
 
 
 def new_history(folder: Path, servers: str, semantics: Semantics, **changes: Any) -> History:
     """A store of its own that records, and topics of its own."""
     name = f"h{uuid.uuid4().hex[:10]}"
-    history = History(f"sqlite:///{folder}/{name}.db", settings_of(servers, name, semantics=semantics, **changes))
+    history = History(f"sqlite:///{folder}/{name}.db", settings_of(servers, name, delivery=semantics, **changes))
     with closing(Store(history.url)) as store:
         store.streams.start()
     return history
@@ -72,8 +71,10 @@ def new_history(folder: Path, servers: str, semantics: Semantics, **changes: Any
 class CopyingPublisher(Publisher):
     """A publisher that also copies, in one thread."""
 
-    def __init__(self, streams: Streams, settings: KafkaSettings, copier: Copier, worker: str = "worker") -> None:
-        super().__init__(streams, settings, worker=worker)
+    def __init__(
+        self, streams: Streams, settings: KafkaSettings, copier: Copier, worker: str = "worker", lease: float = 0.2
+    ) -> None:
+        super().__init__(streams, settings, worker=worker, lease=lease)
         self.copy = copier.copy
 
 
@@ -82,7 +83,7 @@ def publisher(history: History, worker: str = "worker") -> Iterator[tuple[Copyin
     """A publisher in this process."""
     with closing(Store(history.url)) as store, closing(open_dead_letters(history.url)) as dead_letters:
         copier = Copier(store.streams, dead_letters=dead_letters, index=None, divergence_interval=60)
-        made = CopyingPublisher(store.streams, history.settings, copier, worker)
+        made = CopyingPublisher(store.streams, history.settings, copier, worker, history.lease)
         try:
             yield made, store.streams
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from tests.anvil.rpc import free_ports
 from tests.builders import BETA, block, message, observed_range
 from tests.kafka.broker import Broker
 from tests.kafka.life import History, new_history, publish_all, publisher
+from tests.support.settings import tuned
 
 pytestmark = pytest.mark.long
 
@@ -33,8 +33,8 @@ BOTH = pytest.mark.parametrize("semantics", list(Semantics))
 
 
 def with_queue(history: History, **changes: object) -> History:
-    queue = replace(history.settings.dead_letters, **changes)  # type: ignore[arg-type]  # each test names fields of it
-    return History(history.url, replace(history.settings, dead_letters=queue))
+    queue = tuned(history.settings.dead_letter_queue, **changes)
+    return History(history.url, tuned(history.settings, dead_letter_queue=queue))
 
 
 def observe(history: History, *payloads: bytes) -> None:
@@ -64,7 +64,7 @@ def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_o
     history = with_queue(
         history, compression="gzip", include_original_headers=keeps_headers, include_stack_trace=not keeps_headers
     )
-    topic, queue = history.topics[0], history.settings.dead_letters.topic
+    topic, queue = history.topics[0], history.settings.dead_letter_queue.topic
     broker.make_topic(topic, max_message_bytes="3000")
     observe(history, b"small", BIG, b"small too")
     with publisher(history) as (made, streams):
@@ -108,7 +108,7 @@ def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_val
     with publisher(history) as (made, streams):
         publish_all(made, streams)
     (letter,) = broker.records(history.topics[-1])
-    (original,) = broker.records(history.settings.dead_letters.topic)
+    (original,) = broker.records(history.settings.dead_letter_queue.topic)
     assert (letter.document["event"], letter.key) == ("ENTERED", f"0x{message().id.hex()}")
     assert (original.key, original.value) == (letter.key, message().encode())
     assert letter.document["data"]["document"]["headers"].items() <= original.headers.items()
@@ -120,7 +120,7 @@ def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_val
     else:
         assert not [name for name in original.headers if name.startswith("waybill-original-")]
         assert "TransientError" in original.headers["waybill-stack-trace"]
-    assert broker.compressions(history.settings.dead_letters.topic) == {"none"}
+    assert broker.compressions(history.settings.dead_letter_queue.topic) == {"none"}
 
 
 def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_then_publishing_halts_and_goes_on_by_hand(
@@ -137,7 +137,7 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
         publish_all(made, streams)
         waiting = streams.status().waiting
         assert "in none of 3 tries" in streams.status().halted
-        assert pauses == [away.settings.dead_letters.pause] * 2
+        assert pauses == [away.settings.dead_letter_queue.PAUSE] * 2
         assert [one["attempt"] for one in logs if one["event"] == "write to dead-letter topic failed"] == [1, 2, 3]
         (critical,) = [one for one in logs if one["log_level"] == "critical"]
         assert "no answer" in critical["original_error"]
@@ -148,7 +148,7 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
         assert streams.resume()
         publish_all(made, streams)
     assert len(broker.records(*history.topics)) == waiting
-    assert len(broker.records(history.settings.dead_letters.topic)) == 1
+    assert len(broker.records(history.settings.dead_letter_queue.topic)) == 1
 
 
 def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(broker: Broker, tmp_path: Path) -> None:
@@ -165,5 +165,5 @@ def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(brok
 def test_the_dead_letter_topics_defaults_are_the_documents() -> None:
     usual = DeadLetterTopicSettings()
     assert (usual.enabled, usual.include_original_headers, usual.include_stack_trace) == (True, True, False)
-    assert (usual.compression, usual.tries, usual.pause, usual.brokers) == ("none", 3, 1.0, None)
+    assert (usual.compression, usual.max_dlq_retries, usual.PAUSE, usual.brokers) == ("none", 3, 1.0, None)
     assert usual.topic == "waybill.dlq"

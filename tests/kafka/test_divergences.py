@@ -49,7 +49,7 @@ def test_a_divergence_is_published_once_though_its_evidence_changes_and_again_wh
         index.found = index.found[:1]
         publish_all(made, store.streams)
         made.close()
-    records = [one.document for one in broker.records(history.settings.topics[Stream.DIVERGENCES])]
+    records = [one.document for one in broker.records(history.settings.topic(Stream.DIVERGENCES))]
     of_message = [(one["event"], one["data"]["kind"]) for one in records if one["key"] == f"0x{twice.hex()}"]
     of_lane = [(one["event"], one["data"]["evidence"]) for one in records if one["key"] == f"{ALPHA}>{BETA}"]
     assert of_message == [("FOUND", "EXECUTED_TWICE")]

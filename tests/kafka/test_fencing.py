@@ -15,6 +15,7 @@ from bridge.streams.settings import Semantics
 from tests.kafka.broker import Broker
 from tests.kafka.life import History, new_history, publish_all, publisher
 from tests.kafka.test_publishing import all_arrived, happen, recorded
+from tests.support.settings import tuned
 
 pytestmark = pytest.mark.long
 
@@ -31,7 +32,7 @@ def test_a_second_store_with_the_same_transactional_id_fences_the_first_which_ha
 ) -> None:
     first = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     second = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
-    second = replace(second, settings=replace(second.settings, transactional_id=first.settings.transactional_id))
+    second = replace(second, settings=tuned(second.settings, transactional_id=first.settings.transactional_id))
     for history in (first, second):
         happen(history, 1, 2)
     with publisher(first) as (one, streams), publisher(second, "other") as (other, others):
@@ -58,7 +59,7 @@ def test_another_relayer_of_the_same_store_takes_over_and_the_first_waits_for_it
     history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     happen(history, 1, 2)
     expected = recorded(history)
-    slow = History(history.url, replace(history.settings, lease=0.01))  # it does not come to claim again in time
+    slow = History(history.url, history.settings, lease=0.01)  # it does not come to claim again in time
     with publisher(slow, "first") as (first, streams), publisher(history, "second") as (second, _):
         publish_all(first, streams)
         happen(history, 3, 2)

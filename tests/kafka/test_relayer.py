@@ -30,7 +30,7 @@ TOPICS = ("waybill.messages", "waybill.retries", "waybill.divergences", "waybill
 
 
 def configure(home: Path, broker: Broker) -> None:
-    lines = [f'bootstrap_servers = "{broker.servers}"', 'delivery = "exactly-once"', "poll_interval = 0.1"]
+    lines = [f'bootstrap_servers = "{broker.servers}"', 'delivery = "exactly-once"']
     (home / "waybill.toml").write_text("\n".join(["[kafka]", *lines, ""]))
 
 

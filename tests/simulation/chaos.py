@@ -30,6 +30,7 @@ from bridge.store.dead_letters import DeadLetterLog
 from tests.simulation import actions
 from tests.simulation.actions import ActionWatch
 from tests.simulation.invariants import POLICIES, History, complaints, standing
+from tests.support.settings import tuned
 from tests.support.simulation import Faults, Power, SimulatedRelayer, World, run_in_virtual_time
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS, deliver, refuse
@@ -47,8 +48,8 @@ MOST_AHEAD = 30.0  # seconds that a machine's clock is ahead or behind
 
 KINDS = (Kind.PLAIN, Kind.PLAIN, Kind.STATE_SYNC, Kind.GOVERNANCE_VOTE, Kind.QUERY)
 CHANGES = (Kind.STATE_SYNC, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION_CRITICAL)
-FOLLOWING = PropagationSettings(
-    poll_interval=1, heartbeat=1, threshold=10, look=1, longest_look=4, pause=4, most=3, longest_pause=16, lock_ttl=12
+FOLLOWING = tuned(
+    PropagationSettings(threshold=10, pause=4, most=3), heartbeat=1, LOOK=1, LONGEST_LOOK=4, longest_pause=16
 )
 EVENTS = {"send": 12, "retry": 2, "reorg": 3, "rollback": 1, "evict": 1, "fees": 2}
 """What happens in a storm, and how often."""
@@ -169,8 +170,9 @@ def _bridge(
         power=power,
         policies=POLICIES,
         dead_letters=history.dead_letters,
-        recovering=RecoverySettings(max_message_retries=None),
+        recovering=RecoverySettings(max_message_retries=10**6),
         propagating=FOLLOWING if shape.follows else None,
+        lock_ttl=12,
         acting=ActionSettings(advance=True, poll_interval=2) if shape.acts else None,
         max_calls_per_tx=shape.max_calls_per_tx,
         ahead=ahead,

@@ -20,26 +20,28 @@ from eth_utils import keccak
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.evm.supervision import run_forever
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.errors import CursorMovedError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
+from bridge.protocol.guarantee import DEFAULT_ATOMICITY, ChoiceBounds, OperatorPolicies
 from bridge.protocol.ports import Call, Dispatch, Log, Watch
 from bridge.records.outbox import OutboxState
+from bridge.records.relay_policy import EVERYTHING
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.delivery import Deliveries
-from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.policies import Policies
-from bridge.relayer.settings import RelaySettings
+from bridge.relayer.settings import PhaseTimeouts, RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store, open_dead_letters
 from bridge.store.finality import Finality
 from tests.builders import BETA, block, message, observed_range
+from tests.support.settings import tuned
 from tests.waiting import PATIENCE
 
 MESSAGES = 3
@@ -163,13 +165,11 @@ async def _live(history: History, number: int) -> None:
             store.transactions,
             clock,
             finality=Finality(store.observations, BETA),
-            settings=SendingSettings(
-                poll_interval=0.02,
-                rebroadcast=0.3,
-                reservation=0.1,
-                foreign=0.5,
-                inclusion_timeout=30,
-                max_calls_per_tx=history.max_calls_per_tx,
+            settings=tuned(
+                SendingSettings(poll_interval=0.02, rebroadcast=0.3, max_calls_per_tx=history.max_calls_per_tx),
+                RESERVATION=0.1,
+                FOREIGN=0.5,
+                INCLUSION_TIMEOUT=30,
             ),
             multicall=MULTICALL,
         )
@@ -193,9 +193,7 @@ async def _live(history: History, number: int) -> None:
 
 
 def _deliveries(history: History, store: Store, sender: Sender, adapter: OneMore, clock: Clock) -> Deliveries:
-    settings = RelaySettings(
-        poll_interval=0.02, lease=30, commits=CommitSettings(strategy=history.strategy, seconds=0.2)
-    )
+    settings = RelaySettings(poll_interval=0.02, lease=30, commit=history.strategy, commit_seconds=0.2)
     dead_letters = open_dead_letters(history.url)
     return Deliveries(
         worker=f"life at {clock.now()}",
@@ -206,12 +204,14 @@ def _deliveries(history: History, store: Store, sender: Sender, adapter: OneMore
         dead_letters=DeadLetterQueue(dead_letters, store, KeySealer(Account.from_key(history.key)), clock),
         sender=sender,
         gate=SpendGate(store.spending, clock),
-        health=GmpHealth(BETA, store.figures, clock, settings.breaker),
+        health=GmpHealth(BETA, store.figures, clock),
         policies=Policies(Deployment.model_construct(), {}, OperatorPolicies(bounds=ChoiceBounds(enabled=False))),
         clock=clock,
         random=random.random,
         final_height=lambda: 0,
         settings=settings,
+        acceptance=EVERYTHING,
+        phases=PhaseTimeouts(settings.phase_timeouts.model_dump(), (), DEFAULT_ATOMICITY),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -12,10 +11,10 @@ from eth_account import Account
 
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.evm.account import SendingSettings
 from bridge.evm.actions import ActionReader, Coordinator
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
+from bridge.evm.settings import SendingSettings
 from bridge.evm.supervision import run_forever
 from bridge.evm.transport import Endpoints, Exchange
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
@@ -36,6 +35,7 @@ from bridge.rpc.policy import EndpointPolicy
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.finality import Finality
+from tests.support.settings import tuned
 from tests.support.simulation.actions import COORDINATOR_ADDRESS
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
@@ -48,8 +48,8 @@ from tests.support.stores import memory_dead_letters
 SEALER: Final = Account.from_key("0x" + "44" * 32)
 _POLL: Final = 1.0  # seconds
 _ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, try_seconds=1e-6)  # tried a second time, and no more
-_SENDING: Final = SendingSettings(
-    poll_interval=_POLL, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=60
+_SENDING: Final = tuned(
+    SendingSettings(poll_interval=_POLL, rebroadcast=5, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=60
 )
 
 
@@ -61,6 +61,7 @@ def _propagation(
     *,
     clock: VirtualClock,
     settings: PropagationSettings | None,
+    lock_ttl: float,
 ) -> Propagation | None:
     if settings is None:
         return None
@@ -71,6 +72,8 @@ def _propagation(
         propagator=propagator,
         signer=KeySealer(SEALER),
         clock=clock,
+        poll_interval=_POLL,
+        lock_ttl=lock_ttl,
         settings=settings,
     )
 
@@ -91,8 +94,8 @@ class SimulatedRelayer:
         dead_letters: DeadLetterLog | None = None,
         recovering: RecoverySettings | None = None,
         propagating: PropagationSettings | None = None,
+        lock_ttl: float = 1_020.0,
         acting: ActionSettings | None = None,
-        max_retry_fee: int | None = None,
         bounds: SpendBounds = UNBOUNDED,
         retry_for: frozenset[bytes] | None = None,
         max_calls_per_tx: int = 1,
@@ -109,10 +112,10 @@ class SimulatedRelayer:
         self.power = power or Power()
         chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
         guarded = powered_store(store, self.power)
-        relaying = replace(relaying or RelaySettings(), poll_interval=poll)
-        gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance, bounds=bounds)
-        paying = replace(sending or _SENDING, max_calls_per_tx=max_calls_per_tx, bounds=bounds)
-        self.senders = _senders(world, chains, guarded, clock, paying)
+        relaying = tuned(relaying or RelaySettings(), poll_interval=poll)
+        gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance(world.deployment), bounds=bounds)
+        paying = tuned(sending or _SENDING, max_calls_per_tx=max_calls_per_tx)
+        self.senders = _senders(world, chains, guarded, clock, settings=paying, bounds=bounds)
         self.dead_letters: DeadLetterLog = dead_letters or memory_dead_letters()
         powered_letters = cast(DeadLetterLog, Powered(self.dead_letters, self.power))
         self.dead_letter_queue = DeadLetterQueue(powered_letters, guarded, KeySealer(SEALER), clock)
@@ -126,13 +129,19 @@ class SimulatedRelayer:
             senders=self.senders,
             store=guarded,
             usable=relaying.claimable & frozenset(GMPS),
-            max_fee=max_retry_fee,
             gate=gate,
             retry_for=retry_for,
         )
         exhaustion = _exhaustion(self.dead_letter_queue, guarded, world, policies, relaying)
-        retrying = replace(recovering or RecoverySettings(), poll_interval=poll, reschedule=2)
-        self.recovery = Recovery(planner, guarded, clock, retrying, exhaustion=exhaustion, source=world.requests)
+        self.recovery = Recovery(
+            planner,
+            guarded,
+            clock,
+            tuned(recovering or RecoverySettings(), RESCHEDULE=2),
+            poll_interval=poll,
+            exhaustion=exhaustion,
+            source=world.requests,
+        )
         self.execution = Execution(
             deployment=world.deployment,
             chains=chains,
@@ -150,7 +159,9 @@ class SimulatedRelayer:
             execution=self.execution,
             senders=self.relay_senders,
         )
-        self.propagation = _propagation(world, chains, guarded, propagator, clock=clock, settings=propagating)
+        self.propagation = _propagation(
+            world, chains, guarded, propagator, clock=clock, settings=propagating, lock_ttl=lock_ttl
+        )
         self._poll = poll
         self.actions = None if acting is None else _actions(self, world, chains, guarded, clock=clock, settings=acting)
 
@@ -221,7 +232,13 @@ def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:
 
 
 def _senders(
-    world: World, chains: Mapping[int, Chain], store: Store, clock: VirtualClock, settings: SendingSettings
+    world: World,
+    chains: Mapping[int, Chain],
+    store: Store,
+    clock: VirtualClock,
+    *,
+    settings: SendingSettings,
+    bounds: SpendBounds,
 ) -> dict[tuple[int, str], Sender]:
     """Whoever sends transactions on each chain, by chain and address."""
     return {
@@ -232,6 +249,7 @@ def _senders(
             clock,
             finality=Finality(store.observations, deployed.chain_id),
             settings=settings,
+            bounds=bounds,
             multicall=deployed.multicall,
             router=deployed.router,
         )

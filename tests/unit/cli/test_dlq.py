@@ -18,7 +18,7 @@ from bridge.protocol.failures import Failure, FailureKind
 from bridge.records.dead_letters import RecordKind
 from bridge.records.outbox import TryAgain, snapshot_of
 from bridge.rpc.policy import EndpointPolicy
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from tests.builders import ALPHA, BETA, message
 from tests.unit.cli.command import Command

@@ -12,7 +12,7 @@ import pytest
 from bridge.cli.web_server import DeadLetterReviews
 from bridge.protocol.ports import Call
 from bridge.records.transactions import SlotRequest
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import back_up, open_dead_letters, open_store
 from bridge.web import Sources, create_app
 from tests.unit.cli.command import Command

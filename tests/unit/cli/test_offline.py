@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from bridge.cli.app import app
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
@@ -60,7 +60,7 @@ def test_settings_of_tables_are_shown_with_defaults(
     ended = waybill("doctor", "--settings", "--json")
     shown = {row["setting"]: (row["value"], row["origin"]) for row in json.loads(ended.out)}
     assert shown["kafka.compression"] == ("zstd", str(file))
-    assert shown["kafka.poll_interval"] == (default.kafka.poll_interval, "default; WAYBILL_KAFKA")
+    assert shown["kafka.commit_interval"] == (default.kafka.commit_interval, "default; WAYBILL_KAFKA")
     assert shown["sync.threshold"] == (default.sync.threshold, "default; WAYBILL_SYNC")
     assert shown["dlq.tries"] == (3, "profile production")
     assert shown["reliability.max_clock_skew"] == (2, "WAYBILL_RELIABILITY")
@@ -80,7 +80,7 @@ def test_settings_of_tables_are_shown_with_defaults(
         held = [setting for setting in shown if setting.partition(".")[0] == name]
         assert len(held) > 1 or not isinstance(field.default, BaseModel), f"{name} is a table"
     text = "".join(waybill("doctor", "--settings").out.split())
-    assert "kafka.poll_interval" in text
+    assert "kafka.commit_interval" in text
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
 ) -> None:
     flags = () if strategy is None else ("--commit", strategy.value, "--unsafe")
     commits = start("", *flags).relayer.deliveries[BETA]._commits._settings
-    assert commits.strategy is (strategy or CommitStrategy.BATCH)
+    assert commits.commit is (strategy or CommitStrategy.BATCH)
 
 
 def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
@@ -76,7 +76,7 @@ def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
 
 def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
-    text = f'ordering = "block"\nlease = 20\ncommit_tries = 3\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
+    text = f'ordering = "block"\nlease = 20\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
     deliveries = start(text).relayer.deliveries[BETA]
     assert deliveries._policies.operator.rows[Kind.PLAIN] == DeliveryPolicy(
         7, 0.25, 9, dead_letter=True, jitter=0.2, multiplier=3
@@ -85,7 +85,6 @@ def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_
     assert deliveries._settings.ordering is Ordering.BLOCK
     assert deliveries._settings.lease == 20
     assert deliveries._dead_letters._settings.tries == 4
-    assert deliveries._commits._settings.tries == 3
 
 
 @pytest.mark.parametrize(
@@ -104,10 +103,10 @@ def test_the_profile_that_the_file_names_is_that_of_the_deliveries(
     commits, dead_letters = deliveries._commits._settings, deliveries._dead_letters._settings
     assert deliveries._policies.operator.rows[Kind.PLAIN] == policy
     assert (policy.jitter, policy.multiplier) == (0.1, 2)
-    assert commits.strategy is strategy
+    assert commits.commit is strategy
     if strategy is CommitStrategy.BATCH:
-        assert (commits.interval, commits.wait) == (interval, 5)
-    assert (dead_letters.tries, dead_letters.pause) == (3, 1)
+        assert (commits.commit_interval, commits.commit_wait) == (interval, 5)
+    assert (dead_letters.tries, dead_letters.PAUSE) == (3, 1)
 
 
 def test_a_store_that_takes_no_commit_ends_the_command_with_what_to_do(
@@ -155,12 +154,12 @@ def test_records_are_published_exactly_once_where_that_is_asked_for_and_nowhere_
     start: Start, delivery: Semantics | None
 ) -> None:
     asked = "" if delivery is None else f'delivery = "{delivery.value}"\n'
-    assert publisher_of(start(KAFKA + asked))._settings.semantics is (delivery or Semantics.AT_LEAST_ONCE)
+    assert publisher_of(start(KAFKA + asked))._settings.delivery is (delivery or Semantics.AT_LEAST_ONCE)
 
 
 _QUEUE = (
     'topic = "dead"\nbrokers = "127.0.0.1:2"\ninclude_original_headers = false\ninclude_stack_trace = true\n'
-    'compression = "zstd"\nmax_dlq_retries = 5\npause = 2.5\n'
+    'compression = "zstd"\nmax_dlq_retries = 5\n'
 )
 
 
@@ -177,8 +176,7 @@ _QUEUE = (
                 include_original_headers=False,
                 include_stack_trace=True,
                 compression="zstd",
-                tries=5,
-                pause=2.5,
+                max_dlq_retries=5,
             ),
         ),
     ],

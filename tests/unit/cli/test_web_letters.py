@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridge.cli.web_server import is_open
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.web import ExplorerSettings
 from tests.cases import for_each_case
 from tests.unit.cli.command import Command

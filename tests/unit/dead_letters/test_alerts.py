@@ -29,6 +29,7 @@ from bridge.dead_letters.parameters import (
     Thresholds,
     operator_parameter,
 )
+from bridge.dead_letters.settings import AlertSettings, EmailSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.failures import Failure, FailureKind
@@ -40,8 +41,7 @@ from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import channels, trusted_accounts, verify_letters
 from bridge.service.keys import open_sealer
-from bridge.settings import Settings
-from bridge.settings.sections import AlertSettings, EmailSettings
+from bridge.service.settings import Settings
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, message
 from tests.cases import for_each_case

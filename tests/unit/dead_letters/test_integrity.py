@@ -28,7 +28,7 @@ from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import verify_letters
 from bridge.service.keys import open_sealer
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, message, retry_request

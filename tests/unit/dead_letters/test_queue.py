@@ -11,7 +11,8 @@ import pytest
 import structlog
 
 from bridge.dead_letters.integrity import verify
-from bridge.dead_letters.queue import DeadLetterQueue, DeadLetterSettings
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.settings import DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.actions import BranchState
 from bridge.protocol.addresses import from_bytes32
@@ -27,6 +28,7 @@ from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.cases import for_each_case
 from tests.support.actions import action, branch
+from tests.support.settings import tuned
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.power import Power, PowerCut, Powered, powered_store
 from tests.support.stores import memory_dead_letters, memory_store
@@ -207,7 +209,7 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
 
 
 async def test_letters_beyond_a_batch_are_looked_at_in_turn() -> None:
-    review = DeadLetterService(settings=DeadLetterSettings(batch=1))
+    review = DeadLetterService(settings=tuned(DeadLetterSettings(), BATCH=1))
     first, second = await review.die(), await review.die(message(2))
     for event_id in (first, second):
         await requeue(review, event_id)

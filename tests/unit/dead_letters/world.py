@@ -8,7 +8,8 @@ from typing import Any
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from bridge.dead_letters.queue import DeadLetterQueue, DeadLetterSettings
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.settings import DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp

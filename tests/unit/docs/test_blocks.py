@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
+from bridge.cli.settings import WaybillSettings
 from bridge.deploy.plan import NetworkPlan
 from bridge.protocol.deployment import Deployment
-from bridge.settings import Settings
 from scripts.reference_pages import http_api
 from tests.unit.docs.test_docs import ROOT, blocks
 
@@ -117,7 +117,7 @@ def test_settings_of_the_documentation_are_accepted(tmp_path: Path, monkeypatch:
     for page, content in blocks("toml"):
         file = tmp_path / "block.toml"
         file.write_text(content)
-        assert Settings.load(file).model_dump(include=set(tomllib.loads(content))), page
+        assert WaybillSettings.load(file).model_dump(include=set(tomllib.loads(content))), page
 
 
 def test_files_of_the_documentation_are_accepted() -> None:

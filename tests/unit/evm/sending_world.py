@@ -8,21 +8,25 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import Signer
 from bridge.protocol.ports import Call, Chain
 from bridge.records.observations import BlockRef, ObservedRange
 from bridge.records.transactions import Slot
 from bridge.store import Store
 from bridge.store.finality import Finality
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedChain, VirtualClock
 from tests.support.stores import memory_store
 
 CHAIN = 31337
 SOMEBODY = "0x" + "7E" * 20
-SETTINGS = SendingSettings(
-    poll_interval=0.5, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=60, reservation=3
+SETTINGS = tuned(
+    SendingSettings(poll_interval=0.5, rebroadcast=5, fee_bump_after=15, max_calls_per_tx=1),
+    FOREIGN=5,
+    INCLUSION_TIMEOUT=60,
+    RESERVATION=3,
 )
 
 

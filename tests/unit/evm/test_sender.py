@@ -25,6 +25,7 @@ from bridge.records.outbox import StaleClaimError
 from bridge.records.spending import SpendBlockedError
 from bridge.records.transactions import SlotRequest, SlotState
 from tests.builders import BETA, message, observed_range
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER
 from tests.support.simulation.contracts import DELIVER, gmp_address
 from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
@@ -231,7 +232,7 @@ def test_a_replacement_offers_an_eighth_more_or_what_the_chain_wants() -> None:
 @in_virtual_time
 async def test_no_replacement_offers_more_than_the_limit() -> None:
     account = Account()
-    sender = account.sender(settings=replace(SETTINGS, max_fee=100, inclusion_timeout=120))
+    sender = account.sender(settings=tuned(SETTINGS, max_fee=100, INCLUSION_TIMEOUT=120))
     async with account.looked_after(sender):
         task = asyncio.create_task(sender.send("p", call()))
         await until(lambda: account.chain.pool != {})
@@ -246,7 +247,7 @@ async def test_no_replacement_offers_more_than_the_limit() -> None:
 async def test_the_first_transaction_offers_no_more_than_the_limit_and_its_margin_gives_way() -> None:
     account = Account()
     account.chain.base_fee = 60
-    sender = account.sender(settings=replace(SETTINGS, max_fee=100))
+    sender = account.sender(settings=tuned(SETTINGS, max_fee=100))
     async with account.looked_after(sender):
         await sender.send("p", call())
     (slot,) = account.slots
@@ -257,7 +258,7 @@ async def test_the_first_transaction_offers_no_more_than_the_limit_and_its_margi
 async def test_while_the_chain_wants_more_than_the_limit_no_nonce_is_reserved_and_nothing_signed() -> None:
     account = Account()
     account.chain.base_fee = 500
-    sender = account.sender(settings=replace(SETTINGS, max_fee=100))
+    sender = account.sender(settings=tuned(SETTINGS, max_fee=100))
     async with account.looked_after(sender):
         with pytest.raises(FeesTooHighError, match="wants 501 wei per gas, more than the limit of 100"):
             await sender.send("p", call())
@@ -270,7 +271,7 @@ async def test_while_the_chain_wants_more_than_the_limit_no_nonce_is_reserved_an
 @in_virtual_time
 async def test_an_account_without_funds_waits_for_money_and_then_goes_on() -> None:
     account = Account(wei=5)
-    sender = account.sender(settings=replace(SETTINGS, inclusion_timeout=20))
+    sender = account.sender(settings=tuned(SETTINGS, INCLUSION_TIMEOUT=20))
     async with account.looked_after(sender):
         with pytest.raises(TransientError, match="has 5 wei and needs"):
             await sender.send("p", call())
@@ -310,18 +311,18 @@ async def test_a_call_that_would_revert_is_not_sent() -> None:
 @in_virtual_time
 async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused() -> None:
     account = Account()
-    sender = account.sender(settings=replace(SETTINGS, gas_margin=1.5))
+    sender = account.sender(settings=tuned(SETTINGS, GAS_MARGIN=1.5))
     async with account.looked_after(sender):
         await sender.send("p", call(gas=None))
     assert account.slots[0].call == call(gas=75_000)
-    just = account.sender(settings=replace(SETTINGS, gas_margin=1.5, max_gas=60_000))
+    just = account.sender(settings=tuned(SETTINGS, GAS_MARGIN=1.5, max_gas=60_000))
     async with account.looked_after(just):
         await just.send("r", call(gas=None))
     assert account.slots[1].call == call(gas=60_000), "the margin gives way: what just fits is sent"
     with pytest.raises(SpendBlockedError, match="needs 50000 gas, and max_gas is 49999"):
-        await account.sender(settings=replace(SETTINGS, max_gas=49_999)).send("s", call(gas=None))
+        await account.sender(settings=tuned(SETTINGS, max_gas=49_999)).send("s", call(gas=None))
     with pytest.raises(SpendBlockedError, match="needs 60000 gas, and max_gas is 50000"):
-        await account.sender(settings=replace(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
+        await account.sender(settings=tuned(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
 
 
 @in_virtual_time
@@ -389,7 +390,7 @@ async def test_what_waits_behind_a_stuck_nonce_is_not_charged() -> None:
             raise TransientError("replacement transaction underpriced")
         await account.chain.broadcast(transaction)
 
-    settings = replace(SETTINGS, inclusion_timeout=10, fee_bump_after=1_000)
+    settings = tuned(SETTINGS, INCLUSION_TIMEOUT=10, fee_bump_after=1_000)
     sender = account.sender(chain=account.chain_with(broadcast=broadcast), settings=settings)
     async with account.looked_after(sender):
         first, behind = await asyncio.gather(

@@ -17,12 +17,13 @@ from bridge.protocol.ports import Call, Chain, Log, NotTakenError, Receipt, Term
 from bridge.records.transactions import Slot, SlotRequest
 from tests.builders import word
 from tests.cases import for_each_case
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER
 from tests.support.simulation.contracts import DELIVER, MULTICALL_ADDRESS, gmp_address
 from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, until
 
-SHARING = replace(SETTINGS, max_calls_per_tx=8)
+SHARING = tuned(SETTINGS, max_calls_per_tx=8)
 REFUSED = Call(to=gmp_address(Gmp.HYPERLANE), data=DELIVER + bytes(40), gas=200_000)
 MOST_GAS = 16_000_000
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bridge.evm.signing import SignatureRefusedError, SignedTransaction, UnsignedTransaction
 from bridge.protocol.ports import Call, Receipt, TransientError, UnansweredError
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER
 from tests.unit.evm.sending_world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, until
@@ -79,7 +80,7 @@ async def test_call_that_became_next_late_is_not_charged() -> None:
     """The nonce before it was closed just before its time ran out: it has had no time of its own."""
     account = Account()
     account.mining = False
-    settings = replace(SETTINGS, inclusion_timeout=10, fee_bump_after=1_000, rebroadcast=1_000)
+    settings = tuned(SETTINGS, INCLUSION_TIMEOUT=10, fee_bump_after=1_000, rebroadcast=1_000)
     sender = account.sender(settings=settings)
     async with account.looked_after(sender):
         first = asyncio.create_task(sender.send("first", call(0)))

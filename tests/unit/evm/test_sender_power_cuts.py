@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any
 
-from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
+from bridge.evm.settings import SendingSettings
 from bridge.protocol.ports import Receipt
 from bridge.records.transactions import SlotState
 from tests.cases import for_each_case
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, Power, PowerCut, run_in_virtual_time
 from tests.support.simulation.contracts import MULTICALL_ADDRESS
 from tests.support.simulation.power import powered_chain, powered_store
@@ -21,7 +21,7 @@ from tests.virtual_time import until
 
 @for_each_case("max_calls_per_tx, draws", [*((1, n) for n in range(0, 60, 3)), *((3, n) for n in range(0, 40, 3))])
 def test_a_crash_at_any_point_of_sending_leaves_a_ledger_that_heals(max_calls_per_tx: int, draws: int) -> None:
-    run_in_virtual_time(_crash_while_sending(replace(SETTINGS, max_calls_per_tx=max_calls_per_tx), draws))
+    run_in_virtual_time(_crash_while_sending(tuned(SETTINGS, max_calls_per_tx=max_calls_per_tx), draws))
 
 
 async def _crash_while_sending(settings: SendingSettings, draws: int) -> None:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from eth_account import Account
 
+from bridge.evm.settings import SignerSource
 from bridge.evm.signing import (
     InvalidKeyError,
     LocalSigner,
@@ -30,7 +31,6 @@ from bridge.evm.signing import (
 )
 from bridge.protocol.ports import Fees, TransientError
 from bridge.service.keys import opened
-from bridge.settings import SignerSource
 from tests.unit.evm.rpc_server import Answer, RpcServer, error
 
 KEY = "0x" + "11" * 32

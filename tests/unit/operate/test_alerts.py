@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from bridge.metrics import METRICS, MetricType
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from scripts.debian import find_program
 from tests.cases import for_each_case
 

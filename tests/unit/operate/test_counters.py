@@ -23,7 +23,7 @@ from bridge.records.figures import Counted
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import Store, open_store
 from scripts.debian import find_program
 from tests.builders import ALPHA, BETA, block, message, observed_range, word

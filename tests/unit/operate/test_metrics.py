@@ -33,7 +33,7 @@ from bridge.records.retries import RetryBudget
 from bridge.records.spending import GWEI, Blocked, Bound, SpentFor
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service.relayer_service import SystemClock
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import Store, open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams
@@ -181,7 +181,7 @@ def fill(store: Store) -> None:
     store.retries.copy([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
     _, spent, postponed = store.jobs.due(RetryJob, now, 3)
     store.jobs.save(spent.died("spent", now, letter=False), fence=spent.fence)
-    store.jobs.save(postponed.reschedule("tomorrow", now, RetryBudget.LANE), fence=postponed.fence)
+    store.jobs.save(postponed.reschedule("tomorrow", now, RetryBudget.SPENDING), fence=postponed.fence)
 
 
 def exposed(text: bytes) -> Exposed:
@@ -283,7 +283,10 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
     lane = {"source": "alpha", "destination": "beta"}
     assert value(found, "waybill_retries_dead", **lane) == 1
-    assert [value(found, "waybill_retries_blocked", **lane, budget=budget) for budget in ("lane", "message")] == [1, 0]
+    assert [value(found, "waybill_retries_blocked", **lane, budget=budget) for budget in ("spending", "message")] == [
+        1,
+        0,
+    ]
     assert 399 < value(found, "waybill_sync_lag_seconds", **LANE) < 440
     assert 6 < value(found, "waybill_sync_heartbeat_age_seconds", **LANE) < 50
     states = {state: value(found, "waybill_sync_messages", **LANE, state=state) for state in ("PENDING", "DIVERGED")}

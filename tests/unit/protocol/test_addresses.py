@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bridge.protocol import deployment
 from bridge.protocol.addresses import AddressError, checksummed, from_bytes32, to_bytes32
-from bridge.settings import sections
+from bridge.settings import values
 from tests.cases import for_each_case
 
 RIGHT = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
@@ -45,6 +45,6 @@ def test_what_is_no_address_or_has_a_wrong_checksum_is_refused_wherever_one_is_g
     for read in (checksummed, to_bytes32):
         with pytest.raises(AddressError, match="EIP-55 checksum"):
             read(text)
-    for kind in (deployment.Address, sections.Address):
+    for kind in (deployment.Address, values.Address):
         with pytest.raises(ValidationError, match="EIP-55 checksum"):
             TypeAdapter(kind).validate_python(text)

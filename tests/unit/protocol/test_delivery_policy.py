@@ -20,7 +20,7 @@ from bridge.protocol.delivery_policy import (
 )
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from tests.cases import for_each_case
 
 TABLE = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT
 
 

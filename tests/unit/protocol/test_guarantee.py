@@ -19,7 +19,6 @@ from bridge.protocol.guarantee import (
     HIGH_FREQUENCY_TRADING_TTL,
     RECOMMENDED_TTL,
     REGULATED_ASSET_TTL,
-    AssetClass,
     Atomicity,
     ChoiceBounds,
     IdempotencyStrategy,
@@ -30,14 +29,15 @@ from bridge.protocol.guarantee import (
     resolve_ttl,
     ttl_violation,
 )
-from bridge.protocol.invariants import LOCKING, Reliability, longest_wait, reliable
+from bridge.protocol.invariants import LOCKING, Reliability, longest_wait, require_reliable
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Call, Dispatch
 from bridge.records.figures import Counted
 from bridge.records.outbox import OutboxState
 from bridge.relayer.policies import Policies
-from bridge.relayer.settings import RelaySettings
-from bridge.settings import Settings, SettingsError
+from bridge.relayer.settings import AssetClassSettings, RelaySettings
+from bridge.service.settings import Settings
+from bridge.settings import SettingsError
 from tests.builders import ALPHA, BETA, message
 from tests.cases import for_each_case
 from tests.support.simulation import DAPP, SimulatedRelayer, World
@@ -165,18 +165,18 @@ async def test_the_relayer_keeps_a_senders_choice() -> None:
 
 
 def test_the_defaults_hold_together() -> None:
-    assert reliable(Reliability()).dedup_window == 30 * 86_400
+    require_reliable(Reliability())
     Settings.load()
 
 
 def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
     ttls: dict[Kind, int] = {kind: min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {Kind.PLAIN: 0}
     for window in (610, 700):
-        reliable(Reliability(ttls=ttls, dedup_window=window))
+        require_reliable(Reliability(ttls=ttls), dedup_window=window)
     with pytest.raises(
         PolicyError, match=r"dedup window is 609 s, and must be at least 610 s: TTL of \w+ 600 s \+ 2 × clock skew 5 s"
     ):
-        reliable(Reliability(ttls=ttls, dedup_window=609))
+        require_reliable(Reliability(ttls=ttls), dedup_window=609)
 
 
 @pytest.mark.parametrize(("changed", "least"), [({}, 610), ({"max_clock_skew": 50}, 700)])
@@ -193,31 +193,31 @@ def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
 
 
 def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
-    reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
+    require_reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
     with pytest.raises(
         PolicyError,
         match=r"dedup capacity is 100000 messages, and must be at least 2592000: 1 messages/s × dedup window",
     ):
-        reliable(Reliability(dedup_capacity=100_000, messages_per_second=1))
+        require_reliable(Reliability(dedup_capacity=100_000, messages_per_second=1))
     with pytest.raises(SettingsError, match=r"must be at least 5184000: 2 messages/s × dedup window 2\.592e\+06 s"):
         Settings.load(reliability={"messages_per_second": 2})
 
 
 def test_the_relayer_keeps_to_the_capacity_that_is_set_and_by_default_to_one_that_the_window_needs() -> None:
     """The document's 100,000 would be refused: 30 days at a message a second are more (X-3)."""
-    assert Settings.load().relay().dedup_capacity == 5_000_000
-    assert Settings.load(reliability={"dedup_capacity": 3_000_000}).relay().dedup_capacity == 3_000_000
+    assert Settings.load().reliability.dedup_capacity == 5_000_000
+    assert Settings.load(reliability={"dedup_capacity": 3_000_000}).reliability.dedup_capacity == 3_000_000
 
 
 def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -> None:
-    reliable(Reliability(lock_ttl=1_020))
+    require_reliable(Reliability(lock_ttl=1_020))
     with pytest.raises(
         PolicyError, match=r"lock TTL is 1019 s.*1020 s: TTL of GOVERNANCE_EXECUTE 600 s \+ retry window 420 s"
     ):
-        reliable(Reliability(lock_ttl=1_019))
+        require_reliable(Reliability(lock_ttl=1_019))
     unbounded = {**DEFAULT_POLICIES, Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=None)}
     with pytest.raises(PolicyError, match="tried without end, and a lock"):
-        reliable(Reliability(policies=unbounded))
+        require_reliable(Reliability(), unbounded)
     with pytest.raises(SettingsError, match=r"at least 1080 s: TTL of GOVERNANCE_EXECUTE 600 s \+ retry window 480 s"):
         Settings.load(policies={"governance_execute": {"max_retries": 8}})
     assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
@@ -228,16 +228,16 @@ def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_l
     assert windows[Kind.REGULATORY_ACTION] == windows[Kind.STATE_SYNC] == 300
     assert windows[Kind.GOVERNANCE_EXECUTE] == 420
     with pytest.raises(PolicyError) as refused:
-        reliable(Reliability(lock_ttl=300))
+        require_reliable(Reliability(lock_ttl=300))
     named = {kind for kind in Kind if re.search(rf"TTL of {kind.name} \d+ s \+ retry window", str(refused.value))}
     assert named == LOCKING, "what takes 300 s is no less of a bound for being the third"
 
 
 def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> None:
     with pytest.raises(PolicyError, match=r"TTL of STATE_SYNC is 60 s, less than its tries wait together: 68\.2 s"):
-        reliable(Reliability(ttls={**RECOMMENDED_TTL, Kind.STATE_SYNC: 60}))
+        require_reliable(Reliability(ttls={**RECOMMENDED_TTL, Kind.STATE_SYNC: 60}))
     with pytest.raises(PolicyError, match=r"TTL of QUERY is 30 s.*source finality 780 s \+ a GMP's usual time 10 s"):
-        reliable(Reliability(source_finality=780))
+        require_reliable(Reliability(source_finality=780))
 
 
 def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
@@ -297,7 +297,7 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
         phase_timeouts={"attest": 60.0, "deliver": 60.0} | {phase: 7.0},
         atomicity={kind.name.lower(): changed} if changed else {},
     )
-    bridge = SimulatedRelayer(world, store, relaying=settings.relay())
+    bridge = SimulatedRelayer(world, store, relaying=settings)
     for deliveries in bridge.relayer.deliveries.values():
         deliveries._adapters = {gmp: adapter(gmp, world.chains) for gmp in GMPS}
     async with running(bridge):
@@ -321,9 +321,15 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     "limits, seconds",
     [
         ([{"kind": "state_sync", "attest": 3}], 3),
-        ([{"source": "alpha", "destination": "beta", "attest": 5}], 5),
-        ([{"source": "alpha", "attest": 90}, {"kind": "state_sync", "source": "alpha", "attest": 4}], 4),
-        ([{"destination": "alpha", "attest": 3}, {"kind": "lock_management", "attest": 3}, {"deliver": 3}], 7),
+        ([{"source": f"chain-{ALPHA}", "destination": f"chain-{BETA}", "attest": 5}], 5),
+        (
+            [
+                {"source": f"chain-{ALPHA}", "attest": 90},
+                {"kind": "state_sync", "source": f"chain-{ALPHA}", "attest": 4},
+            ],
+            4,
+        ),
+        ([{"destination": f"chain-{ALPHA}", "attest": 3}, {"kind": "lock_management", "attest": 3}, {"deliver": 3}], 7),
     ],
 )
 @in_virtual_time
@@ -331,8 +337,7 @@ async def test_phases_have_timeouts_of_their_lane_and_kind(limits: list[dict[str
     world, store = World(), memory_store()
     world.start()
     settings = Settings.load(phase_timeouts={"attest": 7.0, "deliver": 60.0}, phase_limits=limits)
-    relaying = replace(settings.relay(), phase_limits=settings.phases(NETWORK))
-    bridge = SimulatedRelayer(world, store, relaying=relaying)
+    bridge = SimulatedRelayer(world, store, relaying=settings)
     for deliveries in bridge.relayer.deliveries.values():
         deliveries._adapters = {gmp: Hanging(gmp, world.chains) for gmp in GMPS}
     async with running(bridge):
@@ -416,8 +421,8 @@ def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in(
 async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its_class() -> None:
     world, store = World(), memory_store()
     world.start()
-    members = frozenset({(ALPHA, to_bytes32(DAPP.address))})
-    relaying = RelaySettings(asset_classes=(AssetClass(name="regulatory", min_ttl=600, members=members),))
+    members = {world.deployment.chain(ALPHA).name: frozenset({DAPP.address})}
+    relaying = RelaySettings(asset_classes={"regulatory": AssetClassSettings(members=members)})
     with capture_logs() as logs:
         async with running(SimulatedRelayer(world, store, relaying=relaying)):
             short, long = world.send(ALPHA, BETA, gmps=GMPS[:2], ttl=599), world.send(ALPHA, BETA, ttl=600)

@@ -13,7 +13,7 @@ from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.protocol.ports import Call, Dispatch, TransientError
 from bridge.records.outbox import Claim, OutboxEntry, OutboxState, Outcome
-from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
+from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.store import Store
 from tests.support.simulation import SimulatedRelayer, World
@@ -99,13 +99,11 @@ def bridge_with(
     *,
     name: str = "bridge",
     ordering: Ordering = Ordering.SKIP,
-    retention: float | None = None,
+    retention: float = 30 * 86_400.0,
     policies: Mapping[Kind, DeliveryPolicy] = DEFAULT_POLICIES,
     **commits: Any,
 ) -> SimulatedRelayer:
-    settings = RelaySettings(
-        commits=CommitSettings(strategy=strategy, **commits), ordering=ordering, retention=retention, in_flight=200
-    )
+    settings = RelaySettings(commit=strategy, ordering=ordering, retention=retention, in_flight=200, **commits)
     return SimulatedRelayer(world, store, name=name, relaying=settings, policies=policies)
 
 

@@ -9,14 +9,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.figures import Tried
 from bridge.records.outbox import OutboxState
-from bridge.records.relay_policy import RelayPolicy
-from bridge.relayer.breaker import Breaker, BreakerSettings, BreakerState, breakers
+from bridge.relayer.breaker import BREAKER, Breaker, BreakerSettings, BreakerState, breakers
 from bridge.relayer.settings import RelaySettings
 from bridge.store import Store, open_store
 from tests.builders import word
@@ -28,7 +26,6 @@ from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
 SETTINGS = BreakerSettings(failures=5, cooldown=20, cooldown_cap=80)
-RELAYING = RelaySettings(breaker=SETTINGS)
 
 
 def tried(at: float, code: str | None = "NotAttestedError", message: int = 0) -> Tried:
@@ -98,14 +95,14 @@ async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_deli
     world.down.add(Gmp.AXELAR)
     # Ten tries in a few seconds: without a breaker every message is dead within a minute.
     impatient = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], base=1, cap=2)}
-    async with running(SimulatedRelayer(world, store, relaying=RELAYING, policies=impatient)):
+    async with running(SimulatedRelayer(world, store, policies=impatient)):
         sent = [world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,)) for _ in range(8)]
         others = [world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE,)) for _ in range(8)]
         await asyncio.sleep(120)
         assert all(world.executions(other.message) == 1 for other in others)  # nobody else waits
         assert {state for state, _ in entries(store, Gmp.AXELAR)} == {OutboxState.PENDING}
         tries = sum(attempts for _, attempts in entries(store, Gmp.AXELAR))
-        assert tries < 8 + 5 + 120 / 20
+        assert tries < 8 + BREAKER.failures + 120 / BREAKER.cooldown
         world.down.clear()
         await until(lambda: {state for state, _ in entries(store, Gmp.AXELAR)} == {OutboxState.DELIVERED}, seconds=120)
     assert all(world.executions(one.message) == 1 for one in sent)
@@ -117,13 +114,13 @@ async def test_an_open_breaker_outlives_the_process(tmp_path: Path) -> None:
     world, store = World(), open_store(f"sqlite:///{tmp_path}/bridge.db")
     world.start()
     world.down.add(Gmp.AXELAR)
-    async with running(SimulatedRelayer(world, store, relaying=RELAYING)):
+    async with running(SimulatedRelayer(world, store)):
         for _ in range(8):
             world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
-        await until(lambda: len(store.figures.recent(0)) >= 8)
+        await until(lambda: len(store.figures.recent(0)) >= 2 * 8)
     before = len(store.figures.recent(0))
-    async with running(SimulatedRelayer(world, store, name="next", relaying=RELAYING)):
-        await asyncio.sleep(10)
+    async with running(SimulatedRelayer(world, store, name="next")):
+        await asyncio.sleep(BREAKER.cooldown / 2)
         assert len(store.figures.recent(0)) == before
         await asyncio.sleep(60)
         assert before < len(store.figures.recent(0)) <= before + 3  # probes
@@ -136,7 +133,7 @@ async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.AXELAR)
-    async with running(SimulatedRelayer(world, store, relaying=RELAYING)):
+    async with running(SimulatedRelayer(world, store)):
         for _ in range(8):
             world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
         critical = world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,), kind=Kind.REGULATORY_ACTION_CRITICAL)
@@ -150,8 +147,8 @@ async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
 async def test_messages_of_denied_senders_wait_and_are_delivered_once_they_are_accepted() -> None:
     world, store = World(), memory_store()
     world.start()
-    denied = RelayPolicy(withheld_senders=frozenset({to_bytes32(DAPP.address)}))
-    async with running(SimulatedRelayer(world, store, relaying=RelaySettings(acceptance=denied))):
+    denied = RelaySettings(deny_senders=frozenset({DAPP.address}))
+    async with running(SimulatedRelayer(world, store, relaying=denied)):
         sent = world.send(ALPHA, BETA)
         await asyncio.sleep(60)
         assert entries(store, Gmp.HYPERLANE) == [(OutboxState.PENDING, 0)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -13,8 +12,10 @@ from bridge.records.figures import Counted
 from bridge.records.outbox import Claim, OutboxState, Outcome
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 from bridge.relayer.settings import Ordering
-from bridge.settings import Settings, SettingsError
+from bridge.service.settings import Settings
+from bridge.settings import SettingsError
 from tests.cases import for_each_case
+from tests.support.settings import tuned
 from tests.support.simulation import SimulatedRelayer, World
 from tests.unit.relayer.commits import (
     ALPHA,
@@ -82,7 +83,7 @@ async def test_deliveries_are_committed_together_as_the_strategy_says(
     store, gate = CountingStore(), Gate(held=is_first)
     async with (
         world_with_blocks() as world,
-        running(gated(bridge_with(world, store, strategy, interval=interval), gate)) as bridge,
+        running(gated(bridge_with(world, store, strategy, commit_interval=interval), gate)) as bridge,
     ):
         ended = moments_of_ends(bridge)
         await one_held_and_delivered(world, 4)
@@ -102,7 +103,7 @@ async def test_a_failure_is_written_at_once_with_the_deliveries_that_wait_for_th
     store, gate = CountingStore(), Gate(held=is_first)
     async with (
         world_with_blocks() as world,
-        running(gated(bridge_with(world, store, CommitStrategy.BATCH, seconds=300.0), gate)),
+        running(gated(bridge_with(world, store, CommitStrategy.BATCH, commit_seconds=300.0), gate)),
     ):
         await one_held_and_delivered(world, 3)
         assert store.commits == []
@@ -136,7 +137,9 @@ async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_se
 async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
     async with world_with_blocks() as world:
-        bridge = gated(bridge_with(world, store, CommitStrategy.MESSAGE, seconds=5.0), gate)  # which a profile may set
+        bridge = gated(
+            bridge_with(world, store, CommitStrategy.MESSAGE, commit_seconds=5.0), gate
+        )  # which a profile may set
         task = await started(bridge)
         await one_held_and_delivered(world, 7)
         await until(lambda: len(store.commits) == 7, seconds=1)  # at once: a crash later than that repeats none of them
@@ -263,36 +266,32 @@ async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
 
 
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
-    assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
-    assert Settings.load().relay().ordering is Ordering.SKIP
+    assert Settings.load().commit is CommitStrategy.BATCH
+    assert Settings.load().ordering is Ordering.SKIP
     with pytest.raises(SettingsError, match="unsafe = true"):
         Settings.load(commit="auto")
-    assert Settings.load(commit="auto", unsafe=True).relay().commits.strategy is CommitStrategy.AUTO
-    assert Settings.load(commit="at-most-once").relay().commits.strategy is CommitStrategy.AT_MOST_ONCE
-    assert Settings.load(commit="time").relay().commits.wait == 30
-    assert Settings.load(commit="time", commit_seconds=7).relay().commits.wait == 7
-    assert Settings.load(commit="batch").relay().commits.wait == 5
+    assert Settings.load(commit="auto", unsafe=True).commit is CommitStrategy.AUTO
+    assert Settings.load(commit="at-most-once").commit is CommitStrategy.AT_MOST_ONCE
+    assert Settings.load(commit="time").commit_wait == 30
+    assert Settings.load(commit="time", commit_seconds=7).commit_wait == 7
+    assert Settings.load(commit="batch").commit_wait == 5
 
 
 @for_each_case("profile", ["default", "production", "low-latency", "high-throughput"])
 @for_each_case("strategy", [None, *CommitStrategy])
 def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: CommitStrategy | None) -> None:
     chosen = {} if strategy is None else {"commit": strategy}
-    skip, block = (
-        Settings.load(profile=profile, ordering=ordering, unsafe=True, **chosen).relay() for ordering in Ordering
-    )
+    skip, block = (Settings.load(profile=profile, ordering=ordering, unsafe=True, **chosen) for ordering in Ordering)
     assert (skip.ordering, block.ordering) == (Ordering.SKIP, Ordering.BLOCK)
-    assert replace(block, ordering=Ordering.SKIP) == skip
-    assert Settings.load(profile=profile, unsafe=True, **chosen).relay() == skip, "by default nothing waits for another"
+    assert tuned(block, ordering=Ordering.SKIP) == skip
+    assert Settings.load(profile=profile, unsafe=True, **chosen) == skip, "by default nothing waits for another"
 
 
 def test_the_profiles_choose_among_the_strategies() -> None:
-    default, low, high = (
-        Settings.load(profile=name).relay().commits for name in ("default", "low-latency", "high-throughput")
-    )
-    assert (default.strategy, default.interval, default.wait) == (CommitStrategy.BATCH, 100, 5)
-    assert low.strategy is CommitStrategy.MESSAGE
-    assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
+    default, low, high = (Settings.load(profile=name) for name in ("default", "low-latency", "high-throughput"))
+    assert (default.commit, default.commit_interval, default.commit_wait) == (CommitStrategy.BATCH, 100, 5)
+    assert low.commit is CommitStrategy.MESSAGE
+    assert (high.commit, high.commit_interval) == (CommitStrategy.BATCH, 1_000)
 
 
 @for_each_case(

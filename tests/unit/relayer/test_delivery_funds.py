@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender, SenderPool
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
@@ -19,7 +19,8 @@ from bridge.records.figures import SlotSum
 from bridge.records.outbox import OutboxState
 from bridge.records.spending import SpendBounds
 from bridge.records.transactions import SlotState
-from bridge.relayer.settings import RelaySettings
+from bridge.relayer.settings import PhaseSettings, RelaySettings
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.world import Sent
 from tests.support.stores import memory_store
@@ -29,7 +30,7 @@ from tests.virtual_time import in_virtual_time, running, until
 ALPHA, BETA = 31337, 31338
 DAY = 86_400
 DELIVERY = 10**9  # wei that one costs at most: amounts are kept in whole gwei
-PATIENT = SendingSettings(poll_interval=0.5, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=30)
+PATIENT = tuned(SendingSettings(poll_interval=0.5, rebroadcast=5, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=30)
 
 
 def is_executed(world: World, sent: Sent) -> bool:
@@ -71,7 +72,7 @@ async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() 
     world.start()
     dear, signed = world.chains[BETA], partial(store.transactions.slots, BETA, RELAYER.address)
     dear.base_fee = 500
-    relaying = RelaySettings(phase_timeouts={"attest": 120.0, "deliver": 30.0})
+    relaying = RelaySettings(phase_timeouts=PhaseSettings(deliver=30.0))
     async with running(
         SimulatedRelayer(world, store, sending=replace(PATIENT, max_fee=100), relaying=relaying, poll=5)
     ):

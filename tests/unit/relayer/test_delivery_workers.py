@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 
-from bridge.evm.account import SendingSettings
+from bridge.evm.settings import SendingSettings
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Call, Dispatch
 from bridge.records.outbox import OutboxState
-from bridge.relayer.settings import RelaySettings
+from bridge.relayer.settings import PhaseSettings, RelaySettings
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.stores import memory_store
@@ -281,8 +282,8 @@ async def test_phase_timeout_behind_a_stuck_nonce_costs_no_try() -> None:
     """The first in line is charged; what waits behind its nonce has done nothing wrong."""
     world, store = World(block_time=5), memory_store()
     world.start()
-    relaying = RelaySettings(phase_timeouts={"deliver": 7.0})
-    sending = SendingSettings(poll_interval=0.5, fee_bump_after=10_000, inclusion_timeout=600)
+    relaying = RelaySettings(phase_timeouts=PhaseSettings(deliver=7.0))
+    sending = tuned(SendingSettings(poll_interval=0.5, fee_bump_after=10_000), INCLUSION_TIMEOUT=600)
     async with running(SimulatedRelayer(world, store, relaying=relaying, sending=sending)):
         first = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: world.chains[BETA].pool != {})

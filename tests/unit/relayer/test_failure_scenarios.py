@@ -16,9 +16,10 @@ import structlog
 from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.failures import FailureKind
 from bridge.records.outbox import OutboxState
+from bridge.relayer import delivery_commits
 from bridge.relayer.delivery_commits import CommitsHaltedError, CommitStrategy
 from bridge.relayer.settings import Ordering
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from tests.cases import for_each_case
 from tests.support.simulation import RELAYER
 from tests.unit.relayer.commits import (
@@ -102,12 +103,15 @@ async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes
 
 
 @in_virtual_time
-async def test_scenario_4_a_commit_that_fails_for_good_halts_the_relayer_and_its_restart_repeats_the_batch() -> None:
+async def test_scenario_4_a_commit_that_fails_for_good_halts_the_relayer_and_its_restart_repeats_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery_commits, "COMMIT_TRIES", 4)
     store = CountingStore()
     async with world_with_blocks() as world:
         store.refuse_commits = 10**9
         begun = asyncio.get_running_loop().time()
-        task = asyncio.create_task(bridge_with(world, store, tries=4).run())
+        task = asyncio.create_task(bridge_with(world, store).run())
         sent = [world.send(ALPHA, BETA) for _ in range(5)]
         with pytest.raises(ExceptionGroup) as caught:
             await asyncio.wait_for(task, 60)

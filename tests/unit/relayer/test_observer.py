@@ -393,7 +393,7 @@ async def test_a_store_of_another_chain_with_the_same_id_is_refused() -> None:
 async def test_a_paused_gmp_is_observed_but_not_delivered_over_until_it_is_resumed() -> None:
     world, store = World(), memory_store()
     world.start()
-    paused = RelaySettings(paused=frozenset({Gmp.AXELAR}))
+    paused = RelaySettings(paused_gmps=frozenset({Gmp.AXELAR}))
     async with running(SimulatedRelayer(world, store, relaying=paused)):
         sent = world.send(ALPHA, BETA, gmps=GMPS, quorum=3)
         await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 2)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
+
 from bridge.client import Client, RouteRequest
 from bridge.evm.sender import Sender
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Call
+from bridge.records.spending import SpendBlockedError
 from bridge.relayer.own_messages import OwnMessages
 from tests.builders import ALPHA, BETA
 from tests.cases import for_each_case
@@ -37,13 +40,12 @@ def messages(account: Account, sender: Sender, *, slowness: float = 0) -> OwnMes
         client=cast(Client, SlowClient(slowness)),
         senders={CHAIN: sender},
         ledger=account.store.transactions,
-        spending=account.store.spending,
         clock=account.clock,
     )
 
 
-async def send(own: OwnMessages) -> None:
-    await own.send("governance/dlq/1", CHAIN, REQUEST, budget="governance", wei_per_day=10**18)
+async def send(own: OwnMessages, *, wei_per_day: int = 10**18) -> None:
+    await own.send("governance/dlq/1", CHAIN, REQUEST, budget="governance", wei_per_day=wei_per_day)
 
 
 @for_each_case("slowness", [0, 0.3, 1, 3, 10])
@@ -62,4 +64,16 @@ async def test_a_message_that_is_included_while_it_is_asked_for_again_after_a_cr
     async with account.looked_after(sender):
         for _ in range(2):
             await send(messages(account, sender, slowness=slowness))
+    assert [slot.nonce for slot in account.slots] == [0]
+
+
+@in_virtual_time
+async def test_a_message_beyond_the_days_budget_waits() -> None:
+    account = Account()
+    sender = account.sender()
+    async with account.looked_after(sender):
+        with pytest.raises(SpendBlockedError, match=r"dlq\.governance\.wei_per_day is 1 wei"):
+            await send(messages(account, sender), wei_per_day=1)
+        assert account.slots == []
+        await send(messages(account, sender))
     assert [slot.nonce for slot in account.slots] == [0]

@@ -39,6 +39,7 @@ from bridge.relayer.retries import RecoverySettings
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.cases import for_each_case
+from tests.support.settings import tuned
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
 from tests.support.stores import memory_store
@@ -46,7 +47,7 @@ from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
 LANE = Lane(ALPHA, BETA)
-SOON = PropagationSettings(threshold=20, pause=10, longest_pause=60)
+SOON = tuned(PropagationSettings(threshold=20, pause=10), longest_pause=60)
 """With it, all that takes hours by default is over in minutes."""
 
 
@@ -71,7 +72,11 @@ class Counting:
 
 
 def propagation(
-    world: World, store: Store, propagator: Propagator, settings: PropagationSettings | None = None
+    world: World,
+    store: Store,
+    propagator: Propagator,
+    settings: PropagationSettings | None = None,
+    lock_ttl: float = 1_020.0,
 ) -> Propagation:
     return Propagation(
         deployment=world.deployment,
@@ -80,6 +85,7 @@ def propagation(
         propagator=propagator,
         signer=KeySealer(SEALER),
         clock=world.clock,
+        lock_ttl=lock_ttl,
         settings=settings,
     )
 
@@ -162,7 +168,7 @@ async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
     world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
-    silent = PropagationSettings(look=1, longest_look=1, heartbeat=10**6)
+    silent = tuned(PropagationSettings(), LOOK=1, LONGEST_LOOK=1, heartbeat=10**6)
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, silent)):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
@@ -199,8 +205,11 @@ async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_t
     world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
-    settings = PropagationSettings(look=1, longest_look=1, pause=60, lock_ttl=130, most=100)
-    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, settings)):
+    settings = tuned(PropagationSettings(pause=60, most=100), LOOK=1, LONGEST_LOOK=1)
+    async with (
+        running(SimulatedRelayer(world, store)),
+        at_work(propagation(world, store, counting, settings, lock_ttl=130)),
+    ):
         sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
         fences = []
         for count in range(1, 5):
@@ -358,7 +367,7 @@ async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_a
     world.down.update(GMPS)
     bridge = SimulatedRelayer(world, store, recovering=RecoverySettings(max_message_retries=7))
     counting = Counting(through=router_propagator(world, bridge))
-    settings = PropagationSettings(threshold=30, pause=60, longest_pause=300)
+    settings = tuned(PropagationSettings(threshold=30, pause=60), longest_pause=300)
     async with running(bridge), at_work(propagation(world, store, counting, settings)):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await asyncio.sleep(1_500)
@@ -521,7 +530,7 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
 async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_looked_at() -> None:
     world, store = World(chains=3), memory_store()
     world.start()
-    one = propagation(world, store, Counting(), PropagationSettings(batch=2))
+    one = propagation(world, store, Counting(), tuned(PropagationSettings(), BATCH=2))
     async with running(SimulatedRelayer(world, store)), at_work(one):
         world.chains[BETA].faults.unavailable = 1
         silent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
@@ -583,7 +592,9 @@ async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_
     world.down.update(GMPS)
     bridge = SimulatedRelayer(world, store)
     counting = Counting(through=router_propagator(world, bridge))
-    following = propagation(world, store, counting, PropagationSettings(look=1, longest_look=4, threshold=10, pause=10))
+    following = propagation(
+        world, store, counting, tuned(PropagationSettings(threshold=10, pause=10), LOOK=1, LONGEST_LOOK=4)
+    )
     async with running(bridge), at_work(following):
         sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION, ttl=60)
         await until(lambda: len(counting.at) >= 1, seconds=60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 from sqlalchemy import update
@@ -17,7 +16,7 @@ from bridge.store import Store
 from bridge.store.tables import messages
 from tests.cases import for_each_case
 from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time
-from tests.support.simulation.contracts import GMPS, QUOTE, Emitted, State
+from tests.support.simulation.contracts import GMPS, Emitted, State
 from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -48,7 +47,7 @@ class Stalled:
         self.world, self.store = World(), memory_store()
         self.world.down.add(H)
         self.world.start()
-        self.bridge = SimulatedRelayer(self.world, self.store, relaying=RelaySettings(paused=paused))
+        self.bridge = SimulatedRelayer(self.world, self.store, relaying=RelaySettings(paused_gmps=paused))
 
     def spent(self, chain: int = ALPHA) -> int:
         """How many transactions the dApp's account has made."""
@@ -273,63 +272,6 @@ async def test_a_message_older_than_the_store_is_found_in_the_sources_logs() -> 
 
 
 # --- what retries may cost
-
-
-@dataclass(frozen=True, slots=True)
-class Limited:
-    """A limit on what retries cost, and what is said when it has no room."""
-
-    says: str
-    recovering: RecoverySettings | None = None
-    one: int | None = None
-
-
-@pytest.mark.parametrize(
-    "limit",
-    [
-        Limited(f"it would cost {QUOTE} wei, more than the limit of {QUOTE - 1}", one=QUOTE - 1),
-        Limited(f"max_message_retry_fee is {QUOTE - 1}", RecoverySettings(max_message_retry_fee=QUOTE - 1)),
-        Limited(f"retry_budgets allows {QUOTE - 1}", RecoverySettings(lane_budgets={(ALPHA, BETA): QUOTE - 1})),
-    ],
-    ids=["of one retry", "of one message", "of a lane and day"],
-)
-@in_virtual_time
-async def test_a_retry_for_which_a_limit_has_no_room_waits_and_costs_nothing(limit: Limited) -> None:
-    case = Stalled()
-    bridge = SimulatedRelayer(case.world, case.store, recovering=limit.recovering, max_retry_fee=limit.one)
-    async with running(bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H,))
-        await until(lambda: sent.created != [])
-        request = case.world.request_retry(sent.message)
-        await until(
-            lambda: case.store.jobs.of_message(RetryJob, sent.message.id) != [] and job(case.store, request).tries > 2
-        )
-        assert job(case.store, request).state is RetryState.OPEN
-        assert limit.says in (job(case.store, request).outcome or "")
-        with pytest.raises(RetryFailedError, match=limit.says):
-            await bridge.recovery.retry(sent.message.id)
-    assert case.spent() == 0
-    async with running(SimulatedRelayer(case.world, case.store)):  # the limit was raised
-        await until(lambda: case.world.executions(sent.message) == 1)
-    await case.world.stop()
-
-
-@in_virtual_time
-async def test_retries_asked_for_at_the_same_moment_share_what_the_lane_may_cost_and_a_restart_forgets_nothing() -> (
-    None
-):
-    case = Stalled()
-    recovering = RecoverySettings(lane_budgets={(ALPHA, BETA): 2 * QUOTE})
-    async with running(SimulatedRelayer(case.world, case.store, recovering=recovering)):
-        sent = [case.world.send(ALPHA, BETA, gmps=(H,)) for _ in range(5)]
-        await until(lambda: all(one.created for one in sent))
-        for one in sent:
-            case.world.request_retry(one.message)
-        await until(lambda: totals(case.store.jobs.counts(RetryJob)).get(RetryState.SENT) == 2)
-    async with running(SimulatedRelayer(case.world, case.store, recovering=recovering)):
-        await asyncio.sleep(60)
-        assert (case.spent(), sum(case.world.executions(one.message) for one in sent)) == (2, 2)
-    await case.world.stop()
 
 
 @in_virtual_time

@@ -1,8 +1,7 @@
-"""A message whose own retry budget is spent ends DEAD and waits for a decision; a lane's budget only puts off to the next day."""
+"""A message whose retries are spent ends DEAD and waits for a decision."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -18,14 +17,14 @@ from bridge.protocol.lanes import Lane, LaneState
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.records.dead_letters import Decision, LetterStatus
-from bridge.records.jobs import RetryJob, RetryState, totals
+from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.outbox import OutboxState
 from bridge.records.retries import RetryBudget, spent_id
 from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RelaySettings
 from bridge.store.dead_letters import DeadLetterLog
 from tests.support.simulation import SimulatedRelayer, World
-from tests.support.simulation.contracts import GMPS, QUOTE
+from tests.support.simulation.contracts import GMPS
 from tests.support.simulation.world import Sent
 from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import OPERATOR, PLACE, FailingLog
@@ -37,7 +36,7 @@ ALPHA, BETA = 31337, 31338
 H, A, W = GMPS
 DAY = 86_400
 QUICK = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=1, cap=5)}
-NOTHING = RecoverySettings(max_message_retry_fee=QUOTE - 1)
+NOTHING = RecoverySettings(max_message_retries=0)
 
 
 class Silent:
@@ -94,20 +93,10 @@ class Silent:
         self.store.jobs.reopen(request.message_id, request.attempt, "requeued", now)
 
 
-@pytest.mark.parametrize(
-    ("budget", "why"),
-    [
-        (NOTHING, f"all its retries would cost {QUOTE} wei, and max_message_retry_fee is {QUOTE - 1}"),
-        (RecoverySettings(max_message_retries=0), "it was retried 0 times, and max_message_retries is 0"),
-    ],
-    ids=["fees", "count"],
-)
 @in_virtual_time
-async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_says_it_all(
-    budget: RecoverySettings, why: str
-) -> None:
+async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_says_it_all() -> None:
     case = Silent()
-    async with running(case.bridge(budget)):
+    async with running(case.bridge()):
         request = await case.request()
         await until(lambda: case.is_in(request, RetryState.DEAD))
     assert case.status(request) is LetterStatus.PENDING_REVIEW
@@ -120,7 +109,7 @@ async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_
     assert [one["attemptNumber"] for one in failures] == [1, 2, 3]
     assert [one["errorCode"] for one in failures] == ["NotAttestedError", "NotAttestedError", "RETRY_BUDGET_SPENT"]
     assert document["headers"] == {
-        "waybill-error": why,
+        "waybill-error": "it was retried 0 times, and max_message_retries is 0",
         "waybill-error-type": "RETRY_BUDGET_SPENT",
         "waybill-reason": "MAX_RETRIES_EXCEEDED",
         "waybill-timestamp": failures[-1]["failedAt"],
@@ -207,25 +196,6 @@ async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(g
 
 
 @in_virtual_time
-async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> None:
-    case = Silent()
-    recovering = RecoverySettings(lane_budgets={(ALPHA, BETA): QUOTE})
-    async with running(case.bridge(recovering)):
-        requests = [await case.request() for _ in range(2)]
-        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 1, RetryState.OPEN: 1})
-        await until(lambda: case.store.retries.blocked()[0].blocked[RetryBudget.LANE] == 1)
-        (late,) = [job for one in requests if (job := case.job(one)) is not None and job.state is RetryState.OPEN]
-        now = case.world.clock.now()
-        assert now < late.available_at <= now - now % DAY + DAY
-        await asyncio.sleep(120)
-        assert not any("/retryRoute/" in record.event_id for record in case.dead_letters.records())
-    async with running(case.bridge(recovering, ahead=DAY)):
-        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 2})
-    assert case.store.retries.blocked()[0].blocked[RetryBudget.LANE] == 0
-    await case.world.stop()
-
-
-@in_virtual_time
 async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -> None:
     dead_letters = FailingLog(10**6)
     case = Silent(dead_letters)
@@ -243,7 +213,7 @@ async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -
             await until(lambda: case.store.lanes.state(Lane(ALPHA, BETA)) is LaneState.HALTED)
         critical = next(one for one in logs if one["log_level"] == "critical")
         assert critical["dead_letter_error"] == "read-only file system"
-        assert "wei" in critical["delivery_error"], "the budget's refusal"
+        assert "max_message_retries" in critical["delivery_error"], "the budget's refusal"
         assert critical["message"] == f"0x{request.message_id.hex()}"
         assert case.is_in(request, RetryState.OPEN)
         dead_letters.failures = 0

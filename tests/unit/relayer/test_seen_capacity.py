@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bridge.protocol.invariants import Reliability
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
 from tests.builders import message
@@ -21,7 +22,7 @@ from tests.virtual_time import in_virtual_time, running, until
 async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_is_room() -> None:
     world, store = World(), memory_store()
     world.start()
-    relaying = RelaySettings(dedup_capacity=2)
+    relaying = RelaySettings(reliability=Reliability(dedup_capacity=2))
     first = [world.send(ALPHA, BETA) for _ in range(2)]
     async with running(SimulatedRelayer(world, store, relaying=relaying)):
         await until(lambda: all(one.created and world.executions(one.message) == 1 for one in first))

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.evm.account import SendingSettings
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.events import MessageRetried
 from bridge.protocol.gmps import Gmp
@@ -18,13 +18,13 @@ from bridge.protocol.message import Kind, Message
 from bridge.queries.explain import Kept, Stage, explain, read_kept
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
 from bridge.records.outbox import OutboxState
-from bridge.records.relay_policy import RelayPolicy
 from bridge.records.retries import RetryBudget
 from bridge.records.spending import GWEI, Bound, SpendBounds, ether
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.store import Store
 from tests import seeds
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.contracts import (
     DISPATCHED,
@@ -153,7 +153,7 @@ async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
     ("named", "bound"),
     [
         (
-            {"relaying": RelaySettings(acceptance=RelayPolicy(withheld_senders=frozenset({word(STRANGER)})))},
+            {"relaying": RelaySettings(deny_senders=frozenset({STRANGER}))},
             "deny_senders",
         ),
         ({"retry_for": frozenset({word(DAPP.address)})}, "add it to retry_for"),
@@ -169,7 +169,7 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
     world.down.add(Gmp.WORMHOLE)
     world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
     before = held(world, ALPHA)
-    quick = PropagationSettings(threshold=5, pause=5, longest_pause=10)
+    quick = tuned(PropagationSettings(threshold=5, pause=5), longest_pause=10)
     async with running(SimulatedRelayer(world, store, propagating=quick, **named)):  # type: ignore[arg-type]  # one of its settings
         sent = [
             world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,), sender=STRANGER, kind=Kind.STATE_SYNC, ttl=100_000)
@@ -342,7 +342,7 @@ async def storm(seed: int, *, messages: int = 40) -> None:
             chain.submit(partial(appoint, sender=stranger, retrier=RELAYER.address))
     before = {chain_id: held(world, chain_id) for chain_id in world.chains}
     ends = world.clock.now() + 7_200
-    quick = PropagationSettings(threshold=60, pause=60, longest_pause=600)
+    quick = tuned(PropagationSettings(threshold=60, pause=60), longest_pause=600)
     bridge = SimulatedRelayer(world, store, bounds=bounds, propagating=quick, max_calls_per_tx=random.choice([1, 8]))
     async with running(bridge):
         hostile, honest = [], []

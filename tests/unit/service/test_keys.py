@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
+from bridge.evm.settings import SignerSource
 from bridge.service.keys import open_sealer, paying_signers, require_keys
-from bridge.settings import Settings, SettingsError, SignerSource
+from bridge.service.settings import Settings
+from bridge.settings import SettingsError
 from tests.unit.cli.network import write_network
 
 KEY, OTHER = "0x" + "11" * 32, "0x" + "22" * 32

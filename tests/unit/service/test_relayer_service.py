@@ -19,8 +19,8 @@ from bridge.protocol.message import Kind
 from bridge.records.jobs import SyncJob
 from bridge.relayer.delivery import Deliveries
 from bridge.service.relayer_service import RelayerService
+from bridge.service.settings import Settings
 from bridge.service.startup_checks import check_relayer
-from bridge.settings import Settings
 from bridge.store import Store, WorkingLock
 from tests.asking_index import asking_index
 from tests.builders import ALPHA, BETA, message, observed_range, retry_request
@@ -100,17 +100,17 @@ def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
 
 
 def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
-    phases_of = deliveries_of(service)._settings.phases_of
+    phases_of = deliveries_of(service)._phases.of
     assert phases_of(LANE, Kind.STATE_SYNC)["attest"] == 4
     assert phases_of(Lane(BETA, ALPHA), Kind.STATE_SYNC)["attest"] == 50
     assert phases_of(LANE, Kind.LOCK_MANAGEMENT) == {"attest": 50, "deliver": 900}
-    assert Settings.load().relay().phase_timeouts == {"attest": 120, "deliver": 900}, "what nobody sets"
+    assert Settings.load().phase_timeouts.model_dump() == {"attest": 120, "deliver": 900}, "the defaults"
 
 
 def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: RelayerService) -> None:
-    relaying = deliveries_of(service)._settings
-    assert relaying.acceptance.withheld_senders == {to_bytes32(SENDER)}
-    assert [(one.name, one.min_ttl, one.members) for one in relaying.asset_classes] == [
+    assert deliveries_of(service)._acceptance.withheld_senders == {to_bytes32(SENDER)}
+    classes = service.relayer.observers[BETA]._asset_classes
+    assert [(one.name, one.min_ttl, one.members) for one in classes] == [
         ("regulatory", 600, frozenset({(BETA, to_bytes32(SENDER))}))
     ]
     assert service.dead_letter_service.dead_letter_queue._settings.retention == 7 * DAY
@@ -138,8 +138,8 @@ def test_messages_are_known_as_long_and_as_many_as_the_settings_say(service: Rel
 
 
 def test_state_changes_go_forward_after_the_settings_lag_and_under_their_lock(service: RelayerService) -> None:
-    following = service.propagation._settings
-    assert (following.threshold, following.lock_ttl) == (77, 1_200)
+    following = service.propagation
+    assert (following._settings.threshold, following._lock_ttl) == (77, 1_200)
 
 
 def under_way() -> set[str]:

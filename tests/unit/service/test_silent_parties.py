@@ -30,7 +30,6 @@ from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Chain, Dispatch
 from bridge.records.outbox import Claim, OutboxState
-from bridge.records.streams import Stream
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.settings import RelaySettings
 from bridge.store import Store, open_store
@@ -39,6 +38,7 @@ from bridge.store.index_requests import IndexRequests
 from bridge.streams import kafka
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import KafkaSettings
+from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation import relayer as simulated
 from tests.support.simulation.adapter import SimulatedAdapter
@@ -291,13 +291,9 @@ class Named(Webhook):
 async def test_silent_kafka_holds_up_no_delivery(silent: SilentServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "_PATIENCE", QUICK)
     life = Life()
-    settings = KafkaSettings(
-        bootstrap_servers=f"127.0.0.1:{silent.port}",
-        topics={stream: stream.value for stream in Stream},
-        poll_interval=0.05,
-    )
+    settings = tuned(KafkaSettings(bootstrap_servers=f"127.0.0.1:{silent.port}"), POLL_INTERVAL=0.05)
     async with life.running():
-        publishing = asyncio.create_task(Publisher(life.store.streams, settings, worker="one").run())
+        publishing = asyncio.create_task(Publisher(life.store.streams, settings, worker="one", lease=15).run())
         await life.delivers(1)  # its records are to be published
         await eventually_true(lambda: len(silent.accepted) >= 1, "the broker was asked")
         await life.delivers()

@@ -10,7 +10,8 @@ from bridge.protocol.delivery_policy import DEFAULT_POLICIES, GiveUpReason, beco
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.settings import PROFILES, Settings, SettingsError
+from bridge.service.settings import PROFILES, Settings
+from bridge.settings import SettingsError
 from tests.cases import for_each_case
 
 KEY = "0x" + "11" * 32
@@ -39,13 +40,13 @@ def test_the_environment_goes_over_the_defaults_and_arguments_over_the_environme
     monkeypatch.setenv("WAYBILL_RETRY_KEYS", f"{KEY},{'0x' + '22' * 32}")
     settings = Settings.load(poll_interval=0.5, lease=None)
     assert (settings.poll_interval, settings.lease) == (0.5, 7)
-    assert settings.relay().paused == {Gmp.AXELAR, Gmp.WORMHOLE}
+    assert settings.paused_gmps == {Gmp.AXELAR, Gmp.WORMHOLE}
     assert [key.get_secret_value() for key in settings.retry_keys] == [KEY, "0x" + "22" * 32]
 
 
 def test_gmps_may_be_given_as_values() -> None:
     settings = Settings.load(gmps=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}), paused_gmps=("axelar",))
-    assert settings.relay().claimable == {Gmp.HYPERLANE}
+    assert settings.claimable == {Gmp.HYPERLANE}
 
 
 def test_an_unknown_gmp_is_named_with_those_that_exist_and_the_variable() -> None:
@@ -250,7 +251,6 @@ def test_values_that_contradict_each_other_are_listed_beside_those_that_can_not_
             in_flight="many",
             speed=9,
             lease=1,
-            breaker_cooldown=90,
             allow_chains="alpha",
             deny_chains="alpha",
             commit="auto",
@@ -260,7 +260,6 @@ def test_values_that_contradict_each_other_are_listed_beside_those_that_can_not_
         "in_flight is 'many'",
         "speed (argument, or WAYBILL_SPEED): there is no such setting",
         "lease is 1 s, less than two polls of 1 s",
-        "breaker_cooldown is 90 s, more than breaker_cooldown_cap of 60 s",
         "chains: alpha is allowed and denied",
         "commit is 'auto'",
         "dedup window is 60 s",
@@ -270,13 +269,10 @@ def test_values_that_contradict_each_other_are_listed_beside_those_that_can_not_
 
 def test_nothing_is_compared_with_a_value_that_can_not_be_used() -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(
-            poll_interval=-1, lease=0.1, policies={"telegram": {}, "plain": {"base": 9, "cap": 1}}, retention=60
-        )
+        Settings.load(poll_interval=-1, lease=0.1, policies={"plain": {"base": 9, "cap": 1}}, retention=60)
     text = str(caught.value)
     assert "two polls" not in text
     assert "dedup window" not in text
-    assert "'telegram' is no kind of message" in text
     assert "cap is 1.0 s, less than base 9.0 s" in text
 
 
@@ -292,10 +288,10 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
 
 
 def test_a_state_change_that_lags_by_five_minutes_is_sent_again_unless_another_time_is_set() -> None:
-    assert Settings.load().propagation().threshold == 300
-    assert Settings.load(sync={"threshold": 7}).propagation().threshold == 7
+    assert Settings.load().sync.threshold == 300
+    assert Settings.load(sync={"threshold": 7}).sync.threshold == 7
 
 
 def test_letters_are_kept_for_thirty_days_unless_another_number_is_set() -> None:
-    assert Settings.load().dlq.dead_letter_queue().retention == 30 * 86_400
-    assert Settings.load(dlq={"retention_days": 7}).dlq.dead_letter_queue().retention == 7 * 86_400
+    assert Settings.load().dlq.retention == 30 * 86_400
+    assert Settings.load(dlq={"retention_days": 7}).dlq.retention == 7 * 86_400

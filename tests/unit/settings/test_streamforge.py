@@ -11,8 +11,7 @@ from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, Gi
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
 from bridge.relayer.delivery_commits import CommitStrategy
-from bridge.settings import Settings
-from bridge.settings.sources import PROFILES
+from bridge.service.settings import PROFILES, Settings
 from tests.cases import for_each_case
 
 
@@ -31,19 +30,18 @@ THEIRS = {
 def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) -> None:
     settings = Settings.load(profile=profile)
     strategy, interval, policy = THEIRS[profile]
-    commits = settings.relay().commits
-    assert commits.strategy is strategy
+    assert settings.commit is strategy
     if strategy is CommitStrategy.BATCH:
-        assert (commits.interval, commits.wait) == (interval, 5)
+        assert (settings.commit_interval, settings.commit_wait) == (interval, 5)
     assert plain(settings) == policy
     assert (plain(settings).jitter, plain(settings).multiplier) == (0.1, 2)
-    assert (settings.dlq.tries, settings.dlq.pause) == (3, 1)
+    assert (settings.dlq.tries, settings.dlq.PAUSE) == (3, 1)
 
 
 @for_each_case("profile", PROFILES)
 def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_profile(profile: str) -> None:
-    writing = Settings.load(profile=profile).dlq.dead_letter_queue()
-    assert (writing.tries, writing.pause) == (3, 1)
+    writing = Settings.load(profile=profile).dlq
+    assert (writing.tries, writing.PAUSE) == (3, 1)
 
 
 @pytest.mark.parametrize("profile", THEIRS)

@@ -4,7 +4,7 @@ import pytest
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.jobs import RetryJob, RetryState, totals
-from bridge.records.retries import BlockedRetries, Exceeded, RetryBudget, RetryBudgets, RetryPayment, retry_of, spent_id
+from bridge.records.retries import BlockedRetries, RetryBudget, retry_of, spent_id
 from bridge.store import Store
 from tests.builders import ALPHA, BETA, message, retry_request, word
 
@@ -83,60 +83,6 @@ def test_a_retry_that_ended_can_not_begin_again(store: Store) -> None:
         ended.start(frozenset())
 
 
-DAY = 86_400.0
-ETHER = 10**18
-
-
-def payment(
-    attempt: int = 1, nonce: int = 1, *, destination: int = BETA, wei: int = ETHER, at: float = 10.0
-) -> RetryPayment:
-    return RetryPayment(
-        message_id=message(nonce).id,
-        attempt=attempt,
-        source_chain=ALPHA,
-        destination_chain=destination,
-        wei=wei,
-        at=at,
-    )
-
-
-def test_a_message_is_retried_only_so_often(store: Store) -> None:
-    budgets = RetryBudgets(retries=2)
-    assert [store.retries.reserve(payment(attempt), budgets) for attempt in (1, 2)] == [None, None]
-    assert store.retries.reserve(payment(3), budgets) == Exceeded(
-        RetryBudget.MESSAGE, "it was retried 2 times, and max_message_retries is 2"
-    )
-    assert store.retries.reserve(payment(1, nonce=2), budgets) is None, "another message has its own"
-
-
-def test_all_retries_of_a_message_together_cost_no_more_than_the_limit(store: Store) -> None:
-    budgets = RetryBudgets(message=100 * ETHER)  # more wei than 64 bits hold
-    assert store.retries.reserve(payment(1, wei=99 * ETHER), budgets) is None
-    refusal = store.retries.reserve(payment(2, wei=ETHER + 1, at=3 * DAY), budgets)
-    why = f"all its retries would cost {100 * ETHER + 1} wei, and max_message_retry_fee is {100 * ETHER}"
-    assert refusal == Exceeded(RetryBudget.MESSAGE, why)
-    assert store.retries.reserve(payment(2, wei=ETHER, at=3 * DAY), budgets) is None
-
-
-def test_all_retries_of_a_lane_together_cost_no_more_than_the_limit_of_the_day(store: Store) -> None:
-    budgets = RetryBudgets(lane=2 * ETHER)
-    assert [store.retries.reserve(payment(1, nonce), budgets) for nonce in (1, 2)] == [None, None]
-    refusal = store.retries.reserve(payment(1, nonce=3, wei=1, at=DAY - 1), budgets)
-    why = f"retries of its lane would cost {2 * ETHER + 1} wei today, and retry_budgets allows {2 * ETHER}"
-    assert refusal == Exceeded(RetryBudget.LANE, why)
-    assert store.retries.reserve(payment(1, nonce=4, destination=BETA + 1), budgets) is None, "another lane has its own"
-    assert store.retries.reserve(payment(1, nonce=3, at=DAY), budgets) is None, "and so has the next day"
-
-
-def test_an_attempt_committed_again_counts_once_and_one_that_was_not_made_not_at_all(store: Store) -> None:
-    budgets = RetryBudgets(retries=1, message=2 * ETHER, lane=2 * ETHER)
-    for wei in (ETHER, 2 * ETHER):
-        assert store.retries.reserve(payment(1, wei=wei), budgets) is None
-    assert store.retries.reserve(payment(2), budgets) is not None
-    store.retries.withdraw(message(1).id, 1)
-    assert store.retries.reserve(payment(2), budgets) is None
-
-
 # --- what budgets keep from being made
 
 
@@ -166,15 +112,15 @@ def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_
     store.retries.copy(requests, 3, now=50)
     spent, postponed, free = store.jobs.due(RetryJob, 100, 10)
     store.jobs.save(spent.died("spent", 60, letter=False), fence=0)
-    store.jobs.save(postponed.reschedule("tomorrow", 90, RetryBudget.LANE), fence=0)
+    store.jobs.save(postponed.reschedule("tomorrow", 90, RetryBudget.SPENDING), fence=0)
     store.jobs.save(free.start(frozenset({Gmp.AXELAR})), fence=0)
-    blocked = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1, RetryBudget.SPENDING: 0}
+    blocked = {RetryBudget.MESSAGE: 0, RetryBudget.SPENDING: 1}
     assert store.retries.blocked() == [
         BlockedRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, blocked=blocked)
     ]
-    again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.blocked_by is RetryBudget.LANE)
+    again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.blocked_by is RetryBudget.SPENDING)
     store.jobs.save(again.start(frozenset({Gmp.AXELAR})), fence=again.fence)
-    assert store.retries.blocked()[0].blocked[RetryBudget.LANE] == 0
+    assert store.retries.blocked()[0].blocked[RetryBudget.SPENDING] == 0
 
 
 def test_the_letter_of_a_retry_names_its_message_and_attempt_and_no_delivery_does() -> None:

@@ -19,15 +19,15 @@ from bridge.streams.copying import Copier
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings
 from tests.builders import message
+from tests.support.settings import tuned
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.store.conftest import SQLITE
 
 QUEUE = "dead"
 SETTINGS = KafkaSettings(
     bootstrap_servers="kafka.example:9092",
-    topics={stream: stream.value for stream in Stream},
     create_topics=False,
-    dead_letters=DeadLetterTopicSettings(topic=QUEUE, pause=0),
+    dead_letter_queue=tuned(DeadLetterTopicSettings(topic=QUEUE), PAUSE=0),
 )
 
 
@@ -81,8 +81,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: Store, brokers: Brokers) -> None:
-    brokers.down = {stream.value for stream in Stream}
-    publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
+    brokers.down = {SETTINGS.topic(stream) for stream in Stream}
+    publisher, before = Publisher(store.streams, SETTINGS, worker="one", lease=15), store.streams.status()
     with pytest.raises(TransientError, match="Broker"):
         publisher.publish()
     after = store.streams.status()
@@ -98,7 +98,7 @@ def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_me
     store: Store, brokers: Brokers
 ) -> None:
     brokers.down = {QUEUE}
-    publisher, before = Publisher(store.streams, SETTINGS, worker="one"), store.streams.status()
+    publisher, before = Publisher(store.streams, SETTINGS, worker="one", lease=15), store.streams.status()
     publisher.publish()
     halted = store.streams.status()
     assert "topic dead at kafka.example:9092 accepted a record in none of 3 attempts" in halted.halted
@@ -126,13 +126,13 @@ def test_records_carry_the_time_of_their_publication(
         produce(topic, value, key, **options)
 
     monkeypatch.setattr(brokers, "produce", noting)
-    Publisher(store.streams, SETTINGS, worker="one").publish()
+    Publisher(store.streams, SETTINGS, worker="one", lease=15).publish()
     assert named
     assert all(options == {"headers", "on_delivery"} for options in named)
 
 
 def test_every_producer_is_idempotent(store: Store, brokers: Brokers) -> None:
-    Publisher(store.streams, SETTINGS, worker="one").publish()
+    Publisher(store.streams, SETTINGS, worker="one", lease=15).publish()
     assert [one["enable.idempotence"] for one in brokers.configurations] == [True, True]
     assert ["transactional.id" in one for one in brokers.configurations] == [False, False]
     assert [one["compression.type"] for one in brokers.configurations] == ["lz4", "none"]

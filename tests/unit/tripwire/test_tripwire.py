@@ -12,8 +12,8 @@ from typing import Any
 from eth_account import Account
 from eth_utils import keccak
 
-from bridge.evm.account import SendingSettings
 from bridge.evm.sender import Sender
+from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import MessageReceived, MessageRouted, decode_event

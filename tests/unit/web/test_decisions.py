@@ -25,7 +25,7 @@ from bridge.protocol.ports import TransientError
 from bridge.protocol.times import iso_milliseconds
 from bridge.records.dead_letters import Decision, LetterStatus
 from bridge.records.outbox import OutboxState
-from bridge.settings import Settings
+from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import Sources, create_app
 from tests.builders import ALPHA, BETA, message

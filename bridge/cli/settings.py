@@ -1,0 +1,18 @@
+"""The settings of all of Waybill's programs: the relayer's, and the index's."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from bridge.service.settings import Settings
+from indexer.model.settings import IndexTable
+
+
+class WaybillSettings(Settings):
+    """Everything that can be set in `waybill.toml`."""
+
+    index: IndexTable = Field(default=IndexTable(), description="how the chains are indexed, see below")
+
+    def chain_names(self) -> dict[str, frozenset[str] | set[str]]:
+        """See `Settings.chain_names`."""
+        return {**super().chain_names(), "index": {name for lane in self.index.lanes for name in lane.chain_names}}

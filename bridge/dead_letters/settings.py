@@ -1,0 +1,100 @@
+"""What an operator decides about dead letters."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from pydantic import Field, SecretStr
+
+from bridge.settings import Address, Addresses, Section, Wei
+
+_DAY: Final = 86_400  # seconds
+
+DEFAULT_WEI_PER_DAY: Final = 10**17
+"""Wei that messages to governance may cost on their source per day, unless the settings say otherwise."""
+
+
+class EmailSettings(Section):
+    """A mail server, and whom to write to."""
+
+    host: str = Field(description="the mail server")
+    port: int = Field(default=25, gt=0, lt=65_536, description="of the mail server")
+    sender: str = Field(pattern=r"^[^@\s]+@[^@\s]+$", description="address that the mails come from")
+    recipients: tuple[str, ...] = Field(min_length=1, description="addresses that they go to")
+    starttls: bool = Field(default=False, description="whether to encrypt with STARTTLS")
+    user: str | None = Field(default=None, description="to log in as")
+    password: SecretStr | None = Field(default=None, description="of that user")
+
+
+class AlertSettings(Section):
+    """Who is notified of dead letters. Each channel that is named is notified of each one."""
+
+    enabled: bool = Field(default=True, description="whether alerts are sent")
+    webhook: str | None = Field(
+        default=None, pattern=r"^https?://", description="URL that gets the whole notice as JSON"
+    )
+    slack: str | None = Field(default=None, pattern=r"^https?://", description="an incoming webhook in Slack's format")
+    pagerduty: str = Field(
+        default="https://events.pagerduty.com/v2/enqueue",
+        pattern=r"^https?://",
+        description="where PagerDuty takes events",
+    )
+    pagerduty_key: SecretStr | None = Field(
+        default=None, description="the integration's routing key; none: PagerDuty is not notified"
+    )
+    email: EmailSettings | None = Field(default=None, description="see below; none: no mails")
+
+    TIMEOUT: ClassVar[float] = 10.0  # seconds until a channel counts as silent
+
+
+class ContractOnChain(Section):
+    """A contract on a chain of the network."""
+
+    chain: str = Field(description="its name or id")
+    address: Address = Field(description="the contract")
+
+
+class GovernanceSettings(ContractOnChain):
+    """Who decides what operators may not."""
+
+    wei_per_day: Wei = Field(
+        default=DEFAULT_WEI_PER_DAY,
+        ge=0,
+        description="what the relayer's own messages to it may cost on their source per day (UTC)",
+    )
+
+
+class DeadLetterSettings(Section):
+    """Everything about dead letters that can be set."""
+
+    url: str | None = Field(
+        default=None, description="where they are kept, as a SQLAlchemy URL; none: in the relayer's store"
+    )
+    key: SecretStr | None = Field(default=None, description="seals the records; none: the relayer's, or a signer's")
+    trusted_signers: Addresses = Field(
+        default=frozenset[str](), description="accounts whose seals count, in addition to the present one's"
+    )
+    retention_days: float = Field(
+        default=30, gt=0, description="days for which a letter's document is kept at least; its record stays"
+    )
+    tries: int = Field(default=3, gt=0, description="to write a letter, before its lane halts")
+    poll_interval: float = Field(
+        default=5.0, gt=0, description="seconds between two looks at what became of open letters"
+    )
+    parameters: ContractOnChain | None = Field(
+        default=None,
+        description="chain and address of the contract with thresholds and operators; none: the deployments file's",
+    )
+    governance: GovernanceSettings | None = Field(
+        default=None,
+        description="chain and address of who gets escalations, as a recipient of messages; wei_per_day, see below",
+    )
+    alerts: AlertSettings = Field(default=AlertSettings(), description="who is notified")
+
+    PAUSE: ClassVar[float] = 1.0  # seconds between two tries, as StreamForge's document has it
+    BATCH: ClassVar[int] = 200  # letters looked at together
+
+    @property
+    def retention(self) -> float:
+        """Seconds for which a letter's document is kept at least."""
+        return self.retention_days * _DAY

@@ -1,0 +1,201 @@
+"""The operator's settings of chains and accounts: endpoints, keys, transactions and what they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+from pydantic import Field, model_validator
+
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.lanes import Lane
+from bridge.protocol.message import MOST_GAS
+from bridge.records.spending import SpendBounds
+from bridge.rpc.policy import EndpointPolicy
+from bridge.settings import Address, LaneRule, Names, Section, Wei
+
+_ETHER: Final = 10**18
+
+_SIGNER_FORMS: Final = (
+    'a signer is { environment = "VARIABLE" }, { keystore = "FILE", password_file = "FILE" }'
+    ' or { remote = "URL", address = "0x…" }'
+)
+
+
+class SignerSource(Section):
+    """Where one key is: in a variable, in a keystore file, or with a remote signer. Exactly one of the three."""
+
+    environment: str | None = Field(default=None, description="the variable that holds a private key")
+    keystore: Path | None = Field(default=None, description="a version 3 keystore file")
+    password_file: Path | None = Field(default=None, description="with the keystore's password")
+    remote: str | None = Field(
+        default=None, pattern=r"^https?://", description="a signer's JSON-RPC, such as Web3signer's"
+    )
+    address: Address | None = Field(default=None, description="the remote signer's account")
+    certificate: Path | None = Field(
+        default=None, description="a PEM file with the certificate and key that the remote signer asks for (TLS)"
+    )
+    authority: Path | None = Field(
+        default=None, description="a PEM file with the authority of the remote signer's own certificate"
+    )
+    chains: Names = Field(default=frozenset(), description="names of the chains it sends on; none is every chain")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_known_form(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{_SIGNER_FORMS}; found text or a number")  # noqa: TRY004  # pydantic takes a ValueError
+        if unknown := sorted(set(value) - set(cls.model_fields)):
+            raise ValueError(f"{_SIGNER_FORMS}; found {', '.join(unknown)}")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_of_three(self) -> Self:
+        named = [name for name in ("environment", "keystore", "remote") if getattr(self, name) is not None]
+        if len(named) != 1:
+            found = " and ".join(named) or "none"
+            raise ValueError(f"{_SIGNER_FORMS}; exactly one of the first names must be there: found {found}")
+        if self.keystore is not None and self.password_file is None:
+            raise ValueError("a keystore needs password_file, the file that holds its password")
+        if self.remote is not None and self.address is None:
+            raise ValueError("a remote signer needs address, the account that it signs for")
+        if (self.certificate or self.authority) and not (self.remote or "").startswith("https://"):
+            raise ValueError("certificate and authority are for a remote signer at https://")
+        return self
+
+
+class ChainSettings(Section):
+    """One chain's endpoints, where they differ from the deployments file."""
+
+    rpc_urls: tuple[str, ...] = Field(default=(), description="in place of the deployments file's")
+    ws_url: str | None = Field(
+        default=None, pattern=r"^wss?://", description="announces new blocks; polling continues as well"
+    )
+    agreement: int | None = Field(
+        default=None,
+        ge=1,
+        description="endpoints that must say the same before anything counts; by default the deployments file's number, else 1",
+    )
+    requests_per_second: float | None = Field(default=None, gt=0, description="to each endpoint; none is no limit")
+    batch: int = Field(default=50, ge=1, description="requests that travel to an endpoint together at most")
+    concurrency: int | None = Field(
+        default=None, gt=0, description="requests that the index has under way at an endpoint; none is no limit"
+    )
+
+
+class EndpointSettings(Section):
+    """The endpoints of all chains."""
+
+    chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
+    hedge_after: float | None = Field(
+        default=None, gt=0, description="until a read that is slow is also asked of another endpoint; none never"
+    )
+
+    def endpoint_policies(self, deployment: Deployment) -> dict[int, EndpointPolicy]:
+        """How the endpoints of each chain are asked, by its id."""
+        found = {}
+        for deployed in deployment.chains:
+            chain = self.chains.get(deployed.name, ChainSettings())
+            in_file = f"rpcUrls of chain {deployed.name!r} in deployments/{deployment.network}.json, or the variable that it names"
+            found[deployed.chain_id] = EndpointPolicy(
+                origin=f"rpc_urls in [chains.{deployed.name}] of the settings" if chain.rpc_urls else in_file,
+                agreement=chain.agreement or deployed.agreement or 1,
+                hedge_after=self.hedge_after,
+                requests_per_second=chain.requests_per_second,
+                batch=chain.batch,
+                chain_name=deployed.name,
+            )
+        return found
+
+    def rpc_urls(self, deployment: Deployment) -> dict[int, tuple[str, ...]]:
+        """Endpoints that stand in place of the deployment's, by the chain's id."""
+        return {
+            deployed.chain_id: self.chains[deployed.name].rpc_urls
+            for deployed in deployment.chains
+            if deployed.name in self.chains
+        }
+
+    def ws_urls(self, deployment: Deployment) -> dict[int, str]:
+        """Where new blocks are announced, by the chain's id."""
+        named = {deployed.chain_id: self.chains.get(deployed.name) for deployed in deployment.chains}
+        return {chain_id: chain.ws_url for chain_id, chain in named.items() if chain is not None and chain.ws_url}
+
+
+class SpendLimit(LaneRule):
+    """What a lane may cost per day (UTC)."""
+
+    wei_per_day: Wei = Field(gt=0, description="what may be spent")
+
+
+class SpendingSettings(Section):
+    """What transactions may cost on each chain, in its own currency, and how often executions may fail."""
+
+    message: Wei = Field(default=_ETHER // 2, gt=0, description="wei that one message may cost on a chain, ever")
+    sender_per_day: Wei = Field(
+        default=2 * _ETHER, gt=0, description="wei that one sender's messages may cost on a chain per day (UTC)"
+    )
+    lane_per_day: Wei = Field(
+        default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day; `spend_limits` names others"
+    )
+    chain_per_day: Wei = Field(default=10 * _ETHER, gt=0, description="wei that all may cost on a chain per day")
+    message_failures: int = Field(
+        default=5, gt=0, description="executions of one message that may fail in a transaction, ever"
+    )
+    sender_failures_per_day: int = Field(
+        default=50, gt=0, description="executions of one sender's messages that may fail in a transaction per day"
+    )
+    data_fees: dict[str, Wei] = Field(
+        default={},
+        description="by chain, wei that a byte of a transaction costs beside its gas: a rollup's fee for data",
+    )
+
+
+class SendingSettings(Section):
+    """Timing and limits of an account's transactions. Times are in seconds."""
+
+    poll_interval: float = Field(
+        default=1.0,
+        gt=0,
+        description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
+    )
+    rebroadcast: float = Field(default=20.0, gt=0, description="until a transaction is sent again")
+    fee_bump_after: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
+    send_batch: int = Field(default=100, gt=0, description="calls signed and stored at once")
+    max_calls_per_tx: int = Field(
+        default=20,
+        ge=1,
+        le=256,
+        description="deliveries that share a transaction at most, within max_gas; 1: none does",
+    )
+    max_gas: int = Field(default=MOST_GAS, gt=21_000, description="gas that no transaction exceeds")
+    max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
+    spending: SpendingSettings = Field(default=SpendingSettings(), description="what transactions may cost, see below")
+    spend_limits: tuple[SpendLimit, ...] = Field(
+        default=(), description="wei that a lane may cost on a chain per day, in place of `spending.lane_per_day`"
+    )
+
+    RESERVATION: ClassVar[float] = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
+    REFUSALS: ClassVar[int] = 5  # by every node, after which a transaction that is in no pool is given up
+    FOREIGN: ClassVar[float] = 15.0  # until another signer is assumed to have used a nonce with an unknown transaction
+    INCLUSION_TIMEOUT: ClassVar[float] = 180.0  # until a delivery without a block counts as failed
+    GAS_MARGIN: ClassVar[float] = 1.2  # on top of an estimate
+
+    def bounds(self, deployment: Deployment) -> SpendBounds:
+        """What transactions may cost on the chains of a network; where several limits fit a lane, the least counts."""
+        lanes: dict[Lane, int] = {}
+        for limit in self.spend_limits:
+            for lane in limit.lanes(deployment):
+                lanes[lane] = min(limit.wei_per_day, lanes.get(lane, limit.wei_per_day))
+        return SpendBounds(
+            message=self.spending.message,
+            sender=self.spending.sender_per_day,
+            lane=self.spending.lane_per_day,
+            lanes=lanes,
+            chain=self.spending.chain_per_day,
+            message_failures=self.spending.message_failures,
+            sender_failures=self.spending.sender_failures_per_day,
+            data_fees={deployment.chain(name).chain_id: wei for name, wei in self.spending.data_fees.items()},
+        )

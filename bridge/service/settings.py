@@ -1,0 +1,172 @@
+"""Everything that an operator can set about a relayer, as its components declare it; and the profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field, SecretStr
+
+from bridge.dead_letters.settings import DeadLetterSettings
+from bridge.evm.settings import EndpointSettings, SendingSettings, SignerSource
+from bridge.gmps.settings import AttestationServices
+from bridge.protocol.deployment import Deployment
+from bridge.relayer.actions import ActionSettings
+from bridge.relayer.propagation import PropagationSettings
+from bridge.relayer.retries import RecoverySettings
+from bridge.relayer.settings import RELAY_CHECKS, RelaySettings
+from bridge.settings import Check, Keys, LoadedSettings, SettingsError
+from bridge.streams.settings import KafkaSettings
+from bridge.tripwire.settings import TripwireSettings
+
+# `production`, `low-latency` and `high-throughput` are the three configurations that StreamForge recommends, value by value, with
+# the pace of the relayer that goes with them. They set the row of plain messages alone: the rows of the other kinds are OIP's.
+_TRIES: Final = {"max_retries": 3, "base": 0.1, "cap": 30.0, "multiplier": 2.0, "jitter": 0.1, "dead_letter": True}
+_DEAD_LETTERS: Final = {"tries": 3}
+
+PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "default": MappingProxyType({}),
+        "production": MappingProxyType(
+            {
+                "commit": "batch",
+                "commit_interval": 100,
+                "commit_seconds": 5.0,
+                "policies": {"plain": _TRIES},
+                "dlq": _DEAD_LETTERS,
+            }
+        ),
+        "low-latency": MappingProxyType(
+            {
+                "poll_interval": 0.2,
+                "rebroadcast": 8.0,
+                "fee_bump_after": 24.0,
+                "in_flight": 32,
+                "hedge_after": 0.25,
+                "commit": "message",
+                "policies": {"plain": {**_TRIES, "max_retries": 5, "base": 0.01, "cap": 1.0}},
+                "dlq": _DEAD_LETTERS,
+            }
+        ),
+        "high-throughput": MappingProxyType(
+            {
+                "poll_interval": 2.0,
+                "in_flight": 512,
+                "block_range": 10_000,
+                "send_batch": 500,
+                "lease": 30.0,
+                "commit": "batch",
+                "commit_interval": 1_000,
+                "policies": {"plain": _TRIES},
+                "dlq": _DEAD_LETTERS,
+            }
+        ),
+    }
+)
+
+
+class KeySettings(LoadedSettings):
+    """Where keys and stores are."""
+
+    profile: Literal["default", "production", "low-latency", "high-throughput"] = Field(
+        default="default", description="a named set of settings, under all others"
+    )
+    relayer_key: SecretStr | None = Field(
+        default=None, description="pays for deliveries; appointed by a sender in `retry_for`, also for its retries"
+    )
+    retry_keys: Keys = Field(
+        default=(), description="of message senders, or of retriers that those in `retry_for` appointed"
+    )
+    signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
+    accounts: Mapping[str, SignerSource] = Field(
+        default={}, description="accounts that commands sign as: `waybill --signer NAME`"
+    )
+    store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
+    index_store: str | None = Field(default=None, description="the index's store, as a SQLAlchemy URL")
+    index_lake: str | None = Field(
+        default=None, description="the index's lake: a folder, or s3://bucket/prefix?region=…&endpoint=…"
+    )
+    http: str | None = Field(
+        default=None,
+        pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$",
+        description="HOST:PORT of the relayer's /metrics and /healthz",
+    )
+    api_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="the bearer token of `waybill web`, for changes over its API and for dead letters; none forbids both",
+    )
+
+
+class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown names and are frozen
+    RecoverySettings, SendingSettings, RelaySettings, EndpointSettings, KeySettings
+):
+    """Everything that can be set about a relayer. Times are in seconds, fees in wei."""
+
+    PROFILES: ClassVar = PROFILES
+    CHECKS: ClassVar[tuple[Check, ...]] = RELAY_CHECKS
+    SECRET: ClassVar = frozenset(
+        {
+            "relayer_key",
+            "retry_keys",
+            "api_token",
+            "signers",
+            "accounts",
+            "store",
+            "index_store",
+            "chains",
+            "tripwire",
+            "dlq",
+            "kafka",
+        }
+    )
+
+    sync: PropagationSettings = Field(default=PropagationSettings(), description="how state changes are followed")
+    actions: ActionSettings = Field(
+        default=ActionSettings(), description="which atomic actions are followed, and whether they are moved on"
+    )
+    tripwire: TripwireSettings = Field(
+        default=TripwireSettings(), description="the process that pauses a GMP that lies, see below"
+    )
+    dlq: DeadLetterSettings = Field(
+        default=DeadLetterSettings(), description="where dead letters are kept, and who is notified"
+    )
+    kafka: KafkaSettings = Field(default=KafkaSettings(), description="where streams are published, see below")
+    attestations: AttestationServices = Field(
+        default=AttestationServices(), description="whom to ask for GMPs' attestations on a public network"
+    )
+
+    def chain_names(self) -> dict[str, frozenset[str] | set[str]]:
+        """The chains that settings name, by setting."""
+        contracts = [one for one in (self.dlq.parameters, self.dlq.governance) if one is not None]
+        return {
+            "chains": set(self.chains),
+            "allow_chains": self.allow_chains,
+            "deny_chains": self.deny_chains,
+            "signers": {name for signer in self.signers for name in signer.chains},
+            "phase_limits": {name for limit in self.phase_limits for name in limit.chain_names},
+            "spending": set(self.spending.data_fees),
+            **self.attestations.chains(),
+            "actions": set(self.actions.coordinators),
+            "asset_classes": {name for one in self.asset_classes.values() for name in one.members},
+            "dlq": {contract.chain for contract in contracts if not contract.chain.isdigit()},
+            "spend_limits": {name for limit in self.spend_limits for name in limit.chain_names},
+        }
+
+
+def check_chains(settings: Settings, deployment: Deployment) -> None:
+    """Checks that settings name only chains that the network has: a misspelt name would be ignored.
+
+    Raises:
+        SettingsError: they name others.
+    """
+    known = {chain.name for chain in deployment.chains}
+    problems = [
+        f"  {setting} ({settings.origin(setting.partition('.')[0])}): network {deployment.network!r} has no chain {name!r};"
+        f" its chains are {', '.join(sorted(known))}"
+        for setting, names in settings.chain_names().items()
+        for name in sorted(names - known)
+    ]
+    if problems:
+        raise SettingsError("settings can't be used:\n" + "\n".join(problems))

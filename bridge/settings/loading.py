@@ -1,0 +1,85 @@
+"""Loads a program's settings from all their sources, and reports everything that is wrong with them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from bridge.settings.problems import explain, refusal
+from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
+
+Check = tuple[frozenset[str], Callable[[Any], Iterator[str]]]
+"""Names of settings, and a function that gives a line for each contradiction between their values."""
+
+
+class LoadedSettings(BaseSettings):
+    """The base of a program's settings, which derive from those that its components declare."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    PROFILES: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named sets of values, weaker than the file."""
+
+    CHECKS: ClassVar[tuple[Check, ...]] = ()
+    """What must hold between values that are valid on their own."""
+
+    SECRET: ClassVar[frozenset[str]] = frozenset()
+    """Settings whose values may hold keys or passwords, and are never quoted."""
+
+    _origins: list[Origin] = PrivateAttr(default=[])
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic-settings' own signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` hands over: it reads the sources itself, to know which one set a value."""
+        return (init_settings,)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _fits_together(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Runs the checks also when some values are invalid, so that one error lists every problem."""
+        try:
+            settings, errors = validate(values), []
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            wrong = {item["loc"][0] for item in errors if item["loc"]}
+            settings = validate({name: value for name, value in values.items() if name not in wrong})
+        invalid = {str(item["loc"][0]) for item in errors if item["loc"]}
+        problems = [problem for names, check in cls.CHECKS if not names & invalid for problem in check(settings)]
+        if errors or problems:
+            raise refusal(cls.__name__, errors, problems, values)
+        return settings
+
+    @classmethod
+    def load(cls, file: Path | None = None, defaults: Mapping[str, Any] | None = None, /, **arguments: Any) -> Self:
+        """Settings from all their sources.
+
+        Args:
+            file: a TOML file; None is none.
+            defaults: weaker than everything else but the defaults of the models.
+            arguments: stronger than everything else; None counts as not given.
+
+        Raises:
+            SettingsError: a name or a value can't be used; the text lists all of them.
+        """
+        sources = origins(cls, arguments, file, defaults or {}, cls.PROFILES)
+        try:
+            settings = cls(**merged(sources))
+        except ValidationError as error:
+            raise explain(error, cls.model_fields, lambda name: origin_name(sources, name), cls.SECRET) from None
+        settings._origins.extend(sources)
+        return settings
+
+    def origin(self, setting: str, *within: str) -> str:
+        """The source that set a setting, or a value within it if it is a table."""
+        return origin_name(self._origins, setting, *within)
