@@ -494,7 +494,8 @@ class Story:
         sender = router.sent.get(message.id, Sent()).sender
         callers = [sender, sender, router.retriers.get(sender, STRANGER), self.account()]
         caller = self.dice.choice(callers)
-        caller = self.account() if caller == NOBODY else caller
+        # A report's sender is the router, which never calls itself.
+        caller = caller if caller in ACCOUNTS else self.account()
         stated, sent = message.id, message
         if self.chance(5):
             sent = replace(message, payload=message.payload + b"!")
