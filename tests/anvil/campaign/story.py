@@ -64,6 +64,8 @@ LITTLE_GAS, MUCH_GAS = 1_500_000, 5_000_000
 WEALTH = 10**24  # wei
 OWNER, REVOKER, STRANGER = (f"0x{number:040x}" for number in (0xA0, 0xA1, 0xA2))
 ACCOUNTS = tuple(f"0x{0xB0 + number:040x}" for number in range(4))
+WITH_REASON = ("DispatchFailed", "ExecutionFailed", "Called")
+"""The events whose last argument is the name of an error."""
 SPARES = 2
 """Adapters that there are for each GMP of a router, in turn."""
 
@@ -242,6 +244,7 @@ class Story:
             self._agree("status", receipt["status"], "0x1")
         self._agree("events", [decoded(log) for log in receipt["logs"]], self.world.events)
         self.reached |= {call.method} | {event[1] for event in self.world.events}
+        self.reached |= {event[-1] for event in self.world.events if event[1] in WITH_REASON}
         touched = [argument for event in self.world.events for argument in event[2:] if isinstance(argument, bytes)]
         self.look(router, [argument for argument in touched if argument in self.world.messages])
 
@@ -255,6 +258,7 @@ class Story:
             (view("peerOf(uint64)", chain), (int(lane.peer, 16),)),
             (view("floorOf(uint64)", chain), (lane.floor,)),
             (view("enabledGmps()"), (bits(set(router.adapters)),)),
+            (view("executing()"), (0, 0, 0, 0)),
         ]
         views += [(view("creditOf(address)", one), (router.credits.get(one, 0),)) for one in ACCOUNTS]
         for message_id in message_ids:
