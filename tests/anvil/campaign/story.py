@@ -89,10 +89,10 @@ class Stage:
         for chain in chains:
             chain.rpc("anvil_setBlockTimestampInterval", 0)
             chain.let_pass(START)
-        for place in PLACES:
-            receipt = self.chains[place].transact(
-                OWNER, None, creation_code + encode(["address"], [OWNER]), gas=50_000_000
-            )
+        for index, place in enumerate(PLACES):
+            # Each router has a maker of its own, so that no two of them have one address.
+            maker, code = f"0x{0xD0 + index:040x}", creation_code + encode(["address"], [OWNER])
+            receipt = self.chains[place].transact(maker, None, code, gas=50_000_000)
             assert receipt["status"] == "0x1", "the router is not deployed"
             self.routers.append(receipt["contractAddress"].lower())
         for chain_id in self.chains:

@@ -120,6 +120,8 @@ class World:
     def receive(self, router: Router, recipient: str, message: Message) -> None:
         """A router calls a recipient."""
         with self.frame():
+            if any((other.chain, other.address) == (router.chain, recipient) for other in self.routers):
+                raise RevertError("")  # a router is no recipient of another's messages
             if (router.chain, recipient) not in self.conducts:
                 raise RevertError("WrongReturnValue")
             conduct = self._submit(router.chain, recipient)
