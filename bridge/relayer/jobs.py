@@ -72,6 +72,7 @@ class Worker(Generic[JobT]):
         self._poll_interval = poll_interval
         self._in_flight = in_flight
         self._active: dict[tuple[bytes, str], asyncio.Task[None]] = {}
+        self._destinations: dict[tuple[bytes, str], int] = {}  # of the jobs that are being worked on
         self.wakeup = Wakeup()
 
     async def run(self) -> None:
@@ -85,13 +86,25 @@ class Worker(Generic[JobT]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def step(self) -> bool:
-        """Starts to work on what is due, as far as there is room; never more is to be done at once."""
-        for job in self._jobs.due(self._kind, self._clock.now(), self._in_flight):
-            key = (job.message_id, job.name)
-            if len(self._active) < self._in_flight and key not in self._active:
-                context = JobContext(self._jobs, job)
-                self._active[key] = asyncio.get_running_loop().create_task(self._process(context))
+        """Starts to work on what is due, as far as there is room; never more is to be done at once.
+
+        A chain that is silent may fill all the room with its jobs. So a destination that has no job under way then gets one on
+        top of it.
+        """
+        now = self._clock.now()
+        for job in self._jobs.due(self._kind, now, self._in_flight):
+            if len(self._active) < self._in_flight:
+                self._start(job)
+        if len(self._active) >= self._in_flight:
+            for job in self._jobs.due(self._kind, now, 1, without=set(self._destinations.values())):
+                self._start(job)
         return False
+
+    def _start(self, job: JobT) -> None:
+        key = (job.message_id, job.name)
+        if key not in self._active:
+            self._destinations[key] = job.lane.destination_chain
+            self._active[key] = asyncio.get_running_loop().create_task(self._process(JobContext(self._jobs, job)))
 
     async def _process(self, context: JobContext[JobT]) -> None:
         key = (context.job.message_id, context.job.name)
@@ -100,8 +113,8 @@ class Worker(Generic[JobT]):
         except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
             self._handler.failed(context, error)
         finally:
-            del self._active[key]
-            if context.job.finished_at is not None or len(self._active) + 1 == self._in_flight:
+            del self._active[key], self._destinations[key]
+            if context.job.finished_at is not None or len(self._active) + 1 >= self._in_flight:
                 self.wakeup.set()  # another job of its message may go on, or there is room again
 
 

@@ -57,6 +57,7 @@ _DUE = (  # asked with each look at a queue: it is put together once, since that
         jobs.c.queue == bindparam("queue"),
         jobs.c.finished_at.is_(None),
         jobs.c.available_at <= bindparam("now"),
+        jobs.c.destination_chain.not_in(bindparam("without", expanding=True)),
         IS_THERE,
         ~exists().where(
             _EARLIER.c.queue == jobs.c.queue,
@@ -81,13 +82,14 @@ class Jobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def due(self, kind: type[JobT], now: float, limit: int) -> list[JobT]:
+    def due(self, kind: type[JobT], now: float, limit: int, *, without: Collection[int] = ()) -> list[JobT]:
         """Jobs to be looked at now, the one that waits for that the longest first.
 
         Of a message, a queue does one job at a time, the oldest first. A job that rests on a block of its source is left
-        out while a reorg has taken its message away.
+        out while a reorg has taken its message away. So are those to the chains in `without`.
         """
-        return read_jobs(self._database, kind, _DUE, {"queue": kind.QUEUE, "now": now, "most": limit})
+        terms = {"queue": kind.QUEUE, "now": now, "most": limit, "without": sorted(without)}
+        return read_jobs(self._database, kind, _DUE, terms)
 
     def add(self, job: Job) -> bool:
         """Adds a job; returns False if its queue has one of the same message and name."""

@@ -10,7 +10,7 @@ import pytest
 from bridge.records.jobs import RetryJob, RetryState
 from bridge.relayer.jobs import JobContext, Worker
 from bridge.store import Store
-from tests.builders import message, retry_request
+from tests.builders import ALPHA, message, retry_request
 from tests.support.simulation.time import VirtualClock
 from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time
@@ -110,3 +110,14 @@ async def test_of_two_workers_with_the_same_job_one_settles_it_and_the_other_cha
     (job,) = store.jobs.of_message(RetryJob, message(1).id)
     assert (job.state, job.outcome, job.tries) == (RetryState.NOT_NEEDED, "done", 0)
     assert (len(first.started), len(second.started)) == (1, 1)
+
+
+@in_virtual_time
+async def test_jobs_of_a_silent_chain_leave_room_for_others() -> None:
+    """Each of them waits for its chain's endpoints, and there are more of them than places."""
+    store, handler = store_with(1, 2, 3, 4), Slow(VirtualClock())
+    others = [message(number, destination_chain=ALPHA + 7) for number in (8, 9)]
+    requests = [retry_request(100 + number, one) for number, one in enumerate(others)]
+    store.retries.copy(requests, 2, handler.clock.now() + 1)  # they wait behind all of the silent chain's
+    await work(worker(store, handler, in_flight=2), SECONDS / 2)
+    assert [key for key, _ in handler.started] == [message(1).id, message(2).id, others[0].id]
