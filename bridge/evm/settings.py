@@ -90,9 +90,6 @@ class EndpointSettings(Section):
     """The endpoints of all chains."""
 
     chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
-    hedge_after: float | None = Field(
-        default=None, gt=0, description="until a read that is slow is also asked of another endpoint; none never"
-    )
 
     def endpoint_policies(self, deployment: Deployment) -> dict[int, EndpointPolicy]:
         """How the endpoints of each chain are asked, by its id."""
@@ -103,7 +100,6 @@ class EndpointSettings(Section):
             found[deployed.chain_id] = EndpointPolicy(
                 origin=f"rpc_urls in [chains.{deployed.name}] of the settings" if chain.rpc_urls else in_file,
                 agreement=chain.agreement or deployed.agreement or 1,
-                hedge_after=self.hedge_after,
                 requests_per_second=chain.requests_per_second,
                 batch=chain.batch,
                 chain_name=deployed.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -14,7 +14,6 @@ import structlog
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
 from bridge.rpc.answers import (
-    CHANGING,
     BatchRefusedError,
     DisagreementError,
     Request,
@@ -25,15 +24,11 @@ from bridge.rpc.answers import (
     result_of,
 )
 from bridge.rpc.policy import (
-    Ask,
     Endpoint,
     EndpointPolicy,
     EndpointPool,
     ErrorScope,
-    Race,
     Read,
-    Steps,
-    Wait,
     require_endpoints,
     scope_of,
     votes_of,
@@ -45,7 +40,6 @@ _log = structlog.get_logger(__name__)
 _HEADERS: Final = {"Content-Type": "application/json"}
 
 _TURNS: Final = 5  # of the event loop, to collect a batch
-_TRIES: Final = 3  # attempts per endpoint and request, if the policy hedges
 
 
 class Exchange(Protocol):
@@ -175,7 +169,7 @@ class Endpoints:
         self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, connect: Connect = HttpExchange
     ) -> None:
         """Creates the endpoints without connecting; `connect` creates the transport for a URL."""
-        self._pool = EndpointPool(chain_id, urls, policy, lambda: asyncio.get_running_loop().time())
+        self._pool = EndpointPool(chain_id, urls, policy, clock=lambda: asyncio.get_running_loop().time(), client=self)
         self._exchanges = {endpoint: connect(endpoint.url, policy) for endpoint in self._pool.endpoints}
         self.agreement = policy.agreement
 
@@ -215,7 +209,7 @@ class Endpoints:
 
     async def request(self, request: Request, read: Read) -> Any:
         """Returns the result of a request; see `EndpointPool.request`."""
-        return await self._run(self._pool.request(request, read))
+        return await self._pool.request(request, read)
 
     async def agreed(self, essence: Callable[[Any], Hashable], request: Request, read: Read) -> Any:
         """Returns the result on which as many endpoints agree as the policy requires, so that no single endpoint can forge it.
@@ -283,44 +277,20 @@ class Endpoints:
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
     ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
-        """Returns each sound endpoint's answer, errors included, until enough agree; and the failures of the others.
-
-        If the policy hedges, a failed endpoint is asked again at once, and a slow one after a while, so that the
-        agreement of two of three
-        does not wait for a timeout.
-        """
-        tasks: dict[asyncio.Task[Any], Endpoint] = {}
-        waiting = set[asyncio.Task[Any]]()
+        """Returns each sound endpoint's answer, errors included, until enough agree; and the failures of the others."""
+        tasks = {asyncio.create_task(self._opinion(one, request, read)): one for one in self._exchanges}
+        waiting = set(tasks)
         answers: dict[Endpoint, Any] = {}
         failures: list[RpcError] = []
-        hedge_after = None if request.method in CHANGING else self._pool.policy.hedge_after
-        hedges = 0 if hedge_after is None else _TRIES - 1
-        left = dict.fromkeys(self._exchanges, hedges)  # tries after a failure
-
-        def ask(endpoints: Iterable[Endpoint]) -> None:
-            for endpoint in endpoints:
-                task = asyncio.create_task(self._opinion(endpoint, request, read))
-                tasks[task] = endpoint
-                waiting.add(task)
-
         try:
-            ask(self._exchanges)
             while waiting and all(len(votes) < self.agreement for votes in votes_of(list(answers.values()), essence)):
-                patience = hedge_after if hedges else None
-                done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-                waiting -= done
-                for task in (task for task in list(tasks) if task in done):
-                    answer, endpoint = task.result(), tasks[task]
-                    if not (isinstance(answer, RpcError) and scope_of(answer, request) is ErrorScope.AT_FAULT):
-                        answers[endpoint] = answer
-                        continue
-                    failures.append(answer)
-                    if left[endpoint]:
-                        left[endpoint] -= 1
-                        ask([endpoint])
-                if not done:  # while one endpoint is slow, others may have a newer answer
-                    hedges -= 1
-                    ask(self._exchanges)
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in (task for task in tasks if task in done):
+                    answer = task.result()
+                    if isinstance(answer, RpcError) and scope_of(answer, request) is ErrorScope.AT_FAULT:
+                        failures.append(answer)
+                    else:
+                        answers[tasks[task]] = answer
         finally:
             await _cancel(list(tasks))
         return answers, failures
@@ -333,7 +303,7 @@ class Endpoints:
             return answer
 
         try:
-            answer = await self._run(self._pool.ask_alone(endpoint, request, check))
+            answer = await self._pool.ask_alone(endpoint, request, check)
         except RpcError as error:
             return error
         self._pool.take_back(endpoint)
@@ -354,55 +324,23 @@ class Endpoints:
             WrongChainError: the endpoint serves another chain.
         """
         try:
-            await self._run(self._pool.verify(endpoint))
+            await self._pool.verify(endpoint)
         except TransientRpcError as error:
             self._pool.put_aside(endpoint, error)
             return error
         return None
 
-    async def _run(self, steps: Steps) -> Any:
-        """Executes the policy's steps and returns their result."""
-        outcome: Any = None
-        failure: RpcError | None = None
-        while True:
-            try:
-                step = steps.send(outcome) if failure is None else steps.throw(failure)
-            except StopIteration as end:
-                return end.value
-            outcome, failure = None, None
-            try:
-                outcome = await self._carry_out(step)
-            except RpcError as error:
-                failure = error
-
-    async def _carry_out(self, step: Ask | Wait | Race) -> Any:
-        if isinstance(step, Wait):
-            return await asyncio.sleep(step.seconds)
-        if isinstance(step, Race):
-            return await self._race(step)
-        wait = step.endpoint.pace.wait_from(asyncio.get_running_loop().time())
+    async def ask(self, endpoint: Endpoint, request: Request) -> Any:
+        """See `bridge.rpc.policy.Client`."""
+        wait = endpoint.pace.wait_from(asyncio.get_running_loop().time())
         if wait:
             await asyncio.sleep(wait)
-        answer = await self._exchanges[step.endpoint].ask(step.request.method, step.request.params)
-        return result_of(answer, step.request, f"{step.endpoint.name}: {step.request.method}")
+        answer = await self._exchanges[endpoint].ask(request.method, request.params)
+        return result_of(answer, request, f"{endpoint.name}: {request.method}")
 
-    async def _race(self, race: Race) -> tuple[Any, list[RpcError]]:
-        tasks = [asyncio.create_task(self._run(race.first))]
-        errors: list[RpcError] = []
-        try:
-            done, _ = await asyncio.wait(tasks, timeout=race.after)
-            if not done:
-                tasks.append(asyncio.create_task(self._run(race.second())))
-            for answer in asyncio.as_completed(tasks):
-                try:
-                    return await answer, []
-                except RpcError as error:
-                    if scope_of(error, race.request) is ErrorScope.SPEAKS_FOR_ALL:
-                        raise
-                    errors.append(error)
-        finally:
-            await _cancel(tasks)
-        return None, errors
+    async def sleep(self, seconds: float) -> None:
+        """See `bridge.rpc.policy.Client`."""
+        await asyncio.sleep(seconds)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

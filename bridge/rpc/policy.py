@@ -1,20 +1,18 @@
 """The one policy by which the JSON-RPC endpoints of a chain are asked: which one next, when, and what an answer means for it.
 
-It makes no requests and reads no clock. Its methods are generators of steps: they yield what a transport has to do, are sent what
-that brought, or have the `RpcError` thrown in, and return the result. `bridge.evm.transport` carries the steps out for code
-that awaits, `indexer.sources.transport` for code that blocks.
+It is written once, against an asynchronous `Client`. The relayer's is `bridge.evm.transport`. That of the index,
+`indexer.sources.transport`, blocks, and `finished` runs the policy on it without an event loop.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -41,6 +39,8 @@ from bridge.rpc.answers import (
 
 _log = structlog.get_logger(__name__)
 
+Result = TypeVar("Result")
+
 REST_SECONDS: Final = 5.0
 """An endpoint that failed is asked last for so long, so that not every request waits for its time-out again."""
 
@@ -63,8 +63,6 @@ class EndpointPolicy:
         agreement: how many endpoints must say the same before anything counts: an answer, a refusal, that a transaction was
             taken; a number in which they may differ is what so many have reached.
         branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
-        hedge_after: until a read that is slow is asked of another endpoint too, or where several must agree, of those again
-            that have not answered; None never.
         requests_per_second: to each endpoint; None is as many as there are.
         concurrency: requests under way at an endpoint at once, from one machine; None is no limit.
         batch: requests that travel to an endpoint together at most.
@@ -77,7 +75,6 @@ class EndpointPolicy:
     rest_seconds: float = 15.0
     agreement: int = 1
     branch_seconds: float = 30.0
-    hedge_after: float | None = None
     requests_per_second: float | None = None
     concurrency: int | None = None
     batch: int = 50
@@ -156,46 +153,22 @@ class KnownBlock(NamedTuple):
     hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A step: make a request to an endpoint.
+class Client(Protocol):
+    """Makes the requests of a pool, and waits for it. One that blocks does both without ever giving way; see `finished`."""
 
-    Attributes:
-        endpoint: which one.
-        request: what to ask.
-        is_probe: whether the policy wants to know it of the endpoint; else it is what the caller asks for.
-    """
+    async def ask(self, endpoint: Endpoint, request: Request) -> Any:
+        """The result that an endpoint gives.
 
-    endpoint: Endpoint
-    request: Request
-    is_probe: bool
+        Raises:
+            RpcError: no answer, or an error.
+        """
 
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A step: let some seconds pass."""
-
-    seconds: float
+    async def sleep(self, seconds: float) -> None:
+        """Lets some seconds pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class Race:
-    """A step: take the first answer of two endpoints. Its outcome is that answer, and why there is none.
-
-    Attributes:
-        request: what they are asked; an error that speaks for all of them ends the race.
-        first: the steps of one.
-        second: makes the steps of the other, which is asked if the first is not over in time.
-        after: seconds for that.
-    """
-
-    request: Request
-    first: Steps
-    second: Callable[[], Steps]
-    after: float
-
-
-Steps = Generator[Ask | Wait | Race, Any, Any]
+Perform = Callable[[Endpoint], Awaitable[Any]]
+"""Asks an endpoint what a request is about, for callers that read answers in a way of their own."""
 Read = Callable[[Any], Any]
 """Makes a value of a result, or raises `UndecodableError`."""
 
@@ -240,7 +213,9 @@ class EndpointPool:
         chain_id: int,
         urls: Sequence[str],
         policy: EndpointPolicy,
+        *,
         clock: Callable[[], float],
+        client: Client,
         pace_of: Callable[[str, float | None], Pace] = lambda _url, requests_per_second: Pace(requests_per_second),
     ) -> None:
         """Asks nobody.
@@ -250,6 +225,7 @@ class EndpointPool:
             urls: where they are.
             policy: how they are asked.
             clock: seconds from any moment on.
+            client: makes the requests.
             pace_of: the pace of a URL, where more than this pool ask it.
 
         Raises:
@@ -262,6 +238,7 @@ class EndpointPool:
         self._chain_id = chain_id
         self.chain = policy.called(chain_id)  # as errors name it
         self._clock = clock
+        self._client = client
         self._last: KnownBlock | None = None
         self._final: KnownBlock | None = None
         self._other_branch_since: float | None = None  # since when only endpoints of another branch answer
@@ -295,32 +272,35 @@ class EndpointPool:
         if self._last is None or last.number >= self._last.number:
             self._last = last
 
-    def request(self, request: Request, read: Read = _as_it_is, *, catches_up: bool = True) -> Steps:
+    async def request(
+        self, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None, catches_up: bool = True
+    ) -> Any:
         """The result of a request, from the first endpoint that gives one which can be read.
 
         Args:
             request: what is asked.
             read: makes a value of a result; one that it can't read is the endpoint's fault, and another one is asked.
+            perform: asks an endpoint; the client by default.
             catches_up: whether to try again where a block is not known: to a node that lags behind, it will be.
 
         Raises:
             RpcError: no endpoint gave one. Unless its class is transient, another try gives the same.
         """
-        return self.repeated(lambda: self._ask_each(request, read), catches_up=catches_up)
+        return await self.repeated(lambda: self._ask_each(request, read, perform), catches_up=catches_up)
 
-    def repeated(self, once: Callable[[], Steps], *, catches_up: bool = False) -> Steps:
-        """What those steps return, tried again while they fail with what may pass; see `request`."""
+    async def repeated(self, once: Callable[[], Awaitable[Any]], *, catches_up: bool = False) -> Any:
+        """What `once` returns, tried again while it fails with what may pass; see `request`."""
         began, waited, tries = self._clock(), 0.0, 0
         while True:
             try:
-                return (yield from once())
+                return await once()
             except RpcError as error:
                 if not isinstance(error, (TransientRpcError, UnknownBlockError) if catches_up else TransientRpcError):
                     raise
                 pause = self._pause_after(error, tries, max(waited, self._clock() - began))
                 if pause is None:
                     raise
-            yield Wait(pause)
+            await self._client.sleep(pause)
             waited += pause
             tries += 1
 
@@ -335,59 +315,47 @@ class EndpointPool:
             return None
         return pause if passed + pause <= self.policy.try_seconds else None
 
-    def _ask_each(self, request: Request, read: Read) -> Steps:
+    async def _ask_each(self, request: Request, read: Read, perform: Perform | None) -> Any:
         errors: list[RpcError] = []
-        waiting = deque(self.in_order())
-        while waiting:
-            endpoint = waiting.popleft()
+        for endpoint in self.in_order():
             if self.rests(endpoint) and any(scope_of(error, request) is ErrorScope.LACKS_IT for error in errors):
                 break  # one that answers has said that it does not have what we ask for
             try:
-                first = self._ask(endpoint, request, read)
-                if self.policy.hedge_after is None or not waiting or request.method in CHANGING:
-                    return (yield from first)
-                second = partial(self._ask_first_of, waiting, request, read)
-                answer, failures = yield Race(request, first, second, self.policy.hedge_after)
-                if not failures:
-                    return answer
-                errors += failures
+                return await self._ask(endpoint, request, read, perform)
             except RpcError as error:
                 if scope_of(error, request) is ErrorScope.SPEAKS_FOR_ALL:
                     raise
                 errors.append(error)
         raise self.nobody(errors)
 
-    def _ask_first_of(self, waiting: deque[Endpoint], request: Request, read: Read) -> Steps:
-        return self._ask(waiting.popleft(), request, read)
-
-    def _ask(self, endpoint: Endpoint, request: Request, read: Read) -> Steps:
+    async def _ask(self, endpoint: Endpoint, request: Request, read: Read, perform: Perform | None) -> Any:
         """One endpoint's answer; it is the current one from then on."""
-        yield from self._must_be_on_our_branch(endpoint)
-        result = yield from self.ask_alone(endpoint, request, read)
+        await self._must_be_on_our_branch(endpoint)
+        result = await self.ask_alone(endpoint, request, read, perform=perform)
         self.take_back(endpoint)
         self.current = endpoint
         self._other_branch_since = None
         return result
 
-    def ask_alone(
-        self, endpoint: Endpoint, request: Request, read: Read = _as_it_is, *, is_probe: bool = False
-    ) -> Steps:
-        """One endpoint's answer, whichever blocks it has."""
+    async def ask_alone(
+        self, endpoint: Endpoint, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None
+    ) -> Any:
+        """One endpoint's answer, whichever blocks it has; see `request`."""
         left = endpoint.pace.closed_until - self._clock()
         if left > 0:
             raise RateLimitedError(f"{endpoint.name}: not asked, it wants to be left alone for {left:.0f} s more", left)
         try:
             if not endpoint.is_verified:
-                yield from self.verify(endpoint)
-            return read((yield from self._ask_and_count(endpoint, request, is_probe=is_probe)))
+                await self.verify(endpoint)
+            return read(await self._ask_and_count(endpoint, request, perform))
         except RpcError as error:
             if scope_of(error, request) is ErrorScope.AT_FAULT:
                 self.put_aside(endpoint, error)
             raise
 
-    def verify(self, endpoint: Endpoint) -> Steps:
+    async def verify(self, endpoint: Endpoint) -> None:
         """Asks for the chain's id, again after every failure: the URL may lead to another node by then."""
-        answer = yield from self._ask_and_count(endpoint, _CHAIN_ID, is_probe=True)
+        answer = await self._ask_and_count(endpoint, _CHAIN_ID)
         try:
             found = int(answer, 16)
         except (TypeError, ValueError):
@@ -399,25 +367,25 @@ class EndpointPool:
             )
         endpoint.is_verified = True
 
-    def _ask_and_count(self, endpoint: Endpoint, request: Request, *, is_probe: bool) -> Steps:
+    async def _ask_and_count(self, endpoint: Endpoint, request: Request, perform: Perform | None = None) -> Any:
         try:
-            result = yield Ask(endpoint, request, is_probe)
+            result = await (self._client.ask(endpoint, request) if perform is None else perform(endpoint))
         except RpcError as error:
             endpoint.requests["failed" if error.code is None else "refused"] += 1
             raise
         endpoint.requests["answered"] += 1
         return result
 
-    def has(self, endpoint: Endpoint, block: KnownBlock) -> Steps:
+    async def has(self, endpoint: Endpoint, block: KnownBlock) -> bool:
         """Whether an endpoint has that block, and no other in its place.
 
         Raises:
             RpcError: it does not say, or has no block of that height yet.
         """
-        found = yield from self._block_of(endpoint, block.number)
+        found = await self._block_of(endpoint, block.number)
         return found.startswith(block.hash)
 
-    def anyone_has(self, block: KnownBlock) -> Steps:
+    async def anyone_has(self, block: KnownBlock) -> bool:
         """Whether some endpoint has a block of ours; if another than the current one, only those that have it count from now on.
 
         That it is gone is believed only if every endpoint has another in its place: one that lags, lies or is on a fork of
@@ -429,7 +397,7 @@ class EndpointPool:
         silent: list[RpcError] = []
         for endpoint in self.in_order():
             try:
-                if not (yield from self.has(endpoint, block)):
+                if not await self.has(endpoint, block):
                     continue
             except RpcError as error:
                 silent.append(error)
@@ -446,7 +414,7 @@ class EndpointPool:
             )
         return False
 
-    def gives_way(self, block: KnownBlock, reason: RpcError) -> Steps:
+    async def gives_way(self, block: KnownBlock, reason: RpcError) -> bool:
         """Leaves the current endpoint for one that has a block of ours, and returns whether there is one.
 
         Args:
@@ -457,7 +425,7 @@ class EndpointPool:
             if endpoint is self.current:
                 continue
             try:
-                if not (yield from self.has(endpoint, block)):
+                if not await self.has(endpoint, block):
                     continue
             except RpcError:
                 continue
@@ -466,7 +434,7 @@ class EndpointPool:
             return True
         return False
 
-    def _block_of(self, endpoint: Endpoint, number: int) -> Steps:
+    async def _block_of(self, endpoint: Endpoint, number: int) -> bytes:
         """The hash of an endpoint's block of that height."""
 
         def read(answer: Any) -> bytes:
@@ -480,19 +448,20 @@ class EndpointPool:
                 raise TransientRpcError(f"{endpoint.name} was asked for block {number} and gave block {there}")
             return found
 
-        return self.ask_alone(endpoint, Request("eth_getBlockByNumber", [hex(number), False]), read, is_probe=True)
+        found: bytes = await self.ask_alone(endpoint, Request("eth_getBlockByNumber", [hex(number), False]), read)
+        return found
 
-    def _must_be_on_our_branch(self, endpoint: Endpoint) -> Steps:
+    async def _must_be_on_our_branch(self, endpoint: Endpoint) -> None:
         """Another endpoint than the current one must have our blocks; see `must_have`."""
         while endpoint is not self.current and (last := self._last) is not None:
-            ours, theirs = last, (yield from self._block_of(endpoint, last.number))
+            ours, theirs = last, await self._block_of(endpoint, last.number)
             if self._last != last:
                 continue  # others were told of a newer block meanwhile
             if theirs.startswith(last.hash):
                 return
             is_final = self._final is not None and self._final.number == last.number
             if self._final is not None and not is_final:
-                at_final = yield from self._block_of(endpoint, self._final.number)
+                at_final = await self._block_of(endpoint, self._final.number)
                 is_final = not at_final.startswith(self._final.hash)
                 ours, theirs = (self._final, at_final) if is_final else (last, theirs)
             if not is_final and self._is_over_to_another_branch(last):
@@ -553,6 +522,16 @@ class EndpointPool:
             first = TransientRpcError(text)
         first.args = (text if sound else f"no RPC endpoint of {self.chain} answers: {text}",)
         return first
+
+
+def finished(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """What a coroutine returns that never gives way, since its client blocks: no event loop is needed for it."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    raise RuntimeError("the client of code that blocks has given way to an event loop")
 
 
 def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:

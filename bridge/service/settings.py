@@ -43,7 +43,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
                 "rebroadcast": 8.0,
                 "fee_bump_after": 24.0,
                 "in_flight": 32,
-                "hedge_after": 0.25,
                 "commit": "message",
                 "policies": {"plain": {**_TRIES, "max_retries": 5, "base": 0.01, "cap": 1.0}},
                 "dlq": _DEAD_LETTERS,

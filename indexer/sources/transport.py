@@ -34,7 +34,7 @@ from bridge.rpc.answers import (
     check_status,
     result_of,
 )
-from bridge.rpc.policy import Ask, Endpoint, EndpointPolicy, EndpointPool, KnownBlock, Pace, Race, Steps, Wait
+from bridge.rpc.policy import Endpoint, EndpointPolicy, EndpointPool, KnownBlock, Pace, finished
 from indexer.model.errors import SettingsError
 
 log = structlog.get_logger(__name__)
@@ -272,7 +272,7 @@ class ChainRpc:
             transport = PooledTransport()
         headers = {"content-type": "application/json"}
         self._http = httpx.Client(timeout=policy.request_seconds, headers=headers, transport=transport)
-        self._pool = EndpointPool(chain_id, urls, policy, clock, _pace_of)
+        self._pool = EndpointPool(chain_id, urls, policy, clock=clock, client=self, pace_of=_pace_of)
         self._connections = {one: Connection(one, policy, self._http, clock) for one in self._pool.endpoints}
 
     def __enter__(self) -> Self:
@@ -335,39 +335,26 @@ class ChainRpc:
 
     def gives_way(self, block: KnownBlock, reason: RpcError) -> bool:
         """See `EndpointPool.gives_way`."""
-        return bool(self._run(self._pool.gives_way(block, reason)))
+        return finished(self._pool.gives_way(block, reason))
 
     def anyone_has(self, block: KnownBlock) -> bool:
         """See `EndpointPool.anyone_has`."""
-        return bool(self._run(self._pool.repeated(lambda: self._pool.anyone_has(block))))
+        return bool(finished(self._pool.repeated(lambda: self._pool.anyone_has(block))))
+
+    async def ask(self, endpoint: Endpoint, request: Request) -> Any:
+        """See `bridge.rpc.policy.Client`."""
+        return self._connections[endpoint].call(parsed_result, request)
+
+    async def sleep(self, seconds: float) -> None:
+        """See `bridge.rpc.policy.Client`."""
+        time.sleep(seconds)  # noqa: ASYNC251  the index blocks
 
     def _request(self, request: Request, ask: Callable[[Connection], Result], *, final: bool = False) -> Result:
-        found: Result = self._run(self._pool.request(request, catches_up=final), ask)
+        async def perform(endpoint: Endpoint) -> Result:
+            return ask(self._connections[endpoint])
+
+        found: Result = finished(self._pool.request(request, perform=perform, catches_up=final))
         return found
-
-    def _run(self, steps: Steps, ask: Callable[[Connection], Any] | None = None) -> Any:
-        """Carries out the policy's steps, and returns what they return; `ask` makes the request that they are about."""
-        outcome: Any = None
-        failure: RpcError | None = None
-        while True:
-            try:
-                step = steps.send(outcome) if failure is None else steps.throw(failure)
-            except StopIteration as end:
-                return end.value
-            outcome, failure = None, None
-            try:
-                outcome = self._carry_out(step, ask)
-            except RpcError as error:
-                failure = error
-
-    def _carry_out(self, step: Ask | Wait | Race, ask: Callable[[Connection], Any] | None) -> Any:
-        assert not isinstance(step, Race), "the policy of code that blocks has no hedge_after"
-        if isinstance(step, Wait):
-            return time.sleep(step.seconds)
-        connection = self._connections[step.endpoint]
-        if step.is_probe or ask is None:
-            return connection.call(parsed_result, step.request)
-        return ask(connection)
 
 
 class ConcurrencyLimiter:

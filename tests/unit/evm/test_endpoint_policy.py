@@ -229,31 +229,6 @@ async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: 
     assert block is not None
 
 
-@pytest.mark.parametrize(("failing", "hedge_after"), [(2, LONG), (4, 0.1)])
-async def test_where_endpoints_must_agree_who_fails_is_asked_again_at_once_and_who_is_slow_after_a_while(
-    serve: Serve, failing: int, hedge_after: float
-) -> None:
-    """One is sound, one fails at first, and one hangs: a later try of the failing one makes two that agree."""
-    sound, failures = chain_up_to(9), [{"nothing": 1}] * failing
-
-    def shaky(method: str, params: list[Any]) -> Any:
-        return failures.pop() if failures else sound(method, params)
-
-    urls = [(await serve(one)).url for one in (chain_up_to(9), shaky, slow(chain_up_to(9), LONG))]
-    endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=LONG, hedge_after=hedge_after))
-    async with EvmChain(ALPHA, endpoints) as chain:
-        assert await chain.block(5) is not None
-
-
-async def test_where_endpoints_must_agree_one_that_always_fails_is_asked_three_times(serve: Serve) -> None:
-    sound, broken = await serve(chain_up_to(9)), await serve(lambda *_: {"nothing": 1})
-    endpoints = Endpoints(ALPHA, [sound.url, broken.url], EndpointPolicy(agreement=2, hedge_after=5))
-    async with EvmChain(ALPHA, endpoints) as chain:
-        with pytest.raises(TransientError, match=r"2 endpoints must agree .* 1 of 2 do"):
-            await chain.block(5)
-    assert (sound.asked("eth_getBlockByNumber"), broken.asked("eth_getBlockByNumber")) == (1, 3)
-
-
 def finalized_at(height: int) -> Behaviour:
     return lambda _method, params: {
         "result": {
@@ -308,31 +283,6 @@ async def test_fewer_endpoints_than_have_to_agree_are_refused_at_once(serve: Ser
     only = await serve(chain_up_to(9))
     with pytest.raises(TransientError, match="has 1 endpoints, and 2 have to agree"):
         await EvmChain.connect(ALPHA, [only.url], agreement=2)
-
-
-async def test_a_slow_read_is_overtaken_by_another_endpoint(serve: Serve) -> None:
-    tardy, quick = await serve(slow(chain_up_to(9, 1), LONG)), await serve(chain_up_to(9, 2))
-    async with await EvmChain.connect(ALPHA, [tardy.url, quick.url], hedge_after=0.1, request_seconds=LONG) as chain:
-        assert await chain.balance(ADDRESS) == 2
-    assert tardy.asked("eth_getBalance") == quick.asked("eth_getBalance") == 1
-
-
-async def test_a_quick_read_is_asked_once_and_a_transaction_always(serve: Serve) -> None:
-    first, second = await serve(chain_up_to(9)), await serve(chain_up_to(9))
-    async with await EvmChain.connect(ALPHA, [first.url, second.url], hedge_after=LONG) as chain:
-        await chain.balance(ADDRESS)
-    assert (first.asked("eth_getBalance"), second.asked("eth_getBalance")) == (1, 0)
-    tardy = await serve(slow(chain_up_to(9), 0.4))
-    async with await EvmChain.connect(ALPHA, [tardy.url, second.url], hedge_after=0.1) as chain:
-        await chain.broadcast(b"\x02raw")
-    assert second.asked("eth_sendRawTransaction") == 0
-
-
-async def test_hedging_goes_on_to_the_third_when_two_fail(serve: Serve) -> None:
-    broken = [await serve(slow(lambda *_: {"nothing": 1}, 0.2)) for _ in range(2)]
-    sound = await serve(chain_up_to(9, 3))
-    async with await EvmChain.connect(ALPHA, [*(one.url for one in broken), sound.url], hedge_after=0.05) as chain:
-        assert await chain.balance(ADDRESS) == 3
 
 
 async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> None:

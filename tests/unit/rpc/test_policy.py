@@ -22,13 +22,11 @@ from bridge.rpc.answers import (
 )
 from bridge.rpc.policy import (
     REST_SECONDS,
-    Ask,
+    Endpoint,
     EndpointPolicy,
     EndpointPool,
     KnownBlock,
-    Race,
-    Steps,
-    Wait,
+    finished,
     votes_of,
 )
 from tests.cases import for_each_case
@@ -61,52 +59,39 @@ def failing(error: RpcError) -> Behaviour:
 
 
 class Transport:
-    """Carries out steps: nodes answer from memory, and waiting moves the clock."""
+    """A client that blocks: nodes answer from memory, and waiting moves the clock."""
 
     def __init__(self, policy: EndpointPolicy | None = None, **nodes: Behaviour) -> None:
         self.now = 100.0
         self.nodes = {f"http://{name}": node for name, node in nodes.items()}
         self.asked: defaultdict[str, list[str]] = defaultdict(list)
         self.waits: list[float] = []
-        self.pool = EndpointPool(CHAIN, list(self.nodes), policy or EndpointPolicy(), lambda: self.now)
+        self.pool = EndpointPool(
+            CHAIN, list(self.nodes), policy or EndpointPolicy(), clock=lambda: self.now, client=self
+        )
 
-    def run(self, steps: Steps) -> Any:
-        outcome: Any = None
-        failure: RpcError | None = None
-        while True:
-            try:
-                step = steps.throw(failure) if failure else steps.send(outcome)
-            except StopIteration as end:
-                return end.value
-            outcome, failure = None, None
-            try:
-                outcome = self._carry_out(step)
-            except RpcError as error:
-                failure = error
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
 
-    def _carry_out(self, step: Ask | Wait | Race) -> Any:
-        assert not isinstance(step, Race)
-        if isinstance(step, Wait):
-            self.waits.append(step.seconds)
-            self.now += step.seconds
-            return None
-        self.asked[step.endpoint.url].append(step.request.method)
-        return self.nodes[step.endpoint.url](step.request)
+    async def ask(self, endpoint: Endpoint, request: Request) -> Any:
+        self.asked[endpoint.url].append(request.method)
+        return self.nodes[endpoint.url](request)
 
-    def ask(self, request: Request = BALANCE, **options: Any) -> Any:
-        return self.run(self.pool.request(request, **options))
+    def result(self, request: Request = BALANCE, **options: Any) -> Any:
+        return finished(self.pool.request(request, **options))
 
 
 def test_the_first_is_asked_while_it_answers_and_again_once_it_has_rested() -> None:
     transport = Transport(first=failing(TransientRpcError("down")), second=sound)
-    assert transport.ask() == "0x2a"
+    assert transport.result() == "0x2a"
     transport.nodes[FIRST] = sound
     transport.asked.clear()
-    transport.ask()
+    transport.result()
     assert list(transport.asked) == [SECOND], "it rests"
     transport.now += REST_SECONDS
     transport.asked.clear()
-    transport.ask()
+    transport.result()
     assert transport.asked == {FIRST: ["eth_chainId", "eth_getBalance"]}, (
         "another node may stand behind the URL by then"
     )
@@ -130,10 +115,10 @@ def test_the_first_is_asked_while_it_answers_and_again_once_it_has_rested() -> N
 def test_what_an_error_means_for_the_endpoint_that_gave_it(error: RpcError, rests: bool, asks_second: bool) -> None:
     transport = Transport(first=failing(error), second=sound)
     if asks_second:
-        assert transport.ask() == "0x2a"
+        assert transport.result() == "0x2a"
     else:
         with pytest.raises(type(error)):
-            transport.ask()
+            transport.result()
     assert [state.is_up for state in transport.pool.states] == [not rests, True]
     assert bool(transport.asked[SECOND]) is asks_second
 
@@ -141,22 +126,22 @@ def test_what_an_error_means_for_the_endpoint_that_gave_it(error: RpcError, rest
 def test_a_tag_that_a_node_does_not_know_is_no_fault_and_another_may_know_it() -> None:
     unknown = failing(error_of({"code": -32602, "message": "invalid argument 0"}, FINALIZED, "here"))
     transport = Transport(first=unknown, second=sound)
-    assert transport.ask(FINALIZED)["hash"] == "0x" + OURS.hex()
+    assert transport.result(FINALIZED)["hash"] == "0x" + OURS.hex()
     transport.nodes[SECOND] = unknown
     with pytest.raises(RefusedError):
-        transport.ask(FINALIZED)
+        transport.result(FINALIZED)
     assert all(state.is_up for state in transport.pool.states)
 
 
 def test_an_endpoint_that_says_when_to_come_back_is_not_asked_before() -> None:
     transport = Transport(first=failing(RateLimitedError("slowly", 12.0)), second=sound)
     for _ in range(3):
-        assert transport.ask() == "0x2a"
+        assert transport.result() == "0x2a"
         transport.now += 3.0
     assert transport.asked[FIRST] == ["eth_chainId", "eth_getBalance"]
     transport.now += 3.0
     transport.nodes[FIRST] = sound
-    transport.ask()
+    transport.result()
     assert len(transport.asked[FIRST]) == 4
 
 
@@ -164,14 +149,14 @@ def test_an_endpoint_that_says_when_to_come_back_is_not_asked_before() -> None:
 def test_a_request_waits_for_an_endpoint_as_long_as_the_policy_says(rest_seconds: float, waits: list[float]) -> None:
     transport = Transport(EndpointPolicy(rest_seconds=rest_seconds), first=failing(RateLimitedError("slowly", 12.0)))
     with pytest.raises(RateLimitedError, match="no RPC endpoint of chain 5 answers"):
-        transport.ask()
+        transport.result()
     assert transport.waits == waits
 
 
 def test_a_request_is_tried_again_with_growing_pauses_until_its_time_is_over() -> None:
     transport = Transport(EndpointPolicy(try_seconds=3.0), first=failing(TransientRpcError("down")))
     with pytest.raises(TransientRpcError):
-        transport.ask()
+        transport.result()
     assert transport.waits == [0.1, 0.2, 0.4, 0.8]
 
 
@@ -187,7 +172,7 @@ def test_a_request_is_tried_again_with_growing_pauses_until_its_time_is_over() -
 def test_what_will_not_change_is_not_asked_again(error: RpcError, catches_up: bool, tries: int) -> None:
     transport = Transport(first=failing(error))
     with pytest.raises(type(error)):
-        transport.ask(catches_up=catches_up)
+        transport.result(catches_up=catches_up)
     assert transport.asked[FIRST].count("eth_getBalance") == tries
 
 
@@ -197,32 +182,32 @@ def test_what_will_not_change_is_not_asked_again(error: RpcError, catches_up: bo
 )
 def test_another_endpoint_must_have_the_block_that_we_have(theirs: bytes | None, why: str) -> None:
     transport = Transport(EndpointPolicy(try_seconds=0.0), first=sound, second=lambda one: sound(one, block=theirs))
-    transport.ask()
+    transport.result()
     transport.pool.remember(KnownBlock(9, OURS))
     transport.nodes[FIRST] = failing(TransientRpcError("down"))
     with pytest.raises(TransientRpcError, match=f"http://second {why}"):
-        transport.ask()
+        transport.result()
     transport.nodes[SECOND] = sound
     transport.now += REST_SECONDS
-    assert transport.ask() == "0x2a"
+    assert transport.result() == "0x2a"
 
 
 @pytest.mark.parametrize("final", [None, KnownBlock(9, OURS), KnownBlock(7, OURS)])
 def test_another_branch_is_followed_after_a_while_unless_a_final_block_differs(final: KnownBlock | None) -> None:
     policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
     transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
-    transport.ask()
+    transport.result()
     transport.pool.must_have(KnownBlock(9, OURS[:16]), final)
     transport.nodes[FIRST] = failing(TransientRpcError("down"))
     for _ in range(2):
         with pytest.raises(TransientRpcError, match="on another branch"):
-            transport.ask()
+            transport.result()
         transport.now += 20.0
     if final is None:
-        assert transport.ask() == "0x2a"
+        assert transport.result() == "0x2a"
     else:
         with pytest.raises(TransientRpcError, match=f"on another branch: its block {final.number} "):
-            transport.ask()
+            transport.result()
 
 
 def test_while_an_endpoint_of_our_branch_answers_no_time_counts_for_another() -> None:
@@ -232,31 +217,31 @@ def test_while_an_endpoint_of_our_branch_answers_no_time_counts_for_another() ->
     for _ in range(3):
         transport.nodes[FIRST] = failing(TransientRpcError("down"))
         with pytest.raises(TransientRpcError, match="on another branch"):
-            transport.ask()
+            transport.result()
         transport.now += 20.0
         transport.nodes[FIRST] = sound
-        transport.ask()
+        transport.result()
 
 
 def test_a_block_is_gone_only_if_each_endpoint_has_another_one() -> None:
     transport = Transport(first=lambda one: sound(one, block=OTHERS), second=lambda one: sound(one, block=OTHERS))
     block = KnownBlock(9, OURS)
-    assert transport.run(transport.pool.anyone_has(block)) is False
+    assert finished(transport.pool.anyone_has(block)) is False
     transport.nodes[SECOND] = failing(TransientRpcError("down"))
     with pytest.raises(TransientRpcError, match="not each says that it has another in its place: down"):
-        transport.run(transport.pool.anyone_has(block))
+        finished(transport.pool.anyone_has(block))
     transport.nodes[SECOND] = sound
-    assert transport.run(transport.pool.anyone_has(block)) is True
+    assert finished(transport.pool.anyone_has(block)) is True
     transport.asked.clear()
     transport.now += REST_SECONDS
-    transport.ask()
+    transport.result()
     assert transport.asked[SECOND][-1] == "eth_getBalance", "and only who has it counts from then on"
     assert "eth_getBalance" not in transport.asked[FIRST]
 
 
 def test_a_liar_with_another_chains_id_is_asked_for_nothing_else() -> None:
     transport = Transport(first=lambda one: sound(one, chain=1), second=sound)
-    assert transport.ask() == "0x2a"
+    assert transport.result() == "0x2a"
     assert transport.asked[FIRST] == ["eth_chainId"]
 
 
