@@ -1,5 +1,5 @@
-"""Dead letters: messages whose tries are spent, kept whole until an operator decides, and every decision kept for ever.
+"""Dead letters: messages that used up their tries, kept in full until an operator decides. Decisions are never deleted.
 
-The four steps are those of the OIP fault tolerance document: notify (`alerts`), analyse (`analysis`), decide (`decisions`),
-record (the log itself, `bridge.records.dead_letters`, whose integrity `integrity` verifies).
+The four steps are those of the OIP fault tolerance document: notify (`alerts`), analyse (`analysis`), decide
+(`decisions`) and record (the log itself, `bridge.records.dead_letters`, whose integrity `integrity` verifies).
 """

@@ -1,4 +1,7 @@
-"""Tells people of dead letters: each one on each channel, louder when there are many, and at once when the log was changed."""
+"""Alerts about dead letters.
+
+Each letter on each channel, with a severity that grows with their number, and tampering at once.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ _REMEMBERED: Final = 60.0  # seconds for which the thresholds on chain are not a
 
 
 class Parameters(Protocol):
-    """Where governance keeps the thresholds; see `bridge.dead_letters.parameters`."""
+    """The source of the thresholds that governance sets; see `bridge.dead_letters.parameters`."""
 
     async def thresholds(self) -> Thresholds:
-        """The thresholds in force."""
+        """Returns the thresholds in force."""
 
 
 class Alerts:
-    """Reads the log and tells it to every channel, each from where that channel was told last.
+    """Reports the log to every channel, each from its own cursor.
 
-    A channel that is away or silent is told later and keeps no other one waiting; a process that dies between telling and noting it tells
-    again, with the same key.
+    A channel that fails or is silent is retried later and delays no other. A process that dies between a notice
+    and its cursor sends the notice again with the same key.
     """
 
     def __init__(self, log: DeadLetterLog, channels: Sequence[Channel], parameters: Parameters, clock: Clock) -> None:
@@ -45,16 +48,16 @@ class Alerts:
         self._thresholds = AsyncCached(parameters.thresholds, lasts=_REMEMBERED, clock=clock.now)
 
     async def run(self, every: float) -> None:
-        """Tells every channel until it is cancelled, with so many seconds between two looks at the log."""
+        """Reports to every channel until cancelled, polling the log every `every` seconds."""
         async with asyncio.TaskGroup() as group:
             for channel in self.channels:
                 group.create_task(run_forever(f"alert {channel.name}", partial(self.tell, channel), every=every))
 
     async def announce_tampering(self, verified: Verified) -> bool:
-        """Tells every channel that the log was changed by another account; this is never silent, nor put off.
+        """Reports to every channel that another account changed the log; never suppressed or postponed.
 
         Returns:
-            Whether every channel took it, if there was something to tell.
+            Whether every channel accepted it, if there was anything to report.
         """
         for violation in verified.violations:
             _log.critical("dead letters were tampered with", violation=str(violation))
@@ -81,10 +84,10 @@ class Alerts:
         return told
 
     async def tell(self, channel: Channel) -> bool:
-        """Tells a channel what it was not told yet; says whether there is more.
+        """Reports new records to a channel; returns whether there are more.
 
         Raises:
-            TransientError: the channel did not take a notice.
+            TransientError: The channel did not accept a notice.
         """
         records = self._letters.records(after=self._letters.cursor(channel.name), limit=_BATCH)
         for record in records:
@@ -104,7 +107,7 @@ class Alerts:
         return _entered(record, record.document, in_an_hour, severity)
 
     async def _current_thresholds(self) -> Thresholds:
-        """Those on chain, or the last ones known while the chain is away: an alert does not wait for it."""
+        """Returns the thresholds on chain, or the last known ones while the chain does not answer."""
         try:
             return (await self._thresholds.look()).value
         except TransientError as error:
@@ -113,7 +116,7 @@ class Alerts:
 
 
 def severity_of(in_an_hour: int, thresholds: Thresholds) -> Severity:
-    """How loud the alert is at so many dead letters within an hour."""
+    """Returns the severity of an alert after `in_an_hour` dead letters within an hour."""
     if in_an_hour >= thresholds.critical:
         return Severity.CRITICAL
     return Severity.ERROR if in_an_hour >= thresholds.alert else Severity.WARNING

@@ -1,4 +1,4 @@
-"""What an operator has to know before deciding about a dead letter: the four questions of the document, answered. Pure."""
+"""Analysis for an operator's decision about a dead letter: the four questions of the document. Does no I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """How the message stands on its destination now, as far as anybody could be asked."""
+    """The message's state on its destination, as far as it is known."""
 
     executed: bool = False
     ended: bool = False  # expired or cancelled, also where nobody has marked the expiry yet
@@ -41,7 +41,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """The answers, each a verdict and why."""
+    """The answers, each a verdict with its reason."""
 
     permanent: str
     systemic: str
@@ -66,13 +66,13 @@ def analyse(
     """Answers the four questions.
 
     Args:
-        letter: which one.
-        document: that of its first or latest entering.
-        message: the original.
-        others: letters that entered within an hour before or after it.
-        deliveries: all deliveries of the message.
-        situation: the destination's word.
-        replacement: id of the message that stands in for it by decision.
+        letter: The letter.
+        document: Document of its first or latest entry.
+        message: The original message.
+        others: Letters that entered within an hour of it.
+        deliveries: All deliveries of the message.
+        situation: State on the destination.
+        replacement: Id of the message that replaces it by decision.
         now: Unix seconds.
     """
     pause = named_pause(document)
@@ -118,7 +118,7 @@ _SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureK
 
 @dataclass(frozen=True, slots=True)
 class NamedPause:
-    """A timed pause that refused the last try."""
+    """A timed pause that caused the last try to revert."""
 
     thing: PausedThing
     number: int  # the GMP, or the lane's other chain
@@ -126,31 +126,31 @@ class NamedPause:
 
     @property
     def name(self) -> str:
-        """Of what is paused."""
+        """Returns what is paused."""
         if self.thing is PausedThing.LANE:
             return f"the lane from chain {self.number}"
         return gmp_label(self.number)
 
     @property
     def end(self) -> str:
-        """When it ends, for people."""
+        """Returns when it ends, for people."""
         return f"{utc(self.until)} UTC"
 
     def told(self, now: float) -> str:
-        """What it means for the delivery."""
+        """Explains the pause's effect on the delivery."""
         if now < self.until:
             return f"transient: {self.name} is paused until {self.end}, and takes deliveries again then"
         return f"transient: {self.name} was paused until {self.end}, which is over"
 
     def wait(self, now: float) -> str:
-        """Until when to wait; empty if it is over."""
+        """Returns until when to wait; empty if the pause has ended."""
         return f"until {self.end}, when the pause ends, then requeue" if now < self.until else ""
 
 
 def named_pause(document: Mapping[str, Any]) -> NamedPause | None:
-    """The pause that the last error names in the router's own words; what stands in quotes is a stranger's.
+    """Parses the pause from the last error, in the router's own words; quoted text comes from strangers and is ignored.
 
-    Errors nest, so one can name several pauses: the one that ends last is the one to wait for.
+    Errors nest, so an error can name several pauses. The one that ends last counts.
     """
     said = _QUOTED.sub("", _tries(document)[-1]["errorMessage"]) if _tries(document) else ""
     named = [_pause(found) for found in _PAUSED.finditer(said) if int(found["until"]) <= _LATEST]
@@ -165,7 +165,10 @@ def _pause(found: re.Match[str]) -> NamedPause | None:
 
 
 def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The failed tries. The last record of a retry that was given up is of its budget, and says nothing about the cause."""
+    """Returns the failed tries.
+
+    The last record of an abandoned retry is left out, since it is of its budget and not of the cause.
+    """
     history: Sequence[Mapping[str, Any]] = document["failureHistory"]
     return history[:-1] if document["gmp"] == RETRY_ROUTE else history
 

@@ -1,4 +1,4 @@
-"""Ways to tell people: a webhook of any kind, Slack's, PagerDuty's, and electronic mail. Each raises if it did not get through."""
+"""Alert channels: generic webhook, Slack, PagerDuty and e-mail. Each raises if a notice is not accepted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_SUMMARY: Final = 1024  # characters; PagerDuty's limit
 
 
 class Severity(StrEnum):
-    """How loud to be; the words are PagerDuty's."""
+    """The severity of a notice, in PagerDuty's words."""
 
     INFO = "info"
     WARNING = "warning"
@@ -32,7 +32,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to be told."""
+    """An alert to send."""
 
     key: str  # the same notice has the same key: a channel that is told twice can see it
     severity: Severity
@@ -41,17 +41,17 @@ class Notice:
 
 
 class Channel(Protocol):
-    """One way to tell people."""
+    """A way to alert people."""
 
     @property
     def name(self) -> str:
-        """Which one; also names how far it has been told."""
+        """Returns the channel's name, which also identifies its cursor."""
 
     async def tell(self, notice: Notice) -> None:
-        """Passes a notice on.
+        """Sends a notice.
 
         Raises:
-            TransientError: it did not get through.
+            TransientError: It was not accepted.
         """
 
 
@@ -78,7 +78,10 @@ class Webhook:
 
 
 class Slack(Webhook):
-    """POSTs to a Slack incoming webhook. What strangers wrote is shown as code, and can't be markup or a mention."""
+    """POSTs to a Slack incoming webhook.
+
+    Text from strangers is shown as code, so that it can't be markup or a mention.
+    """
 
     name = "slack"
 
@@ -95,7 +98,7 @@ class Slack(Webhook):
 
 
 class PagerDuty(Webhook):
-    """Triggers an incident by PagerDuty's Events API, version 2; the notice's key keeps one thing one incident."""
+    """Triggers an incident through PagerDuty's Events API, version 2. The notice's key deduplicates incidents."""
 
     name = "pagerduty"
 
@@ -119,7 +122,7 @@ class PagerDuty(Webhook):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """A mail server, and whom to write to."""
+    """A mail server with sender and recipients."""
 
     host: str
     port: int
@@ -131,7 +134,7 @@ class Mailbox:
 
 
 class Email:
-    """Writes a mail."""
+    """Sends an e-mail."""
 
     name = "email"
 

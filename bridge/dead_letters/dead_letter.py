@@ -1,4 +1,4 @@
-"""What a dead letter says: the message verbatim, its whole history, and where it came from. Pure."""
+"""The content of a dead letter: the message verbatim, its history, and its origin. Does no I/O."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def entered_record(
     now: float,
     retention: float,
 ) -> Draft:
-    """The record of a delivery whose tries are spent.
+    """Builds the record of a delivery that used up its tries.
 
     Args:
-        entry: the delivery.
-        history: its failures that the outbox knows.
-        last: the failure that spent the tries; the outbox does not know it yet.
-        reason: why nothing more is tried, such as `MAX_RETRIES_EXCEEDED`.
-        siblings: all deliveries of the message, for the routing delivery_snapshot.
+        entry: The delivery.
+        history: Its failures that the outbox knows.
+        last: The failure that used up the tries, which the outbox does not know yet.
+        reason: Why it is not tried again, such as `MAX_RETRIES_EXCEEDED`.
+        siblings: All deliveries of the message, for the snapshot in its routing slip.
         now: Unix seconds.
-        retention: how long the document is kept at least, in seconds.
+        retention: Minimum time in seconds for which the document is kept.
     """
     dispatch = entry.dispatch
     failures = [*history, RecordedFailure(len(history) + 1, entry.claimed_by or "", last)]
@@ -72,16 +72,16 @@ def budget_exhausted_record(
     now: float,
     retention: float,
 ) -> Draft:
-    """The record of a message whose own budget has no room for another retry.
+    """Builds the record of a message whose budget has no room for another retry.
 
     Args:
-        job: the retry that is not made.
-        message: which one.
-        deliveries: all that there were.
-        history: how they failed, the oldest first.
-        last: the budget's refusal.
+        job: The retry that is not made.
+        message: The message.
+        deliveries: All its deliveries.
+        history: Their failures, oldest first.
+        last: The budget's refusal.
         now: Unix seconds.
-        retention: how long the document is kept at least, in seconds.
+        retention: Minimum time in seconds for which the document is kept.
     """
     request, reason = job.request, GiveUpReason.MAX_RETRIES_EXCEEDED.value
     failures = [RecordedFailure(number, one.worker, one.failure) for number, one in enumerate(history, 1)]
@@ -123,16 +123,16 @@ def action_record(
     now: float,
     retention: float,
 ) -> Draft:
-    """The record of an action's participant that is not where the decision wants it, with both chains' words as evidence.
+    """Builds the record of an action's participant that does not follow the decision, with evidence from both chains.
 
     Args:
-        action: as its coordinator has it: the primary record.
-        branch: the participant's part.
-        message: what carries the decision to it.
-        deliveries: all of that message.
-        failure: what is wrong.
+        action: The action according to its coordinator, which is the primary record.
+        branch: The participant's part.
+        message: Message that carries the decision to it.
+        deliveries: All deliveries of that message.
+        failure: The failure.
         now: Unix seconds.
-        retention: how long the document is kept at least, in seconds.
+        retention: Minimum time in seconds for which the document is kept.
     """
     event_id, told, reason = action_letter_id(action.id, branch.number), branch.participation, action.state.name
     document = {
@@ -180,7 +180,7 @@ def _entering(document: dict[str, Any], now: float, retention: float) -> Draft:
 
 
 def returned_record(entered: Draft, last: LogRecord) -> Draft:
-    """The record of a delivery whose tries are spent again, after the decision or return that `last` records."""
+    """Builds the record of a delivery that used up its tries again, after the event that `last` records."""
     return Draft(
         key=f"returned/{entered.event_id}/{last.sequence}",
         kind=RecordKind.RETURNED,
@@ -191,7 +191,7 @@ def returned_record(entered: Draft, last: LogRecord) -> Draft:
 
 
 def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now: float) -> Draft:
-    """The record of a message that arrived after all."""
+    """Builds the record of a message that arrived after all."""
     return Draft(
         key=f"recovered/{letter}/{last.sequence}",
         kind=RecordKind.RECOVERED,
@@ -202,10 +202,11 @@ def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now
 
 
 def headers(entry: OutboxEntry, last: Failure, reason: str) -> dict[str, str]:
-    """What a consumer of dead letters sorts by, without reading them.
+    """Returns the headers by which a consumer sorts dead letters without parsing them.
 
-    topic, partition and offset are the source router, the lane with its GMP, and the block and log index pinned by the block's
-    hash; pipeline, destination, filter and transform are the steps, where they lead, which logs pass, and what they become.
+    `topic`, `partition` and `offset` are the source router, the lane with its GMP, and the block and log index
+    pinned by the block's hash. `pipeline`, `destination`, `filter` and `transform` name the step, its target,
+    the log filter and the result.
     """
     dispatch = entry.dispatch
     return {
@@ -230,7 +231,7 @@ def _failure_headers(last: Failure, reason: str) -> dict[str, str]:
 
 
 def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[str, Any]:
-    """The way the message took and where each of its deliveries was when this one died."""
+    """Returns the message's route, with the state of each of its deliveries when this one died."""
     dispatch = entry.dispatch
     return {
         "sourceTransaction": f"0x{dispatch.transaction_hash.hex()}",
@@ -250,7 +251,7 @@ def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[st
 
 
 def _slip_of_retry(request: RetryRequest, deliveries: Sequence[OutboxEntry]) -> dict[str, Any]:
-    """What the retry rested on, and where each of the message's deliveries was when it was not made."""
+    """Returns the basis of the retry, with the state of each of the message's deliveries when it was refused."""
     return {
         "causeChain": request.cause_chain,
         "causeBlock": request.cause_block,

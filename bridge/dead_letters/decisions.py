@@ -1,7 +1,8 @@
-"""A decision about a dead letter: signed by the operator who takes it, and kept for ever.
+"""Decisions about dead letters: signed by the operator who makes them, and never deleted.
 
-A maker with a key signs, and anybody recovers its account from the signature. A maker that is a contract is asked on its chain
-whether a signature is its own (ERC-1271). The answer's block is kept with the decision, so that it can be asked again.
+An operator with a key signs, and anyone can recover its account from the signature. An operator that is a
+contract confirms its signature on chain (ERC-1271). The block of that answer is stored with the decision, so
+that it can be checked again.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ _VALID: Final = bytes.fromhex("1626ba7e")  # ERC-1271's answer
 
 
 class DecisionError(Exception):
-    """A decision that is not taken; the text says why and what to do."""
+    """A decision is rejected; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Who decides."""
+    """The operator who decides."""
 
     name: str  # the account, or GOVERNANCE
     account: str  # with its EIP-55 checksum
 
 
 def open_letter(log: DeadLetterLog, event_id: str) -> tuple[DeadLetter, LogRecord]:
-    """A letter about which something can still be decided, and its first record.
+    """Returns an undecided letter and its first record.
 
     Raises:
-        KeyError: there is no such letter.
-        DecisionError: it is decided.
+        KeyError: There is no such letter.
+        DecisionError: It is decided.
     """
     letter = log.letter(event_id)
     if letter is None:
@@ -68,7 +69,7 @@ def open_letter(log: DeadLetterLog, event_id: str) -> tuple[DeadLetter, LogRecor
 
 
 def replacement_of(log: DeadLetterLog, message_id: bytes) -> str | None:
-    """The id of the message that stands in for one by an operator's decision, about whichever of its letters; the newest."""
+    """Returns the id of the newest message that replaces this one by an operator's decision, or None."""
     decided = [
         record
         for letter in log.dead_letters(message_id=message_id, limit=None)
@@ -80,10 +81,10 @@ def replacement_of(log: DeadLetterLog, message_id: bytes) -> str | None:
 
 
 def require_not_replaced(log: DeadLetterLog, message_id: bytes) -> None:
-    """Refuses to deliver a message again that another one stands in for: a recipient might execute both.
+    """Rejects the redelivery of a message that has been replaced, since a recipient might execute both.
 
     Raises:
-        DecisionError: one does.
+        DecisionError: It has been replaced.
     """
     if (new := replacement_of(log, message_id)) is not None:
         raise DecisionError(
@@ -102,19 +103,19 @@ def decision_document(
     now: float,
     **further: Any,
 ) -> dict[str, Any]:
-    """What the maker signs.
+    """Builds the document that the operator signs.
 
     Args:
-        record: the letter's first record.
-        decision: what is decided.
-        place: the chain and the contract that say who may decide.
-        maker: who decides.
-        rationale: why; required, since it is all that an auditor will have.
+        record: The letter's first record.
+        decision: The decision.
+        place: Chain and contract that say who may decide.
+        maker: The operator.
+        rationale: The reason; required, since it is all that an auditor will have.
         now: Unix seconds.
-        further: `newMessageId` of a retry, and what else was done.
+        further: `newMessageId` of a retry, and other effects.
 
     Raises:
-        DecisionError: no rationale.
+        DecisionError: The rationale is missing.
     """
     require_rationale(rationale)
     chain_id, contract = place
@@ -133,30 +134,30 @@ def decision_document(
 
 
 def require_rationale(rationale: str) -> None:
-    """Refuses a decision without a reason.
+    """Rejects a decision without a rationale.
 
     Raises:
-        DecisionError: there is none.
+        DecisionError: It is missing.
     """
     if not rationale.strip():
         raise DecisionError("a decision needs a rationale: say why, for a later audit")
 
 
 def signed(document: dict[str, Any], account: LocalAccount) -> dict[str, Any]:
-    """The document with its maker's signature."""
+    """Returns the document with its operator's signature."""
     return document | {"signature": f"0x{sign_decision(account, document).hex()}"}
 
 
 async def confirmed(chain: Chain, document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the block at which its maker, a contract, confirmed the signature.
+    """Returns the document with the block at which its operator, a contract, confirmed the signature.
 
     Args:
-        chain: the one that the document names.
-        document: signed.
+        chain: Chain that the document names.
+        document: The signed document.
 
     Raises:
-        DecisionError: the account does not confirm it.
-        UnansweredError: the chain does not answer.
+        DecisionError: The account does not confirm it.
+        UnansweredError: The chain does not answer.
     """
     head = await chain.head()
     if not await confirms(chain, document, head.number):
@@ -169,10 +170,10 @@ async def confirmed(chain: Chain, document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> bool:
-    """Whether the maker of a decision, as a contract, calls its signature valid at the end of that block.
+    """Whether a decision's operator, as a contract, considers its signature valid as of a block.
 
     Raises:
-        UnansweredError: no endpoint answers, or knows that block's state any more.
+        UnansweredError: No endpoint answers, or none has that block's state any more.
     """
     account, signature = document["decisionAccount"], document["signature"]
     try:
@@ -184,11 +185,11 @@ async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> boo
 
 
 def record_decision(log: DeadLetterLog, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
-    """Writes a signed decision into the log; one of a contract as `confirmed` returned it.
+    """Appends a signed decision to the log; a contract's decision as `confirmed` returned it.
 
     Raises:
-        DecisionError: the signature is not its maker's, it is about another letter, or the letter is decided.
-        KeyError: there is no such letter.
+        DecisionError: The signature is not its operator's, it is about another letter, or the letter is decided.
+        KeyError: There is no such letter.
     """
     _, first = open_letter(log, document["dlqEntryId"])
     account = document["decisionAccount"]

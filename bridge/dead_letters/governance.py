@@ -1,4 +1,4 @@
-"""What governance is told by message: an escalation, an execution of its own that failed for good, and a log that was changed."""
+"""Messages to governance: escalations, its own executions that failed for good, and tampering with the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING: Final = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Governance:
-    """Who gets escalations: a recipient of messages."""
+    """The recipient of messages to governance."""
 
     chain: str | int
     address: str
@@ -36,15 +36,15 @@ class Governance:
 def proposal(
     deployment: Deployment, governance: Governance, *, about: bytes, record: bytes, event_id: str, text: str
 ) -> tuple[int, RouteRequest]:
-    """A message to governance, and the chain that it leaves from.
+    """Builds a message to governance; returns the chain on which it is sent, and the request.
 
     Args:
-        deployment: the network.
-        governance: who gets it.
-        about: id of the message that it is about; zero if about none.
-        record: hash of the record in the log of dead letters that it rests on.
-        event_id: the letter; empty if about none.
-        text: what governance is asked or told.
+        deployment: The network.
+        governance: Its recipient.
+        about: Id of the message that it is about, or zero.
+        record: Hash of the record in the dead-letter log on which it is based.
+        event_id: The letter, or empty.
+        text: The question or report.
     """
     there = deployment.chain(governance.chain)
     source = next((chain for chain in deployment.chains if chain.chain_id != there.chain_id), there)
@@ -64,7 +64,7 @@ def proposal(
 
 
 class GovernanceChannel:
-    """Tells governance what nobody may decide without it. See `bridge.dead_letters.channels.Channel`."""
+    """Reports to governance what only governance may decide. See `bridge.dead_letters.channels.Channel`."""
 
     name = "governance"
 
@@ -74,10 +74,10 @@ class GovernanceChannel:
         self._messages = messages
 
     async def tell(self, notice: Notice) -> None:
-        """Sends a proposal if it is governance's to know; of everything else it is not told.
+        """Sends a proposal if the notice concerns governance; accepts any other notice without sending.
 
         Raises:
-            TransientError: it was not sent, and will be with the next try.
+            TransientError: It was not sent, and is retried.
         """
         if notice.key.startswith(f"{INTEGRITY}/"):
             text = f"the log of dead letters was changed: {notice.summary}"
@@ -101,5 +101,5 @@ class GovernanceChannel:
 
 
 def _execution_failed(details: Mapping[str, Any]) -> bool:
-    """Whether a letter entered, or came back, whose message carries out a decision of governance."""
+    """Whether a letter entered or returned whose message carries out a decision of governance."""
     return details.get("messageType") == Kind.GOVERNANCE_EXECUTE.name and "failureHistory" in details

@@ -1,4 +1,4 @@
-"""Whether the log of dead letters is what was written: no record changed, none missing, each signed by somebody trusted."""
+"""Verifies the dead-letter log: no record changed or missing, each signed by a trusted account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCH = 500  # records read at once
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that does not fit; the log was changed by somebody else than Waybill."""
+    """Evidence that someone other than Waybill changed the log."""
 
     sequence: int  # of the record, 0: of the log as a whole
     event_id: str
@@ -57,15 +57,15 @@ def verify(
     marked_dead: Iterable[str] = (),
     until: int | None = None,
 ) -> Verified:
-    """Reads the log from its beginning and checks all of it.
+    """Verifies the entire log.
 
     Args:
-        log: what to verify.
-        until: sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
-        trusted: accounts whose seals count.
-        denied: see `denied_decisions`.
-        heads: hashes of records that were noted earlier; each must still be there.
-        marked_dead: event ids of deliveries that must have a letter.
+        log: The log.
+        until: Sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
+        trusted: Accounts whose signatures count.
+        denied: See `denied_decisions`.
+        heads: Hashes of earlier heads, each of which must still be in the log.
+        marked_dead: Event ids of deliveries that must have a letter.
     """
     accounts = frozenset(account.lower() for account in trusted)
     found: list[Violation] = []
@@ -104,14 +104,14 @@ def verify_growth(
     denied: frozenset[int] = NOTHING_DENIED,
     until: int | None = None,
 ) -> Verified:
-    """Checks what the log has gained since it was verified, and that the record verified last is still there.
+    """Verifies the records since the last verification, and that the last verified record is still there.
 
     Args:
-        log: what to verify.
-        head: the record verified last.
-        trusted: accounts whose seals count.
-        denied: see `denied_decisions`.
-        until: see `verify`.
+        log: The log.
+        head: The last verified record.
+        trusted: Accounts whose signatures count.
+        denied: See `denied_decisions`.
+        until: See `verify`.
     """
     accounts, found = frozenset(account.lower() for account in trusted), list[Violation]()
     number, previous = head.sequence, head.hash
@@ -132,14 +132,15 @@ def verify_growth(
 
 
 async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, after: int = 0) -> frozenset[int]:
-    """Sequences of decisions whose maker, a contract, does not confirm its signature at the block that the record names.
+    """Returns the sequences of decisions whose operator, a contract, denies its signature at the recorded block.
 
-    A chain that does not answer, or has forgotten that block's state, denies nothing: the seal says that it was confirmed then.
+    A chain that does not answer, or has pruned that block's state, denies nothing: the relayer's signature says
+    that it was confirmed then.
 
     Args:
-        log: of the decisions.
-        chains: by id.
-        after: the sequence from which on to ask.
+        log: The log.
+        chains: Chains by id.
+        after: Sequence after which to check.
     """
     denied = set[int]()
     for record in _all(log, after):
@@ -190,7 +191,7 @@ def _problems(
 
 
 def _followed(dead_letters: dict[str, DeadLetter], record: LogRecord) -> Iterator[Violation]:
-    """Replays a record; letters whose document is archived are followed by the index alone."""
+    """Replays a record. Letters with archived documents are followed by the index alone."""
     before = dead_letters.get(record.event_id)
     if record.kind is RecordKind.ENTERED and record.document is None:
         return

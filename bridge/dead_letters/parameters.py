@@ -1,8 +1,8 @@
-"""What governance has set on chain: when to raise an alarm, and who may decide about dead letters.
+"""Parameters that governance sets on chain: alert thresholds, and the operators who may decide about dead letters.
 
-Both are values of the `Parameters` contract, which only its owner or a governance message changes. An account is an operator
-if the parameter `operator_parameter(account)` is not zero. Where a network has no such contract, the router's owner and guardian
-are its operators, and the thresholds are the defaults here.
+Both are values of the `Parameters` contract, which only its owner or a governance message changes. An account
+is an operator if the parameter `operator_parameter(account)` is not zero. On a network without that contract,
+the router's owner and guardian are the operators, and the default thresholds apply.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ROUTER: Final = contract("owner() returns (address)", "guardian() returns (addr
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Dead letters per hour."""
+    """Alert thresholds in dead letters per hour."""
 
     alert: int = 10  # from here on something is wrong with more than one message
     critical: int = 100  # from here on somebody is woken
 
 
 def operator_parameter(account: str) -> bytes:
-    """The name of the parameter that makes an account an operator."""
+    """Returns the name of the parameter that makes an account an operator."""
     return keccak(_OPERATOR + to_bytes32(account))
 
 
@@ -42,26 +42,26 @@ class OnChainParameters:
     """Reads one network's parameters."""
 
     def __init__(self, chain: Chain, router: str, contract: str | None) -> None:
-        """Reads from a contract on a chain, or from the chain's router where there is none."""
+        """Reads from a `Parameters` contract, or from the chain's router if there is none."""
         self._chain = chain
         self._router = router
         self._contract = contract
 
     @property
     def chain_id(self) -> int:
-        """The chain that it reads from."""
+        """Returns the chain that it reads."""
         return self._chain.chain_id
 
     @property
     def authority(self) -> str:
-        """The contract that says who is an operator."""
+        """Returns the contract that says who is an operator."""
         return self._contract or self._router
 
     async def thresholds(self) -> Thresholds:
-        """The thresholds in force.
+        """Returns the thresholds in force.
 
         Raises:
-            TransientError: the chain does not answer.
+            TransientError: The chain does not answer.
         """
         default = Thresholds()
         alert, critical = await self._value(ALERT_THRESHOLD), await self._value(CRITICAL_THRESHOLD)
@@ -79,10 +79,10 @@ class OnChainParameters:
         return account.lower() in map(str.lower, holders)
 
     async def owner(self) -> str:
-        """The account that names operators, with its EIP-55 checksum: governance.
+        """Returns the account that appoints operators (governance), with its EIP-55 checksum.
 
         Raises:
-            TransientError: the chain does not answer.
+            TransientError: The chain does not answer.
         """
         return to_checksum_address(await read_view(self._chain, _ROUTER, self.authority, "owner"))
 

@@ -1,4 +1,7 @@
-"""Where deliveries whose tries are spent are handed in, and where letters leave by themselves when their message arrives."""
+"""The dead-letter queue.
+
+Writes letters of deliveries that used up their tries, and closes letters whose message arrived.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DeadLetterQueue:
-    """Takes dead letters in. Nothing is called dead before its letter is written."""
+    """Writes dead letters. No delivery is marked dead before its letter is written."""
 
     def __init__(
         self, log: DeadLetterLog, store: Store, sealer: Sealer, clock: Clock, settings: DeadLetterSettings | None = None
@@ -45,11 +48,12 @@ class DeadLetterQueue:
         self._reviewed = 0  # cursor of `step`: first sequence of the last letter it checked
 
     async def mark_dead(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
-        """Writes the letter of a delivery, and says how its claim ends.
+        """Writes a delivery's letter, and returns the outcome of its claim.
 
-        The letter is written first, and once however often this is repeated; a process that is killed between the two finds the
-        delivery unfinished, and comes back here. If the letter can't be written, the lane halts with the delivery still to be done:
-        better to stop and say so than to drop it.
+        The letter is written first, and only once however often this is repeated. A process that is killed in
+        between finds the delivery unfinished and repeats this. If the letter can't be written, the lane halts
+        with the delivery still pending: the relayer prefers to stop and report it rather than to drop the
+        message.
         """
         problem = await self._write(self._draft(entry, failure, reason))
         if problem is None:
@@ -68,12 +72,14 @@ class DeadLetterQueue:
         return TryAgain(claim, failure, self._clock.now() + self._settings.PAUSE)
 
     async def mark_message_dead(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
-        """Writes the letter of a message whose own retry budget is spent; says why that failed, with the lane halted.
+        """Writes the letter of a message whose retry budget is spent.
+
+        Returns why that failed, in which case the lane halts.
 
         Args:
-            job: the retry that its budget has no room for.
-            message: which one.
-            failure: the budget's refusal.
+            job: The retry that its budget has no room for.
+            message: The message.
+            failure: The budget's refusal.
         """
         deliveries = self._store.outbox.entries(message.id)
         failures = [one for entry in deliveries for one in self._store.outbox.failures(entry.event_id)]
@@ -92,10 +98,10 @@ class DeadLetterQueue:
         return problem
 
     async def mark_action_diverged(self, action: Action, branch: Branch, message: Message, failure: Failure) -> bool:
-        """Writes the letter of a participant that is not where the decision wants it; once, however often it is found.
+        """Writes the letter of a participant that does not follow the decision, once however often it is found.
 
         Returns:
-            Whether it is new.
+            Whether the letter is new.
         """
         event_id = action_letter_id(action.id, branch.number)
         if self._letters.letter(event_id) is not None:
@@ -112,7 +118,7 @@ class DeadLetterQueue:
         return await self._write(draft) is None
 
     def close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
-        """Closes the letters about an action's participants: it has come to its end."""
+        """Closes the letters about an action's participants, since the action has ended."""
         for branch in action.branches:
             event_id = action_letter_id(action.id, branch.number)
             letter = self._letters.letter(event_id)
@@ -121,12 +127,12 @@ class DeadLetterQueue:
                 self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
 
     def is_let_through(self, event_id: str) -> bool:
-        """Whether an operator decided that what this letter is about is to be tried again."""
+        """Whether an operator decided that the letter's subject is to be retried."""
         letter = self._letters.letter(event_id)
         return letter is not None and letter.status is LetterStatus.RETRY_QUEUED
 
     async def _write(self, draft: Draft) -> str | None:
-        """Writes a letter in so many tries; if none worked, why."""
+        """Writes a letter within the configured tries; returns why the last one failed, or None."""
         problem = "it was never tried"
         for number in range(1, self._settings.tries + 1):
             try:
@@ -141,10 +147,10 @@ class DeadLetterQueue:
         return problem
 
     async def step(self) -> bool:
-        """Closes letters whose message arrived after all, and notes the log's head.
+        """Closes letters whose message arrived after all, and stores the log's head.
 
-        Each call looks at the next batch of open letters, and starts again after the last one. Returns False, since the next
-        batch can wait for the next poll.
+        Each call checks the next batch of open letters, starting over after the last one. Returns False, since
+        the next batch can wait for the next poll.
         """
         letters = self._letters.open_letters(after=self._reviewed, limit=self._settings.BATCH)
         self._reviewed = letters[-1].first_sequence if len(letters) == self._settings.BATCH else 0
@@ -158,9 +164,9 @@ class DeadLetterQueue:
         return False
 
     def _note_head(self) -> None:
-        """Remembers the log's last record in the store, as long as all since the last one noted follow it.
+        """Stores the log's last record, provided that all records since the last stored head follow it.
 
-        Behind a log that was cut off or written again nothing is noted: verification is to find the old head missing.
+        If the log was truncated or rewritten, nothing is stored, so that verification finds the old head missing.
         """
         noted = head = self._store.letter_head.noted()
         while records := self._letters.records(after=head.sequence, limit=self._settings.BATCH):
@@ -208,9 +214,11 @@ class DeadLetterQueue:
             _log.critical("lane not halted either; the delivery is tried again", lane=str(lane), error=str(error))
 
     def _arrival(self, letter: DeadLetter) -> dict[str, Any] | None:
-        """How the letter's message arrived, once that is final: by this delivery, or by another one of the same GMP.
+        """Returns evidence of how the letter's message arrived, once that is final.
 
-        Where its retry budget was spent: by as many GMPs as its quorum, one of them after that.
+        By this delivery or another of the same GMP.
+
+        If its retry budget was spent: by as many GMPs as its quorum, at least one of them afterwards.
         """
         if action_of_letter(letter.event_id) is not None:
             return None  # `close_action` closes it

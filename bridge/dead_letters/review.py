@@ -1,4 +1,4 @@
-"""The operator's review: shows dead letters, and carries out what is decided about them."""
+"""The operator's review: shows dead letters, and carries out decisions about them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NOTICE_TTL: Final = 600  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A letter with all that is known about it."""
+    """A letter with everything known about it."""
 
     letter: DeadLetter
     message: Message
@@ -62,7 +62,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A message that a decision's maker sends before it is recorded."""
+    """A message that a decision's maker must send before the decision is recorded."""
 
     source_chain: int
     request: RouteRequest
@@ -70,7 +70,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A decision that may be taken, before it is signed."""
+    """A permitted decision before it is signed."""
 
     first: LogRecord  # of the letter
     decision: Decision
@@ -80,15 +80,15 @@ class Prepared:
     notice: Notice | None  # None: nobody is told by a message
 
     def document(self, now: float, *, notice: str | None = None, **further: Any) -> dict[str, Any]:
-        """What the maker signs.
+        """Returns the document that the operator signs.
 
         Args:
             now: Unix seconds.
-            notice: id of the message that `notice` asks for.
-            further: what else was done.
+            notice: Id of the message that `notice` demands.
+            further: Other effects.
 
         Raises:
-            DecisionError: the notice is missing.
+            DecisionError: The notice is missing.
         """
         if self.notice is not None and notice is None:
             raise DecisionError(f"{self.decision} needs the id of the message that tells of it")
@@ -109,7 +109,7 @@ class Prepared:
 
 
 def latest_document(history: Sequence[LogRecord]) -> Mapping[str, Any] | None:
-    """What was written when a letter entered its log, or came back to it last; None if that is archived."""
+    """Returns the document of a letter's latest entry or return, or None if it is archived."""
     return [one for one in history if one.kind in (RecordKind.ENTERED, RecordKind.RETURNED)][-1].document
 
 

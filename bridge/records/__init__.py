@@ -1,1 +1,1 @@
-"""The records that the store keeps, and their transitions, in pure functions. Their SQL is in `bridge.store`."""
+"""The records that the store keeps, with their transitions as pure functions. Their SQL is in `bridge.store`."""

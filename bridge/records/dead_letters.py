@@ -19,7 +19,7 @@ NO_RECORD: Final = bytes(32)
 
 
 class LetterStatus(StrEnum):
-    """What is to be done about a letter."""
+    """The state of a letter: what remains to be done about it."""
 
     PENDING_REVIEW = "PENDING_REVIEW"  # an operator has to decide
     RETRY_QUEUED = "RETRY_QUEUED"  # decided: it is on its way again
@@ -28,7 +28,7 @@ class LetterStatus(StrEnum):
 
 
 class RecordKind(StrEnum):
-    """What happened to a letter."""
+    """The kind of a record in a letter's history."""
 
     ENTERED = "ENTERED"  # a delivery's tries were spent
     RETURNED = "RETURNED"  # and spent once more, after it was on its way again
@@ -55,16 +55,16 @@ OPEN: Final = frozenset({LetterStatus.PENDING_REVIEW, LetterStatus.RETRY_QUEUED}
 
 
 class ForbiddenDecisionError(Exception):
-    """Something that can't happen to a letter in its state."""
+    """The letter's state does not allow this record."""
 
 
 class BrokenLogError(Exception):
-    """A log that can't be continued; `waybill dlq verify` says where it broke."""
+    """The log can't be continued; `waybill dlq verify` reports where it is broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Something that happened to a letter, before it has its place in the log."""
+    """A record before it has its sequence in the log."""
 
     key: str  # the same happening has the same key, and is kept once
     kind: RecordKind
@@ -75,7 +75,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """A record in its place. Its hash covers the document by the document's hash, so that a document can be archived."""
+    """A record of the log. Its hash covers only the hash of its document, so that the document can be archived."""
 
     sequence: int  # 1 is the first
     previous: bytes  # hash of the record before
@@ -90,7 +90,7 @@ class LogRecord:
 
     @classmethod
     def of(cls, draft: Draft, sequence: int, previous: bytes) -> LogRecord:
-        """The record of a draft behind another one; not signed yet."""
+        """Builds the unsigned record of a draft that follows the record with hash `previous`."""
         return cls(
             sequence=sequence,
             previous=previous,
@@ -104,17 +104,17 @@ class LogRecord:
 
     @property
     def hash(self) -> bytes:
-        """What the next record names, and what is signed."""
+        """Returns the hash that the next record refers to and that is signed."""
         content = [self.sequence, self.key, self.kind.value, self.event_id, repr(self.at)]
         return keccak(self.previous + self.document_hash + canonical(content))
 
     @property
     def is_whole(self) -> bool:
-        """Whether the document, where it is still here, is the one that was hashed."""
+        """Whether the document matches its hash, or is archived."""
         return self.document is None or keccak(canonical(self.document)) == self.document_hash
 
     def signed(self, sealer: Sealer) -> LogRecord:
-        """The record with its signature."""
+        """Returns the record with its signature."""
         return replace(self, signer=sealer.address, signature=sealer.seal(self))
 
 
@@ -123,15 +123,15 @@ class Sealer(Protocol):
 
     @property
     def address(self) -> str:
-        """The account, with its EIP-55 checksum."""
+        """Returns the signing account with its EIP-55 checksum."""
 
     def seal(self, record: LogRecord) -> bytes:
-        """A signature over the record's place and hash, 65 bytes."""
+        """Signs the record's sequence and hash; 65 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """What a letter is now."""
+    """A letter in its current state."""
 
     event_id: str
     message_id: bytes
@@ -148,7 +148,7 @@ class DeadLetter:
 
     @classmethod
     def entered(cls, record: LogRecord) -> DeadLetter:
-        """The letter that its first record makes."""
+        """Builds the letter from its first record."""
         if record.kind is not RecordKind.ENTERED or record.document is None:
             raise ForbiddenDecisionError(f"{record.event_id} has no dead letter that could be {record.kind}")
         document = record.document
@@ -168,10 +168,10 @@ class DeadLetter:
         )
 
     def after(self, record: LogRecord) -> DeadLetter:
-        """The letter after something happened to it.
+        """Returns the letter after another record.
 
         Raises:
-            ForbiddenDecisionError: it can't happen in its state.
+            ForbiddenDecisionError: The letter's state does not allow it.
         """
         match record.kind:
             case RecordKind.ENTERED:
@@ -193,7 +193,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LettersWaiting:
-    """How many letters of a lane and GMP wait for a decision; 0 where all that there were are decided."""
+    """The number of undecided letters of a lane and GMP; 0 once all are decided."""
 
     source_chain: int
     destination_chain: int
@@ -203,13 +203,13 @@ class LettersWaiting:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON in one form only: the bytes that are hashed."""
+    """Serialises to canonical JSON: the bytes that are hashed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """The last record of the log that was seen: a log in which it is missing was cut off or written again."""
+    """The last known record of the log: a log without it was truncated or rewritten."""
 
     sequence: int = 0
     hash: bytes = NO_RECORD

@@ -1,6 +1,6 @@
-"""Sums over what the bridge remembers: for metrics, limits and health. Reading them changes nothing.
+"""Aggregates over the store, for metrics, limits and health.
 
-What is said to be counted "ever" never falls: a store adds what it forgets, or takes back, to its counters.
+Totals never fall: the store adds what it deletes, or what a reorg removes, to its counters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 
 
 
 class Counted(StrEnum):
-    """What a counter counts, with the names of its labels."""
+    """The kinds of counters, with the names of their labels."""
 
     OBSERVED = "observed"  # source chain, destination chain, GMP
     DELIVERED = "delivered"  # the same, and the place in LATENCY_BOUNDS
@@ -39,7 +39,7 @@ CounterKey = tuple[Counted, tuple[int | str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSum:
-    """What was counted of one lane and GMP."""
+    """A count for one lane and GMP."""
 
     source_chain: int
     destination_chain: int
@@ -52,8 +52,9 @@ class DeliverySum:
     """The deliveries of one lane and GMP.
 
     Attributes:
-        within: for each of `LATENCY_BOUNDS`, how many took at most so long, from observed to delivered.
-        seconds: what all of them took together.
+        within: For each of `LATENCY_BOUNDS`, the number of deliveries that took at most that long from observed
+            to delivered.
+        seconds: Sum of their durations.
     """
 
     source_chain: int
@@ -66,7 +67,7 @@ class DeliverySum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureSum:
-    """The tries of one lane and GMP that failed in one way."""
+    """The failed tries of one lane and GMP with one error code."""
 
     source_chain: int
     destination_chain: int
@@ -88,7 +89,7 @@ class SlotSum:
 
 
 class TransactionOutcome(StrEnum):
-    """What a used nonce was good for."""
+    """The outcome of a used nonce."""
 
     SUCCEEDED = "SUCCEEDED"
     REVERTED = "REVERTED"  # paid for, and changed nothing
@@ -98,7 +99,7 @@ class TransactionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSum:
-    """The used nonces of one account that ended in one way."""
+    """The used nonces of one account with one outcome."""
 
     chain_id: int
     account: str
@@ -108,10 +109,10 @@ class TransactionSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One try of a delivery that ended.
+    """A finished try of a delivery.
 
     Attributes:
-        code: how it failed, None if it delivered.
+        code: Error code; None if it delivered.
     """
 
     gmp: Gmp
@@ -122,12 +123,12 @@ class Tried:
 
 
 def latency_place(seconds: float) -> int:
-    """The place of a delivery's time among `LATENCY_BOUNDS`, or behind the last one."""
+    """Returns the index of a delivery's duration among `LATENCY_BOUNDS`, or one past the last."""
     return bisect_left(LATENCY_BOUNDS, seconds)
 
 
 def outcome_of(slot: Slot) -> TransactionOutcome | None:
-    """What a nonce was good for; None while no block has used it."""
+    """Returns the outcome of a nonce, or None while no block has used it."""
     if slot.state is SlotState.USED_EXTERNALLY:
         return TransactionOutcome.USED_EXTERNALLY
     if slot.included is None:

@@ -1,6 +1,8 @@
-"""Primary finality records: the state changes that are final on their source, and how far each lane has applied them.
+"""Primary finality records.
 
-The source is authoritative. Where a destination differs from it, the destination is brought into line, never the other way round.
+The state changes that are final on their source, and each lane's progress in applying them.
+
+The source is authoritative. Where a destination differs from it, the destination is changed, never the source.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ FOLLOWED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryRecord:
-    """The evidence that a message is final on its source. A record is kept for ever.
+    """Evidence that a message is final on its source. Records are never deleted.
 
     Attributes:
-        change_id: the same for all messages that carry one state change to several chains.
+        change_id: Identity of the state change, shared by all messages that carry it to several chains.
         final_at: Unix seconds.
-        signer: the relayer's account; empty until the relayer has signed the record.
-        signature: of `digest`.
+        signer: The relayer's account; empty until the relayer has signed the record.
+        signature: Signature of `digest`.
     """
 
     message_id: bytes
@@ -55,7 +57,7 @@ class PrimaryRecord:
 
     @classmethod
     def of(cls, message: Message, attempt: ObservedAttempt, final_at: float) -> PrimaryRecord:
-        """The record of a message that was routed by that attempt."""
+        """Builds the record of a message that an attempt routed."""
         return cls(
             message_id=message.id,
             change_id=change_id_of(message, attempt.transaction_hash),
@@ -68,12 +70,12 @@ class PrimaryRecord:
 
     @property
     def lane(self) -> Lane:
-        """The lane that it is on."""
+        """Returns the message's lane."""
         return Lane(self.source_chain, self.destination_chain)
 
     @property
     def digest(self) -> bytes:
-        """The hash that the relayer signs."""
+        """Returns the hash that the relayer signs."""
         return keccak(b"waybill primary record" + canonical(self.document))
 
     @property
@@ -99,7 +101,7 @@ class PrimaryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncProgress:
-    """What a heartbeat says about a lane."""
+    """The progress of a lane as its heartbeat states it."""
 
     primary_final: int  # messages that are final on the source
     applied: int  # of those, resolved on the destination
@@ -108,7 +110,7 @@ class SyncProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A signed sign of life of one lane. The latest one counts, and none is ever queued."""
+    """A signed statement of one lane's progress. Only the latest counts, and none is queued."""
 
     lane: Lane
     at: float  # Unix seconds
@@ -118,7 +120,7 @@ class Heartbeat:
 
     @property
     def digest(self) -> bytes:
-        """What is signed."""
+        """Returns the hash that the relayer signs."""
         content = [
             str(self.lane),
             self.at,
@@ -130,6 +132,6 @@ class Heartbeat:
 
 
 def change_id_of(message: Message, transaction_hash: bytes) -> bytes:
-    """The name of a state change: same source transaction, sender, kind and payload, whatever chains it goes to."""
+    """Identifies a state change by source transaction, sender, kind and payload, whatever its destinations."""
     head = message.source_chain.to_bytes(32, "big") + transaction_hash + message.sender + bytes([message.kind])
     return keccak(head + keccak(message.payload))

@@ -1,6 +1,7 @@
-"""Jobs: work on a message that survives crashes, is shared by relayers, and is tried until it is done or given up.
+"""Jobs: work on a message that survives crashes, is shared by relayers, and is retried until it is done or given up.
 
-Three queues use them. Each kind of job has its own states; how a job is found, leased, rescheduled and settled is the same for all.
+Three queues use them. Each kind of job has its own states; all are found, leased, rescheduled and settled in
+the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bridge.records.retries import RetryBudget
 
 
 class Queue(StrEnum):
-    """Which work a job is."""
+    """The kinds of work."""
 
     RETRY = "retry"  # send a message over more GMPs, since the index asks for it
     EXECUTE = "execute"  # execute a message that was delivered and not executed
@@ -29,20 +30,20 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it is stored. Every change gives another record.
+    """A stored job, immutable: every change returns another record.
 
-    A worker looks at a job that is due without telling the store. Before it spends anything it leases the job. That raises
-    the fence, and the store refuses what other workers write with the fence that they have read.
+    A worker examines a due job without telling the store, and leases it before it spends anything. The lease
+    raises the fence, and the store refuses writes of other workers, which know only the old fence.
 
     Attributes:
-        state: how far it is, in the words of its queue.
-        since: Unix seconds: when it began to wait.
-        available_at: Unix seconds: nobody looks at it before.
-        tries: what its queue counts: retries put off, or propagations.
-        fence: grows with each lease, and with each change from outside that makes what a worker has read worthless.
-        outcome: for people: why it waits, or how it ended.
-        seen: the block at whose end the message was seen to need no more work; final or not.
-        finished_at: Unix seconds: when it was settled; None while there is work left.
+        state: Progress, as one of its queue's states.
+        since: When it began to wait, in Unix seconds.
+        available_at: When it is due, in Unix seconds.
+        tries: Postponed retries, or propagations, depending on the queue.
+        fence: Grows with each lease, and with each external change that invalidates what a worker has read.
+        outcome: Why it waits or how it ended, for people.
+        seen: Block as of which the message needed no more work, whether or not that block is final.
+        finished_at: When it was settled, in Unix seconds; None while it is open.
     """
 
     QUEUE: ClassVar[Queue]
@@ -60,19 +61,19 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Tells it from other jobs of its queue and message."""
+        """Returns what distinguishes it from other jobs of its queue and message."""
         return ""
 
     def leased(self, until: float, **changes: Any) -> Self:
-        """For the worker that writes this first; others leave it alone until then (Unix seconds)."""
+        """Returns the job leased to the worker that writes it, until `until` (Unix seconds)."""
         return replace(self, fence=self.fence + 1, available_at=until, **changes)
 
     def rescheduled(self, outcome: str, at: float, **changes: Any) -> Self:
-        """To be looked at again at that moment (Unix seconds)."""
+        """Returns the job due again at `at` (Unix seconds)."""
         return replace(self, outcome=outcome, available_at=at, **changes)
 
     def settled(self, state: StrEnum, outcome: str, now: float, **changes: Any) -> Self:
-        """Done with: nobody looks at it again, unless something from outside opens it."""
+        """Returns the finished job, which only an external change reopens."""
         return replace(self, state=state, outcome=outcome, finished_at=now, fence=self.fence + 1, **changes)
 
 
@@ -80,7 +81,7 @@ JobT = TypeVar("JobT", bound=Job)
 
 
 class RetryState(StrEnum):
-    """Where a retry is."""
+    """The states of a retry."""
 
     OPEN = "OPEN"  # to be done, or done again later
     SENDING = "SENDING"  # its transaction is under way
@@ -92,7 +93,7 @@ class RetryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryJob(Job):
-    """A retry that the index or an operator asked for, and its progress."""
+    """A retry requested by the index or an operator."""
 
     QUEUE = Queue.RETRY
 
@@ -106,37 +107,37 @@ class RetryJob(Job):
 
     @classmethod
     def of(cls, request: RetryRequest, now: float) -> RetryJob:
-        """The job for a request that was just copied."""
+        """Builds the job of a newly copied request."""
         lane = Lane(request.source_chain, request.destination_chain)
         return cls(request=request, message_id=request.message_id, lane=lane, since=now, available_at=now)
 
     @property
     def name(self) -> str:
-        """Attempt and generation: the index may ask for an attempt again."""
+        """Returns attempt and generation, since the index may request an attempt again."""
         return f"{self.request.attempt}/{self.request.generation}"
 
     def start(self, gmps: frozenset[Gmp]) -> RetryJob:
-        """OPEN → SENDING. It stays due: a worker that takes it up joins the transaction that the nonce ledger knows."""
+        """OPEN → SENDING. It stays due: a worker that takes it over joins the transaction in the nonce ledger."""
         self._require(RetryState.OPEN)
         return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps, blocked_by=None)
 
     def reschedule(self, why: str, until: float, blocked_by: RetryBudget | None = None) -> RetryJob:
-        """Back to OPEN: it can't be done now."""
+        """Returns to OPEN, since the retry is not possible now."""
         self._require(RetryState.OPEN, RetryState.SENDING)
         return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1, blocked_by=blocked_by)
 
     def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
-        """SENT, NOT_NEEDED or IMPOSSIBLE, for good."""
+        """Settles it as SENT, NOT_NEEDED or IMPOSSIBLE."""
         self._require(RetryState.OPEN, RetryState.SENDING)
         return self.settled(state, outcome, now, transaction_hash=transaction_hash, blocked_by=None)
 
     def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
-        """OPEN → DEAD, with a dead letter about that or without one."""
+        """OPEN → DEAD, with or without a dead letter."""
         self._require(RetryState.OPEN)
         return self.settled(RetryState.DEAD, outcome, now, letter=letter, blocked_by=None)
 
     def reopened(self, why: str, now: float) -> RetryJob:
-        """DEAD → OPEN: an operator decided so."""
+        """DEAD → OPEN, by an operator's decision."""
         self._require(RetryState.DEAD)
         return self.leased(now, state=RetryState.OPEN, outcome=why, tries=0, finished_at=None, letter=None)
 
@@ -153,7 +154,7 @@ EXECUTION_KEYS: Final = "execute/"
 
 
 class ExecutionState(StrEnum):
-    """What was found when the message was last looked at."""
+    """The result of the last check of a message."""
 
     WAITING = "WAITING"  # its router executes it not yet: the quorum is not there, or something is paused
     REFUSED = "REFUSED"  # its recipient refuses it
@@ -168,10 +169,10 @@ class ExecutionState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionJob(Job):
-    """A message that was delivered and is not known to be executed.
+    """A delivered message that is not known to be executed.
 
-    The router executes a message with the delivery that completes its quorum. What completes it otherwise, such as the
-    end of a GMP's pause or a quorum that is lowered, executes nothing: then an account has to call `execute`.
+    The router executes a message in the delivery that completes its quorum. If the quorum is completed by
+    something else, such as the end of a GMP's pause or a lowered quorum, an account has to call `execute`.
     """
 
     QUEUE = Queue.EXECUTE
@@ -182,20 +183,20 @@ class ExecutionJob(Job):
 
     @property
     def transaction_key(self) -> str:
-        """What the nonce ledger calls the transaction of this round: in each there is one at most."""
+        """Returns the nonce ledger's key of this round's transaction, of which there is at most one."""
         return f"{EXECUTION_KEYS}0x{self.message_id.hex()}/{self.round}"
 
     def locked(self, until: float) -> ExecutionJob:
-        """With a transaction of this round about to be sent; others leave it alone until then (Unix seconds)."""
+        """Returns the job leased while its transaction is sent, until `until` (Unix seconds)."""
         return self.leased(until, state=ExecutionState.SENT, was_sent=True, seen=None)
 
     def in_next_round(self) -> ExecutionJob:
-        """Open for another transaction, since it could not be executed in between."""
+        """Returns the job open for another transaction, since the message was not executable in between."""
         return replace(self, round=self.round + 1, was_sent=False)
 
 
 class SyncState(StrEnum):
-    """How far a state change is on its destination."""
+    """The progress of a state change on its destination."""
 
     PENDING = "PENDING"
     APPLIED = "APPLIED"  # executed, and that is final
@@ -208,7 +209,7 @@ UNRESOLVED: Final = frozenset({SyncState.PENDING, SyncState.DIVERGED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncJob(Job):
-    """A state change that is final on its source, and how far its application is. `tries` counts its re-propagations."""
+    """A state change that is final on its source, with its progress. `tries` counts its re-propagations."""
 
     QUEUE = Queue.PROPAGATE
 
@@ -218,23 +219,26 @@ class SyncJob(Job):
 
     @classmethod
     def of(cls, record: PrimaryRecord) -> SyncJob:
-        """The job that follows a record."""
+        """Builds the job that follows a record."""
         at = record.final_at
         return cls(record=record, message_id=record.message_id, lane=record.lane, since=at, available_at=at)
 
     def locked(self, now: float, lock_ttl: float, until: float) -> SyncJob:
-        """Leased until then: under its lock while that holds, else under a new one with a higher fencing number."""
+        """Returns the job leased until `until`.
+
+        Under its lock while that holds, otherwise under a new one with a higher fence.
+        """
         if now < self.lock_until:
             return replace(self, available_at=until)
         return self.leased(until, lock_until=now + lock_ttl)
 
     def reopened(self, why: str, now: float) -> SyncJob:
-        """PENDING again: the destination does not show any more what it showed; the primary record stands."""
+        """Returns to PENDING, since the destination no longer shows the change; the primary record stands."""
         return self.rescheduled(why, now, state=SyncState.PENDING, seen=None, finished_at=None)
 
 
 def totals(counts: Mapping[Lane, Mapping[str, int]]) -> Mapping[str, int]:
-    """How many jobs of all lanes are in each state."""
+    """Counts the jobs of all lanes by state."""
     found: Counter[str] = Counter()
     for by_state in counts.values():
         found.update(by_state)

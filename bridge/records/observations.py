@@ -1,4 +1,4 @@
-"""What was seen on source chains: how far each was read, and the messages found there."""
+"""Observations of source chains: how far each was read, and the messages it contained."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BlockRef:
 
     @classmethod
     def of(cls, block: Block) -> BlockRef:
-        """The reference to a block."""
+        """Returns the reference to a block."""
         return cls(block.number, block.hash)
 
 
@@ -39,7 +39,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class ObservedMessage:
-    """A message by its content; its id vouches for all of it."""
+    """A message by its content, all of which its id binds."""
 
     message_id: bytes
     envelope: bytes
@@ -48,13 +48,13 @@ class ObservedMessage:
 
     @property
     def message(self) -> Message:
-        """What the envelope says."""
+        """Decodes the message from its envelope."""
         return decode_envelope(self.envelope).message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedAttempt:
-    """The router's event for one dispatch of a message. A message without any was orphaned."""
+    """The router's event for one dispatch of a message. A message without attempts was orphaned."""
 
     message_id: bytes
     attempt: int
@@ -67,7 +67,7 @@ class ObservedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NumberedDispatch:
-    """A dispatch and the attempt that it belongs to."""
+    """A dispatch and the number of its attempt."""
 
     dispatch: Dispatch
     attempt: int
@@ -75,7 +75,7 @@ class NumberedDispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRange:
-    """All that was found in a range of blocks; recorded as a whole or not at all."""
+    """Everything found in a range of blocks, recorded in one transaction."""
 
     chain_id: int
     previous: BlockRef | None  # the cursor's position before, None if there was none
@@ -89,7 +89,7 @@ class ObservedRange:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What fell with orphaned blocks."""
+    """The effects of a rollback."""
 
     dropped: int  # outbox entries from this chain that nobody had worked on
     orphaned: int  # outbox entries from this chain that are kept, marked

@@ -1,7 +1,6 @@
-"""The outbox: one entry per (message, GMP, attempt) that is to be delivered.
+"""The outbox: one entry per (message, GMP, attempt) to deliver.
 
-Its states and the ways between them are those of the Open Outbox specification. They live here, in pure functions, so
-that every store allows the same ones.
+Its states and transitions are those of the Open Outbox specification, as pure functions.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from bridge.records.observations import BlockRef
 
 
 class OutboxState(StrEnum):
-    """Where an entry is."""
+    """The states of an entry."""
 
     PENDING = "PENDING"
     CLAIMED = "CLAIMED"
@@ -56,21 +55,24 @@ _LONGEST_PAUSE: Final = 60.0  # seconds before a delivery that was taken back is
 
 @dataclass(frozen=True, slots=True)
 class LiveTrafficQuota:
-    """How many places live traffic is given before all others: see `OutboxEntry.is_fresh`."""
+    """The number of places reserved for live traffic; see `OutboxEntry.is_fresh`."""
 
     places: int
     since: float  # Unix seconds
 
 
 class ForbiddenTransitionError(Exception):
-    """A change of state that the outbox does not know."""
+    """The outbox does not allow this transition."""
 
     def __init__(self, event_id: str, before: OutboxState, after: OutboxState) -> None:
         super().__init__(f"outbox entry {event_id} is {before} and can't become {after}")
 
 
 class StaleClaimError(Exception):
-    """The worker lost its claim: the lease ran out and another worker may have the entry, or its source was reorged away."""
+    """The worker lost its claim.
+
+    Its lease expired and another worker may hold the entry, or its source was reorged away.
+    """
 
     def __init__(self, claim: Claim) -> None:
         super().__init__(f"{claim.worker} no longer has outbox entry {claim.event_id} (fence {claim.fence})")
@@ -78,7 +80,7 @@ class StaleClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right of one worker to work on one entry, until another one claims it."""
+    """A worker's exclusive right to work on an entry, until another worker claims it."""
 
     event_id: str
     worker: str
@@ -87,7 +89,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ObservedDelivery:
-    """Where a GMP's delivery was seen on the destination."""
+    """Where a GMP's delivery was observed on the destination."""
 
     block: BlockRef  # of the transaction, or, without one, the block at whose end it was seen
     transaction_hash: bytes | None  # None: another account delivered
@@ -95,15 +97,14 @@ class ObservedDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """A dispatch, and how far its delivery is.
+    """A dispatch and the progress of its delivery.
 
     Attributes:
-        failed_tries: tries that ended without a delivery.
-        setbacks: how often it went back to PENDING for what says nothing about the message, which costs no try.
-        lease_until: Unix seconds; after it another worker may claim the entry.
-        orphaned_at: when the source's block fell to a reorg; such an entry is not claimed, and comes back when its
-            dispatch does.
-        confirmed_at: when the delivery became final on the destination.
+        failed_tries: Tries that ended without a delivery.
+        setbacks: How often it returned to PENDING for a reason that is no evidence about the message and costs no try.
+        lease_until: Unix seconds after which another worker may claim it.
+        orphaned_at: When a reorg removed the source's block. Such an entry is not claimed until its dispatch returns.
+        confirmed_at: When the delivery became final on the destination.
     """
 
     # Never change, but for the position of the dispatch when a reorg moved it.
@@ -130,7 +131,7 @@ class OutboxEntry:
 
     @classmethod
     def new(cls, dispatch: Dispatch, attempt: int, kind: Kind, now: float) -> OutboxEntry:
-        """The entry for a dispatch that was just seen."""
+        """Builds the entry of a newly observed dispatch."""
         return cls(
             event_id=event_id_of(dispatch.message_id, dispatch.gmp, attempt),
             attempt_number=attempt,
@@ -144,22 +145,22 @@ class OutboxEntry:
 
     @property
     def lane(self) -> Lane:
-        """The lane that it is on."""
+        """Returns its lane."""
         return Lane(self.dispatch.source_chain, self.dispatch.destination_chain)
 
     @property
     def current_claim(self) -> Claim:
-        """The claim that the entry is under."""
+        """Returns the claim that it is under."""
         if self.claimed_by is None:
             raise ValueError(f"outbox entry {self.event_id} is {self.state}: no worker has it")
         return Claim(self.event_id, self.claimed_by, self.fence)
 
     def is_fresh(self, since: float) -> bool:
-        """Whether it is live traffic: due since that moment (Unix seconds), and never given out before the claim it is under."""
+        """Whether it is live traffic: due since `since` (Unix seconds), and not claimed before its current claim."""
         return self.fence <= (1 if self.state is OutboxState.CLAIMED else 0) and self.available_at >= since
 
     def is_claimed_by(self, claim: Claim) -> bool:
-        """Whether that claim is still good."""
+        """Whether that claim is still valid."""
         return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
 
     def claimed(self, worker: str, now: float, lease: float) -> OutboxEntry:
@@ -175,10 +176,12 @@ class OutboxEntry:
         )
 
     def delivered(self, claim: Claim, delivery: ObservedDelivery | None, now: float) -> OutboxEntry:
-        """CLAIMED → DELIVERED; without a delivery where losing is preferred to repeating: it is promised only.
+        """CLAIMED → DELIVERED.
+
+        `delivery` is None if it is only promised, under a strategy that prefers a loss to a repetition.
 
         Raises:
-            StaleClaimError: the claim is no longer good.
+            StaleClaimError: The claim is no longer valid.
         """
         self._require_claim(claim, OutboxState.DELIVERED)
         return replace(
@@ -186,34 +189,34 @@ class OutboxEntry:
         )
 
     def to_try_again(self, claim: Claim, failure: Failure, available_at: float) -> OutboxEntry:
-        """CLAIMED → PENDING: to be tried again at `available_at`.
+        """CLAIMED → PENDING, to be retried at `available_at` (Unix seconds).
 
         Raises:
-            StaleClaimError: the claim is no longer good.
+            StaleClaimError: The claim is no longer valid.
         """
         self._require_claim(claim, OutboxState.PENDING)
         return replace(self._failed(failure), state=OutboxState.PENDING, available_at=available_at)
 
     def postponed(self, claim: Claim, why: str, available_at: float) -> OutboxEntry:
-        """CLAIMED → PENDING: nothing was tried, so its tries are as they were.
+        """CLAIMED → PENDING without a try.
 
         Raises:
-            StaleClaimError: the claim is no longer good.
+            StaleClaimError: The claim is no longer valid.
         """
         self._require_claim(claim, OutboxState.PENDING)
         return replace(self._released(), state=OutboxState.PENDING, last_error=visible(why), available_at=available_at)
 
     def marked_dead(self, claim: Claim, failure: Failure) -> OutboxEntry:
-        """CLAIMED → DEAD: never tried again by itself.
+        """CLAIMED → DEAD: never retried automatically.
 
         Raises:
-            StaleClaimError: the claim is no longer good.
+            StaleClaimError: The claim is no longer valid.
         """
         self._require_claim(claim, OutboxState.DEAD)
         return replace(self._failed(failure), state=OutboxState.DEAD)
 
     def replayed(self, reason: str, now: float) -> OutboxEntry:
-        """DELIVERED or DEAD → PENDING: all its tries are open again."""
+        """DELIVERED or DEAD → PENDING, with all its tries available again."""
         if self.state is OutboxState.CLAIMED:
             raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
         self._require(OutboxState.PENDING)
@@ -230,7 +233,7 @@ class OutboxEntry:
         )
 
     def reopened(self, failure: Failure, now: float) -> OutboxEntry:
-        """DELIVERED → PENDING: the delivery is not there after all. Its tries stay as they are, and each time it waits longer."""
+        """DELIVERED → PENDING, since the delivery is missing on chain. Keeps its tries; the wait grows each time."""
         if self.state is not OutboxState.DELIVERED:
             raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
         pause = 0.0 if self.setbacks == 0 else backoff(1.0, self.setbacks, cap=_LONGEST_PAUSE)
@@ -247,7 +250,7 @@ class OutboxEntry:
         )
 
     def moved(self, dispatch: Dispatch) -> OutboxEntry:
-        """The same entry with its dispatch seen at another place on the source chain, after a reorg."""
+        """Returns the entry with its dispatch at another position on the source chain, after a reorg."""
         return replace(self, dispatch=dispatch, orphaned_at=None)
 
     def _released(self) -> OutboxEntry:
@@ -273,24 +276,24 @@ class OutboxEntry:
 
 
 def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
-    """The name of an entry: the same dispatch gets the same one, however often it is seen."""
+    """Returns an entry's id, which is the same however often its dispatch is observed."""
     return f"0x{message_id.hex()}/{gmp.label}/{attempt}"
 
 
 def delivery_of(event_id: str) -> tuple[bytes, Gmp]:
-    """The message and the GMP of the entry with that name."""
+    """Parses an entry's id into message id and GMP."""
     message_id, label, _ = event_id.split("/")
     return decode_hex(message_id), Gmp.parse(label)
 
 
 def ordering_key_of(dispatch: Dispatch) -> str:
-    """Lane and GMP. Whether a failing entry blocks those behind it is a setting of the relay, see `Outbox.claim`."""
+    """Returns lane and GMP. A setting decides whether a failing entry blocks those behind it; see `Outbox.claim`."""
     return f"{dispatch.source_chain}>{dispatch.destination_chain}/{dispatch.gmp.label}"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A claim ends: the delivery is there, or, without one, is committed before it is made."""
+    """Outcome of a claim: delivered, or, without a delivery, committed before sending."""
 
     claim: Claim
     delivery: ObservedDelivery | None
@@ -299,7 +302,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """A claim ends: it failed, and is tried again at `available_at` (Unix seconds)."""
+    """Outcome of a claim: failed, to be retried at `available_at` (Unix seconds)."""
 
     claim: Claim
     failure: Failure
@@ -308,7 +311,7 @@ class TryAgain:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A claim ends: it failed, and is not tried again."""
+    """Outcome of a claim: failed, and not retried."""
 
     claim: Claim
     failure: Failure
@@ -316,7 +319,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """A claim ends: nothing was tried, and it is looked at again at `available_at` (Unix seconds). No try is used up."""
+    """Outcome of a claim: not tried, due again at `available_at` (Unix seconds). Uses up no try."""
 
     claim: Claim
     why: str
@@ -327,10 +330,10 @@ Outcome = Delivered | TryAgain | Dead | Postponed
 
 
 def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
-    """The entry after its claim ended that way.
+    """Returns the entry after a claim's outcome.
 
     Raises:
-        StaleClaimError: the claim is no longer good.
+        StaleClaimError: The claim is no longer valid.
     """
     match outcome:
         case Delivered(claim=claim, delivery=delivery):
@@ -344,7 +347,7 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
 
 
 def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
-    """How the claim of a worker that no longer renews it ends."""
+    """Returns the outcome of a claim whose lease its worker no longer renews."""
     message = f"{entry.claimed_by} did not finish before its lease ran out"
     failure = Failure(at=now, kind=FailureKind.INTERRUPTED, code="LeaseExpired", message=message)
     return TryAgain(entry.current_claim, failure, now)
@@ -352,7 +355,7 @@ def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCount:
-    """How many entries of one lane and GMP are in a state, and since when the oldest waits."""
+    """The number of entries of one lane and GMP in a state, and since when the oldest has waited."""
 
     source_chain: int
     destination_chain: int
@@ -365,7 +368,7 @@ class QueueCount:
 
 
 def snapshot_of(entries: Iterable[OutboxEntry]) -> DeliverySnapshot:
-    """Where a message's deliveries are now."""
+    """Summarises the state of a message's deliveries."""
     return tuple(
         SnapshotLine(
             event_id=one.event_id, state=one.state.value, failed_tries=one.failed_tries, last_error=one.last_error
@@ -375,12 +378,12 @@ def snapshot_of(entries: Iterable[OutboxEntry]) -> DeliverySnapshot:
 
 
 def shared_out(due: Sequence[OutboxEntry], fresh: Sequence[OutboxEntry], limit: int) -> list[OutboxEntry]:
-    """What a claim gives out: all of the fresh entries, and of `limit` places what they leave to the oldest.
+    """Selects the entries of a claim: all fresh ones, and the oldest in the remaining places of `limit`.
 
     Args:
-        due: the oldest entries, in the order in which they are due.
-        fresh: those that the fresh ones' share is for, in the same order; the first of them may be among the others.
-        limit: how many places there are.
+        due: Oldest entries, in the order in which they are due.
+        fresh: Entries for the live-traffic share, in the same order; the first ones may also be in `due`.
+        limit: Number of places.
     """
     kept = {entry.event_id for entry in fresh}
     others = [entry.event_id for entry in due if entry.event_id not in kept]

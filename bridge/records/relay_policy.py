@@ -1,4 +1,7 @@
-"""Whose messages a worker delivers. The others are observed and kept, and are delivered once they are accepted."""
+"""Filters of the messages that a worker delivers.
+
+Others are observed and kept, and delivered once a filter accepts them.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from bridge.protocol.message import Kind, Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayPolicy:
-    """Lists of what is accepted and what is not; withholding is the stronger.
+    """Allow and deny lists; a deny list wins.
 
     Attributes:
-        sources: source chains, by EIP-155 id; None is every one.
-        withheld_sources: source chains whose messages wait.
-        senders: message senders as 32 bytes; None is every one.
-        withheld_senders: senders whose messages wait.
-        kinds: kinds of message; None is every one.
+        sources: Source chains by EIP-155 id; None is all.
+        withheld_sources: Source chains whose messages wait.
+        senders: Message senders as 32 bytes; None is all.
+        withheld_senders: Senders whose messages wait.
+        kinds: Kinds of message; None is all.
     """
 
     sources: frozenset[int] | None = None

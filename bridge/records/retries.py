@@ -1,4 +1,4 @@
-"""Which budgets retries have, and where the index asks for them."""
+"""Retry budgets, and the source of the index's retry requests."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ RETRY_ROUTE: Final = "retryRoute"
 
 
 class RetryBudget(StrEnum):
-    """What may have no room for a retry."""
+    """The budgets that can be exhausted by retries."""
 
     MESSAGE = "message"  # all retries of its message: spent for good, unless an operator decides otherwise
     SPENDING = "spending"  # the gate that all spending passes: its filters, consent or bounds
 
 
 def spent_id(message_id: bytes, attempt: int) -> str:
-    """The name of the dead letter about a retry for which its message's budget has no room."""
+    """Names the dead letter about a retry that its message's budget has no room for."""
     return f"0x{message_id.hex()}/{RETRY_ROUTE}/{attempt}"
 
 
 def retry_of(event_id: str) -> tuple[bytes, int] | None:
-    """The message and attempt that a dead letter of that name is about; None if it is about a delivery."""
+    """Parses a dead letter's name into message and attempt; None if it is about a delivery."""
     message_id, is_retry, attempt = event_id.partition(f"/{RETRY_ROUTE}/")
     return (decode_hex(message_id), int(attempt)) if is_retry else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedRetries:
-    """How many retries of a lane its budgets keep from being made; 0 where all that were are not any more."""
+    """The number of retries that a lane's budgets block; 0 once none is blocked any more."""
 
     source_chain: int
     destination_chain: int
@@ -45,13 +45,13 @@ class BlockedRetries:
 
 
 class RetryRequestSource(Protocol):
-    """Where the indexer leaves its requests; only read."""
+    """A read-only view of the index's retry requests."""
 
     async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
-        """Requests with a higher sequence, in order; none if there is no index yet."""
+        """Returns requests with a higher sequence, in order; empty if there is no index yet."""
 
     async def highest_sequence(self) -> int:
-        """The last request's sequence, 0 if there is none."""
+        """Returns the last request's sequence, or 0."""
 
     async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
+        """Returns the GMPs by which the index would retry a request, best first; empty if it does not say."""

@@ -1,8 +1,9 @@
-"""What the relayer spends, for which messages, and the bounds on it.
+"""Amounts that the relayer spends, and their bounds.
 
-Every transaction is paid for a message, its sender and its lane. What it may cost at most is written when its nonce is reserved,
-in the same transaction of the store. When a block includes it, what it used takes the place of that. Amounts are kept
-in gwei, rounded up, so that sums fit into 64 bits. Chains have different currencies: every bound counts on each chain by itself.
+Every transaction is charged to a message, its sender and its lane. Its maximum cost is recorded in the store
+transaction that reserves its nonce, and replaced by its actual cost once a block includes it. Amounts are in
+gwei, rounded up, so that sums fit into 64 bits. Chains have different currencies, so every bound applies to
+each chain separately.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EVER: Final = 0
 
 
 class Bound(StrEnum):
-    """What may have no room for a payment, by the name of its setting."""
+    """The bounds of a payment, by the name of their setting."""
 
     FILTERS = "filters"  # allow_senders, deny_senders, allow_chains, deny_chains
     CONSENT = "retry_for"
@@ -41,15 +42,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpentFor:
-    """What something is paid for.
-
-    Attributes:
-        message_id: the message.
-        sender: that message's, 32 bytes.
-        lane: that message's.
-        sender_per_day: wei that the sender may cost on a chain per day, in place of the general bound; None is that bound.
-            The relayer's own messages have one.
-    """
+    """The message that a payment is charged to, its sender (32 bytes) and its lane."""
 
     message_id: bytes
     sender: bytes
@@ -58,18 +51,18 @@ class SpentFor:
 
     @classmethod
     def of(cls, message: Message) -> SpentFor:
-        """Payments for a message."""
+        """Charges a message."""
         return cls(message.id, message.sender, Lane(message.source_chain, message.destination_chain))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TotalKey:
-    """What a total is of.
+    """The key of a total.
 
     Attributes:
-        chain_id: where it is paid.
-        day: days since 1970 (UTC), or `EVER`.
-        of: a message, a sender, a lane, or the whole chain.
+        chain_id: Chain on which it is paid.
+        day: Days since 1970 (UTC), or `EVER`.
+        of: A message, a sender, a lane, or the whole chain.
     """
 
     chain_id: int
@@ -79,13 +72,13 @@ class TotalKey:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What was paid, and how many executions failed in a block, or may still do so."""
+    """The amount paid, and the number of executions that failed on chain or still may."""
 
     gwei: int = 0
     failures: int = 0
 
     def plus(self, gwei: int, failures: int = 0) -> Total:
-        """After another payment."""
+        """Returns the total after another payment."""
         return Total(self.gwei + gwei, self.failures + failures)
 
 
@@ -94,7 +87,7 @@ NOTHING: Final = Total()
 
 @dataclass(frozen=True, slots=True)
 class TotalKeys:
-    """The totals that a payment counts for."""
+    """The totals to which a payment is added."""
 
     chain: TotalKey
     message: TotalKey | None = None
@@ -103,7 +96,7 @@ class TotalKeys:
 
     @classmethod
     def of(cls, chain_id: int, who: SpentFor | None, now: float) -> TotalKeys:
-        """Of a payment on that chain at that moment (Unix seconds); without a message, for the chain alone."""
+        """Returns the keys of a payment on a chain at `now` (Unix seconds); without a message, only the chain's."""
         day = int(now) // _DAY
         chain = TotalKey(chain_id, day, "chain")
         if who is None:
@@ -117,19 +110,19 @@ class TotalKeys:
 
     @property
     def all(self) -> tuple[TotalKey, ...]:
-        """Every one of them."""
+        """Returns all keys."""
         named = (self.chain, self.message, self.sender, self.lane)
         return tuple(key for key in named if key is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why something is not paid now.
+    """The reason why something is not paid now.
 
     Attributes:
-        bound: which bound has no room.
-        why: for people: the bound, the figure and the setting.
-        room_from: Unix seconds from which on there is room again; None: that depends on prices, or on an operator.
+        bound: Bound that has no room.
+        why: Bound, figure and setting, for people.
+        room_from: When there is room again (Unix seconds); None if that depends on prices or an operator.
     """
 
     bound: Bound
@@ -138,7 +131,7 @@ class Refusal:
 
 
 class SpendBlockedError(TransientError):
-    """A bound has no room for a payment now. Nothing was sent; what it was for waits."""
+    """A bound has no room for a payment now. Nothing was sent; the work waits."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.why)
@@ -147,17 +140,17 @@ class SpendBlockedError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendBounds:
-    """Wei that transactions may cost on one chain, and how often executions may fail; None is no bound.
+    """Bounds in wei on the cost of transactions on one chain, and on failed executions; None is unlimited.
 
     Attributes:
-        message: all that one message may cost, ever.
-        sender: what the messages of one sender may cost in a day (UTC).
-        lane: what a lane may cost in a day.
-        lanes: the same for some lanes, in its place.
-        chain: what all together may cost in a day.
-        message_failures: executions of one message that may fail, ever.
-        sender_failures: executions of one sender's messages that may fail in a day.
-        data_fees: wei that a byte of a transaction costs beside its gas, by chain: the fee of a rollup for data.
+        message: Total cost of one message.
+        sender: Cost of one sender's messages per UTC day.
+        lane: Cost of one lane per UTC day.
+        lanes: Exceptions to `lane` for some lanes.
+        chain: Cost of everything per UTC day.
+        message_failures: Failed executions of one message.
+        sender_failures: Failed executions of one sender's messages per UTC day.
+        data_fees: Data fee of a rollup by chain, in wei per byte of a transaction, on top of gas.
     """
 
     message: int | None = None
@@ -174,7 +167,7 @@ class SpendBounds:
         return self.data_fees.get(chain_id, 0) * length
 
     def of_lane(self, lane: Lane) -> int | None:
-        """What that lane may cost in a day."""
+        """Returns the daily bound of a lane in wei."""
         return self.lanes.get(lane, self.lane)
 
     def of_sender(self, who: SpentFor | None) -> int | None:
@@ -191,15 +184,15 @@ class SpendBounds:
         now: float,
         executes: bool,
     ) -> Refusal | None:
-        """Which bound has no room for a payment; None if all have.
+        """Returns why a bound has no room for a payment, or None.
 
         Args:
-            who: what it is for.
-            keys: the totals that it counts for.
-            totals: what they have come to; one that is missing is nothing.
-            wei: what it may cost; 0 asks whether there is any room left.
+            who: Message to charge.
+            keys: Totals to which it would be added.
+            totals: Current totals; a missing one is zero.
+            wei: Maximum cost; 0 asks whether there is any room left.
             now: Unix seconds.
-            executes: whether it is an execution, for which failures count.
+            executes: Whether it is an execution, to which failures count.
         """
         midnight = (int(now) // _DAY + 1) * float(_DAY)
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
@@ -230,13 +223,13 @@ class SpendBounds:
     def failed(
         self, keys: TotalKeys, totals: Mapping[TotalKey, Total], *, now: float, spared: int = 0
     ) -> Refusal | None:
-        """Which bound of failures has no room for another execution; None if both have.
+        """Returns why a bound of failures has no room for another execution, or None.
 
         Args:
-            keys: the totals that it counts for.
-            totals: what they have come to.
+            keys: Totals to which it would be added.
+            totals: Current totals.
             now: Unix seconds.
-            spared: failures of the message that are left for others.
+            spared: Failures of the message that are reserved for other paths.
         """
         midnight = (int(now) // _DAY + 1) * float(_DAY)
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
@@ -262,7 +255,7 @@ UNBOUNDED: Final = SpendBounds()
 
 @dataclass(frozen=True, slots=True)
 class LaneSpent:
-    """What a lane has cost on a chain today, in wei."""
+    """The cost of a lane on a chain today, in wei."""
 
     lane: Lane
     chain_id: int
@@ -270,22 +263,22 @@ class LaneSpent:
 
     @classmethod
     def of(cls, lane: Lane, chain_id: int, gwei: int) -> LaneSpent:
-        """From a total."""
+        """Converts a total."""
         return cls(lane, chain_id, gwei * GWEI)
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Something that waits since a bound has no room for it.
+    """Work that a bound blocks.
 
     Attributes:
-        subject: an outbox entry's id, or the transaction_key of a transaction.
-        message_id: the message that it is for.
-        lane: that message's.
-        bound: which bound.
-        why: for people.
-        since: Unix seconds: since when.
-        at: Unix seconds: when it was found so last.
+        subject: An outbox entry's id, or a transaction key.
+        message_id: Message that it is for.
+        lane: That message's lane.
+        bound: The bound.
+        why: The reason, for people.
+        since: When it was first blocked, in Unix seconds.
+        at: When it was last found blocked, in Unix seconds.
     """
 
     subject: str
@@ -298,7 +291,7 @@ class Blocked:
 
 
 def lane_of(name: str) -> Lane | None:
-    """The lane that a total is of; None if it is of something else."""
+    """Parses the lane from a total's name; None if the total is not of a lane."""
     if not name.startswith(_LANE):
         return None
     source, destination = name.removeprefix(_LANE).split()
@@ -306,11 +299,11 @@ def lane_of(name: str) -> Lane | None:
 
 
 def gwei_of(wei: int) -> int:
-    """An amount in gwei, rounded up."""
+    """Converts wei to gwei, rounded up."""
     return -(-wei // GWEI)
 
 
 def ether(wei: int) -> str:
-    """An amount for people."""
+    """Formats an amount for people."""
     text = f"{(Decimal(wei) / _ETHER).quantize(Decimal('0.000000001')):f}".rstrip("0").rstrip(".")
     return f"{text or '0'} ether" if wei >= GWEI or wei == 0 else f"{wei} wei"

@@ -1,1 +1,4 @@
-"""Observe → outbox → claim → attest → deliver → confirm; retries, executions and re-propagation."""
+"""The relayer.
+
+Observes messages, delivers and confirms them, and retries, executes and propagates those that need it.
+"""

@@ -1,4 +1,4 @@
-"""Follows atomic actions: moves them on, and writes a letter for a participant that is not where the decision wants it."""
+"""Drives atomic actions forward, and writes a dead letter for a participant that does not follow the decision."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NO_MESSAGE: Final = bytes(32)
 
 
 class ActionSettings(Section):
-    """Which atomic actions are followed, and whether they are moved on; times in seconds."""
+    """How atomic actions are followed; times in seconds."""
 
     coordinators: dict[str, Addresses] = Field(
         default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
@@ -61,8 +61,9 @@ class ActionSettings(Section):
 class Actions:
     """Follows every action of its coordinators to its end.
 
-    An action is left alone once it is over and each participant's own record bears the decision out. What was read and what is
-    under way is in memory alone: after a restart all actions are looked at again, and the contracts refuse what is done.
+    An action is dropped once it has ended and each participant's own record matches the decision. What was read
+    and which steps are in progress is held in memory only: after a restart the relayer looks at all actions
+    again, and the contracts reject a step that was already taken.
     """
 
     def __init__(
@@ -80,20 +81,20 @@ class Actions:
         clock: Clock,
         settings: ActionSettings,
     ) -> None:
-        """Reads nothing yet.
+        """Stores the dependencies; reads nothing yet.
 
         Args:
-            reader: of the coordinators.
-            deployment: the network.
-            chains: its chains by id.
-            observations: messages that this relayer has seen.
-            senders: those who pay for steps, by chain.
-            next_look: returns when a chain is looked at anyhow, so that asking it costs no HTTP request more.
-            retry: sends a message again without asking its destination, which may be down.
-            report_call: makes the call by which a message's destination reports how it ended.
-            dead_letters: where letters are written.
-            clock: time.
-            settings: whether to pay for steps, and how often to look.
+            reader: Reads the coordinators.
+            deployment: The network.
+            chains: Chains of the network by id.
+            observations: Messages that this relayer has observed.
+            senders: Accounts that pay for steps, by chain.
+            next_look: Returns when a chain is polled anyway, so that a question costs no extra HTTP request.
+            retry: Resends a message without asking its destination, which may be down.
+            report_call: Builds the call with which a message's destination reports its outcome.
+            dead_letters: Queue that receives the letters.
+            clock: Source of time.
+            settings: Whether to pay for steps, and how often to poll.
         """
         self._reader = reader
         self._deployment = deployment
@@ -107,12 +108,12 @@ class Actions:
         self._clock = clock
         self._settings = settings
         self._over: set[tuple[Coordinator, int]] = set()
-        self._agreed: dict[tuple[Coordinator, int], set[int]] = {}  # participants with whom nothing is left to follow
+        self._agreed: dict[tuple[Coordinator, int], set[int]] = {}  # participants that match the decision
         self._active: dict[str, asyncio.Task[None]] = {}
-        self._told: dict[str, str] = {}  # by action, what was logged last
+        self._last_logged: dict[str, str] = {}  # last log message by action
 
     async def run(self) -> None:
-        """Follows until it is cancelled. A coordinator whose chain is down holds up no other."""
+        """Follows actions until cancelled. A coordinator whose chain is down does not delay the others."""
         every = self._settings.poll_interval
         try:
             async with asyncio.TaskGroup() as group:
@@ -125,7 +126,10 @@ class Actions:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look(self, coordinator: Coordinator) -> bool:
-        """Starts to look at every action of a coordinator that is not over; never more is to be done at once."""
+        """Starts a check of every open action of a coordinator.
+
+        Always returns False: there is never more to do at once.
+        """
         await self._next_look(coordinator.chain)
         for number in range(1, await self._reader.count(coordinator) + 1):
             if (coordinator, number) not in self._over:
@@ -133,12 +137,15 @@ class Actions:
         return False
 
     async def settled(self) -> None:
-        """Waits until nothing is under way."""
+        """Waits until no step is in progress."""
         while self._active:
             await asyncio.gather(*self._active.values())
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Has something done in a task of its own, unless it is under way: a chain that is down holds up nothing else."""
+        """Runs `work` in a task of its own, unless one of that name is running.
+
+        A chain that is down thus delays nothing else.
+        """
         if name in self._active:
             return
         task = asyncio.get_running_loop().create_task(self._guarded(name, work))
@@ -149,49 +156,49 @@ class Actions:
         try:
             await work()
         except (TransientError, SpendBlockedError) as error:
-            _log.warning("action not followed now", what=name, reason=str(error))
+            _log.warning("action check postponed", what=name, reason=str(error))
         except CallRevertedError as error:
-            _log.info("step of an action is not needed any more", what=name, reason=explain_revert(error.data))
-        except Exception:  # noqa: BLE001  # whatever it is, the action is looked at again
-            _log.exception("action can't be followed", what=name)
+            _log.info("action step no longer needed", what=name, reason=explain_revert(error.data))
+        except Exception:  # noqa: BLE001  # whatever failed, the action is checked again
+            _log.exception("action check failed", what=name)
 
     async def _follow(self, coordinator: Coordinator, number: int) -> None:
         action = await self._reader.at(coordinator, number)
         if action is None:
-            return  # a reorg took it away
-        self._tell(action)
-        self._advance(action, self._clock.now())  # what its coordinator takes does not wait for participants
+            return  # a reorg removed it
+        self._log_state(action)
+        self._advance(action, self._clock.now())  # the coordinator's own steps do not wait for participants
         for branch in action.branches:
             name = f"{_name(coordinator, number)}/{branch.number}"
-            self._start(name, partial(self._hear, coordinator, action, branch))
+            self._start(name, partial(self._check_participant, coordinator, action, branch))
 
-    async def _hear(self, coordinator: Coordinator, action: Action, branch: Branch) -> None:
-        """Asks one participant, and does what its answer asks for. None waits for another whose chain is down."""
+    async def _check_participant(self, coordinator: Coordinator, action: Action, branch: Branch) -> None:
+        """Reads one participant's record and acts on it. Participants are read independently of each other."""
         agreed = self._agreed.setdefault((coordinator, action.number), set())
-        agreed.discard(branch.number)  # what is asked now may contradict what was read before
+        agreed.discard(branch.number)  # the new answer may contradict the earlier one
         asked_at = self._clock.now()
         part = await self._reader.with_participants(replace(action, branches=(branch,)))
-        await self._judge(part)
+        await self._write_letters(part)
         self._advance(part, asked_at)
         if part.agrees:
             self._letters.close_action(part, {"by": part.name, "state": part.state.name})
-            if not self._owes_report(part):
+            if not self._pays_report(part):
                 agreed.add(branch.number)
         if len(agreed) == len(action.branches):
             self._over.add((coordinator, action.number))
             self._agreed.pop((coordinator, action.number), None)
 
-    def _owes_report(self, action: Action) -> bool:
-        """Whether this relayer pays for telling the coordinator how a participant ended, which counts after a time-out too."""
+    def _pays_report(self, action: Action) -> bool:
+        """Whether this relayer pays for reporting a participant's outcome, which counts even after a timeout."""
         untold = (branch.chain for branch in action.branches if branch.can_settle or branch in action.unreported)
         return self._settings.advance and any(chain in self._senders for chain in untold)
 
     def _advance(self, action: Action, asked_at: float) -> None:
-        """Starts what anyone may call, if this relayer pays for that.
+        """Starts the steps that anyone may take, if this relayer pays for them.
 
         Args:
-            action: as it was read.
-            asked_at: Unix seconds, before it was read. What arrives while a chain answers is not late.
+            action: The action as last read.
+            asked_at: When the read began, in Unix seconds. An answer that arrives while the chain responds is not late.
         """
         if not self._settings.advance:
             return
@@ -203,20 +210,23 @@ class Actions:
                 self._start(f"{ACTION_KEYS}{action.name}/report/{branch.number}", partial(self._report, action, branch))
         for branch, message_id in action.overdue(asked_at):
             name = f"{ACTION_KEYS}{action.name}/retry/{branch.number}/{action.phase.name}/{branch.retries}"
-            self._start(name, partial(self._again, action, branch, message_id))
+            self._start(name, partial(self._retry_phase, action, branch, message_id))
 
-    async def _again(self, action: Action, branch: Branch, message_id: bytes) -> None:
-        """OIP-144: a phase that was not answered is retried within its budget, before the level's handler acts."""
+    async def _retry_phase(self, action: Action, branch: Branch, message_id: bytes) -> None:
+        """Retries an unanswered phase within its budget before the level's handler acts (OIP-144)."""
         try:
             done = await self._retry(message_id)
         except RetryFailedError as error:
             self._tell_once(f"{action.name}/{branch.number}", str(error))
         else:
             gmps = ", ".join(gmp.label for gmp in sorted(done.gmps))
-            _log.info("phase sent again", action=action.name, branch=branch.number, phase=action.phase.name, gmps=gmps)
+            _log.info("phase retried", action=action.name, branch=branch.number, phase=action.phase.name, gmps=gmps)
 
     async def _report(self, action: Action, branch: Branch) -> None:
-        """Pays for the report that settles a participant, once: what was sent for its key is found again."""
+        """Pays once for the report that settles a participant.
+
+        An earlier transaction with the same key is found again.
+        """
         key = f"{ACTION_KEYS}{action.name}/report/{branch.number}"
         message = await self._message(action, branch)
         if message is None or await self._senders[branch.chain].outcome(key) is not None:
@@ -227,7 +237,7 @@ class Actions:
             self._tell_once(key, str(error))
             return
         receipt = await self._senders[branch.chain].send(key, call)
-        _log.info("end of a message reported", action=action.name, branch=branch.number, succeeded=receipt.succeeded)
+        _log.info("message outcome reported", action=action.name, branch=branch.number, succeeded=receipt.succeeded)
 
     async def _take(self, action: Action, step: Step) -> None:
         key = f"{ACTION_KEYS}{action.name}/{step.name}"
@@ -236,22 +246,22 @@ class Actions:
         _log.info(done, action=action.name, step=step.text, transaction=f"0x{receipt.transaction_hash.hex()}")
 
     def _tell_once(self, what: str, reason: str) -> None:
-        if self._told.get(what) != reason:
-            self._told[what] = reason
+        if self._last_logged.get(what) != reason:
+            self._last_logged[what] = reason
             _log.warning("phase not sent", what=what, reason=reason)
 
-    def _tell(self, action: Action) -> None:
-        """Logs each state once, loudly if the chains differ, and what keeps a phase from being sent."""
+    def _log_state(self, action: Action) -> None:
+        """Logs each new state once, as an error if the chains differ, and whatever keeps a phase from being sent."""
         for branch in action.branches:
             if reason := action.obstacle(branch):
                 self._tell_once(f"{action.name}/{branch.number}", reason)
-        if self._told.get(action.name) != action.state.name:
-            self._told[action.name] = action.state.name
+        if self._last_logged.get(action.name) != action.state.name:
+            self._last_logged[action.name] = action.state.name
             log = _log.error if action.state.is_stalled else _log.info
             log("action", action=action.name, state=action.state.name, decision=action.decision.name)
 
-    async def _judge(self, action: Action) -> None:
-        """Writes a letter for each participant that contradicts the decision, or is silent after it."""
+    async def _write_letters(self, action: Action) -> None:
+        """Writes a letter for each participant that contradicts the decision or has not answered it."""
         for branch, failure in failures_of(action, self._clock.now()):
             message = await self._message(action, branch)
             if message is None:
@@ -271,7 +281,7 @@ class Actions:
                 )
 
     async def _message(self, action: Action, branch: Branch) -> Message | None:
-        """What carries the decision to the participant, or its PREPARE where the decision was not sent."""
+        """Returns the message that carries the decision to the participant, or its PREPARE if no decision was sent."""
         for message_id in (branch.decision_id, branch.prepare_id):
             if message_id != _NO_MESSAGE:
                 deployed = self._deployment.chain(action.chain)
@@ -284,17 +294,17 @@ def _name(coordinator: Coordinator, number: int) -> str:
 
 
 def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:
-    """The participants that are not where the decision wants them, and what is wrong with each.
+    """Yields the participants that do not follow the decision, each with its failure.
 
     Args:
-        action: with its participants' records.
+        action: The action with its participants' records.
         now: Unix seconds.
     """
     against = {found.branch.number: found for found in action.contradictions}
     for branch in action.branches:
         found = against.get(branch.number)
         if branch.state is BranchState.RECONCILED:
-            continue  # its owner vouches for it
+            continue  # its owner has resolved it
         if found is not None:
             why = f": {found.reason}" if found.reason else ""
             text = f"the coordinator decided {action.decision.name}, participant {branch.participant} says {found.found.name}{why}"

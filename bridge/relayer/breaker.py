@@ -1,7 +1,7 @@
-"""The circuit breaker of each GMP and destination: while every delivery fails, only one probe is tried.
+"""The circuit breaker of each GMP and destination: while every delivery fails, only single probes are tried.
 
-Its state is a function of the tries that the store remembers, so that it survives the process, and every process that reads
-the store sees the same one. Entries behind an open breaker wait in the outbox and use up no tries.
+A breaker's state is a function of the tries in the store. It survives a restart, and every process that reads
+the store sees the same state. Entries behind an open breaker wait in the outbox and use up no tries.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from bridge.store.figures import Figures
 
 _log = structlog.get_logger(__name__)
 
-_LEAST_MESSAGES: Final = 3  # one message that can't be delivered says nothing about its GMP
+_LEAST_MESSAGES: Final = 3  # one undeliverable message is no evidence about its GMP
 
 
 class BreakerState(StrEnum):
-    """What is delivered over a GMP."""
+    """Which deliveries a breaker lets through."""
 
-    CLOSED = "CLOSED"  # everything
-    HALF_OPEN = "HALF_OPEN"  # one delivery, to see whether it works again
-    OPEN = "OPEN"  # nothing
+    CLOSED = "CLOSED"  # all
+    HALF_OPEN = "HALF_OPEN"  # one probe
+    OPEN = "OPEN"  # none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    """Times are in seconds."""
+    """Thresholds and times of a breaker; times in seconds."""
 
-    failures: int = 10  # in a row that open it
-    cooldown: float = 10.0  # until one delivery may try
+    failures: int = 10  # consecutive failures that open it
+    cooldown: float = 10.0  # until the first probe
     cooldown_cap: float = 60.0  # each failed probe doubles the wait, up to this
 
     @property
     def memory(self) -> float:
-        """How far back tries matter."""
+        """Returns how far back tries count, in seconds."""
         return 10 * self.cooldown_cap
 
 
@@ -54,13 +54,13 @@ BREAKER: Final = BreakerSettings()
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """One GMP towards one destination.
+    """The breaker of one GMP towards one destination.
 
     Attributes:
-        failures: in a row, since a delivery last worked.
-        messages: how many different ones failed so, up to as many as matter.
-        opened_at: when it opened, or a probe failed last; None while it is closed.
-        cooldown: seconds from then on until a probe.
+        failures: Consecutive failures since the last successful delivery.
+        messages: Number of distinct messages among them, up to the threshold.
+        opened_at: When it opened or its last probe failed, in Unix seconds; None while it is closed.
+        cooldown: Seconds from then until the next probe.
     """
 
     settings: BreakerSettings
@@ -70,7 +70,7 @@ class Breaker:
     cooldown: float = 0.0
 
     def after(self, tried: Tried) -> Breaker:
-        """The breaker after another try."""
+        """Returns the breaker after another try."""
         if tried.code is None:
             return Breaker(self.settings)
         if not class_of(tried.code).blames_gmp:
@@ -78,7 +78,7 @@ class Breaker:
         messages = self.messages if len(self.messages) >= _LEAST_MESSAGES else self.messages | {tried.message_id}
         failed = replace(self, failures=self.failures + 1, messages=messages)
         if self.opened_at is not None:
-            # What was under way when it opened does not lengthen the wait: only a probe does.
+            # Only a failed probe lengthens the wait, not a delivery that was in progress when the breaker opened.
             if tried.at < self.opened_at + self.cooldown:
                 return failed
             longer = backoff(self.cooldown, 1, cap=self.settings.cooldown_cap)
@@ -88,19 +88,19 @@ class Breaker:
         return failed
 
     def state(self, now: float) -> BreakerState:
-        """What is delivered at that moment (Unix seconds)."""
+        """Returns the state at `now` (Unix seconds)."""
         if self.opened_at is None:
             return BreakerState.CLOSED
         return BreakerState.OPEN if now < self.opened_at + self.cooldown else BreakerState.HALF_OPEN
 
     @property
     def probes_at(self) -> float | None:
-        """When one delivery may try again (Unix seconds), None while it is closed."""
+        """Returns when the next probe is due (Unix seconds), or None while the breaker is closed."""
         return None if self.opened_at is None else self.opened_at + self.cooldown
 
 
 def breakers(tries: Iterable[Tried], settings: BreakerSettings = BREAKER) -> dict[tuple[Gmp, int], Breaker]:
-    """The breakers of all GMPs and destinations, from what was tried, the oldest first."""
+    """Builds the breakers of all GMPs and destinations from their tries, oldest first."""
     found: dict[tuple[Gmp, int], Breaker] = {}
     for tried in tries:
         key = (tried.gmp, tried.destination_chain)
@@ -109,7 +109,7 @@ def breakers(tries: Iterable[Tried], settings: BreakerSettings = BREAKER) -> dic
 
 
 class GmpHealth:
-    """The breakers of all GMPs towards one destination: first from the store, then from this worker's own tries."""
+    """The breakers of all GMPs towards one destination, from the store and this worker's own tries."""
 
     def __init__(
         self, destination_chain: int, figures: Figures, clock: Clock, settings: BreakerSettings = BREAKER
@@ -121,14 +121,14 @@ class GmpHealth:
         self._breakers: dict[Gmp, Breaker] | None = None
 
     def record(self, tried: Tried) -> None:
-        """Takes another try into account."""
+        """Applies another try."""
         known = self._known()
         before = known.get(tried.gmp, Breaker(self._settings))
         after = before.after(tried)
         known[tried.gmp] = after
         if before.opened_at is None and after.opened_at is not None:
             _log.error(
-                "circuit breaker opened: its messages wait",
+                "circuit breaker opened",
                 gmp=tried.gmp.label,
                 destination=self._destination,
                 failures=after.failures,
@@ -136,12 +136,10 @@ class GmpHealth:
                 error=tried.code,
             )
         elif before.opened_at is not None and after.opened_at is None:
-            _log.info(
-                "circuit breaker closed: deliveries work again", gmp=tried.gmp.label, destination=self._destination
-            )
+            _log.info("circuit breaker closed", gmp=tried.gmp.label, destination=self._destination)
 
     def among(self, gmps: AbstractSet[Gmp], state: BreakerState) -> frozenset[Gmp]:
-        """Those of some GMPs whose breaker is in a state now."""
+        """Returns those of `gmps` whose breaker is in `state` now."""
         known, now = self._known(), self._clock.now()
         return frozenset(gmp for gmp in gmps if known.get(gmp, Breaker(self._settings)).state(now) is state)
 

@@ -1,4 +1,4 @@
-"""Whether all messages of a source chain were found: the router's own count of them against what was read."""
+"""Checks that every message of a source chain was observed, by comparing with the router's own counters."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LONGEST_WAIT: Final = (
 
 
 class Completeness:
-    """Compares, now and then, how many messages the router of a source chain has counted with how many were found there.
+    """Periodically compares the message counters of a source router with the number of messages observed there.
 
-    The router counts the messages of each lane (`sentTo`); nonces make each of them another one, so that equal counts mean
-    that none is missing.
+    The router counts the messages of each lane (`sentTo`). Each message has its own nonce, so equal counts mean
+    that no message is missing.
     """
 
     def __init__(
@@ -38,15 +38,15 @@ class Completeness:
         *,
         every: float,
     ) -> None:
-        """Compares the lanes from one chain.
+        """Compares the lanes that start on one chain.
 
         Args:
-            chain: the source.
-            router: its router.
-            destinations: chain ids.
-            observations: what was found.
-            clock: time.
-            every: seconds between two comparisons.
+            chain: Source chain.
+            router: Address of its router.
+            destinations: Destination chain ids.
+            observations: Messages observed so far.
+            clock: Source of time.
+            every: Seconds between two comparisons.
         """
         self._chain = chain
         self._router = router
@@ -54,53 +54,57 @@ class Completeness:
         self._observations = observations
         self._clock = clock
         self._every = every
-        self._in_vain = 0  # comparisons in a row after which messages were lacking
+        self._consecutive_misses = 0  # consecutive comparisons that found messages missing
         self._due = 0.0
-        self._unverified: set[int] = set()  # destinations whose lanes could not be compared the last time
+        self._unverified: set[int] = set()  # destinations whose last comparison failed
 
     async def is_missing_any(self, position: BlockRef) -> bool:
-        """Whether, up to a block, fewer messages were found than the router had counted there; False if it is not due.
+        """Whether fewer messages were observed up to a block than the router had counted there.
+
+        False if no check is due.
 
         Raises:
-            TransientError: the chain did not answer.
+            TransientError: The chain did not answer.
         """
         now = self._clock.now()
         if now < self._due:
             return False
-        lanes = await asyncio.gather(*(self._lacking(destination, position) for destination in self._destinations))
+        lanes = await asyncio.gather(
+            *(self._missing_on_lane(destination, position) for destination in self._destinations)
+        )
         lacking = [lane for lane in lanes if lane is not None]
-        self._due = now + backoff(self._every, self._in_vain, cap=_LONGEST_WAIT * self._every)
-        self._in_vain = self._in_vain + 1 if lacking else 0
+        self._due = now + backoff(self._every, self._consecutive_misses, cap=_LONGEST_WAIT * self._every)
+        self._consecutive_misses = self._consecutive_misses + 1 if lacking else 0
         for text in lacking:
             _log.warning(
-                "messages missing, reading again", chain=self._chain.chain_id, block=position.number, lane=text
+                "messages missing, rereading the chain", chain=self._chain.chain_id, block=position.number, lane=text
             )
         return bool(lacking)
 
-    async def _lacking(self, destination: int, position: BlockRef) -> str | None:
+    async def _missing_on_lane(self, destination: int, position: BlockRef) -> str | None:
         try:
             (counted, _), block = await asyncio.gather(
                 read_view(self._chain, ROUTER, self._router, "sentTo", destination, block=position.number),
                 self._chain.block(position.number),
             )
-        except (CallRevertedError, TransientError) as error:  # mostly: the nodes keep no state of a block that old
+        except (CallRevertedError, TransientError) as error:  # usually: the nodes have pruned the state of that block
             self._note_unverified(destination, position, error)
             return None
         if destination in self._unverified:
             self._unverified.remove(destination)
-            _log.info("completeness verified again", chain=self._chain.chain_id, destination=destination)
+            _log.info("lane completeness verified again", chain=self._chain.chain_id, destination=destination)
         found = self._observations.created_on(self._chain.chain_id, destination)
         if found >= counted or block is None or block.hash != position.hash:
             return None
-        return f"to {destination}: {counted} created, {found} found"
+        return f"to {destination}: {counted} created, {found} observed"
 
     def _note_unverified(self, destination: int, position: BlockRef, error: Exception) -> None:
-        """Logs once that a lane can't be compared, until it can be again."""
+        """Logs once that a lane can't be compared, until it can be compared again."""
         if destination in self._unverified:
             return
         self._unverified.add(destination)
         _log.warning(
-            "completeness unverified: no endpoint has the state of that block; an archive node has",
+            "lane completeness unverified: the state of that block is pruned; add an archive endpoint",
             chain=self._chain.chain_id,
             destination=destination,
             block=position.number,

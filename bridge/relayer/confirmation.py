@@ -1,4 +1,4 @@
-"""Sees deliveries through to finality on their destination, and opens again what a reorg there undid."""
+"""Confirms deliveries once they are final on their destination, and reopens those that a reorg removed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)
 
-_BLOCKS_AT_ONCE: Final = 50  # they travel together, and what is found in them is written together
+_BLOCKS_AT_ONCE: Final = 50  # read in one request and written in one transaction
 
 
 class Confirmation:
-    """One destination chain."""
+    """Confirms the deliveries of one destination chain."""
 
     def __init__(
         self,
@@ -37,16 +37,16 @@ class Confirmation:
         finality: Finality,
         head: Callable[[], Awaitable[Block]] | None = None,
     ) -> None:
-        """Looks after deliveries to one router.
+        """Watches deliveries to one router.
 
         Args:
-            chain: where.
-            router: its contract.
-            outbox: what was delivered.
-            jobs: what is to be executed; in another block a delivery may not do that any more.
-            clock: time.
-            finality: says up to which block the chain is final.
-            head: gives the newest block that was asked for; the chain itself without it.
+            chain: Destination chain.
+            router: Address of its router.
+            outbox: Delivered entries.
+            jobs: Execution jobs; a delivery that moves to another block may no longer execute.
+            clock: Source of time.
+            finality: Tells up to which block the chain is final.
+            head: Returns the newest block that was polled; None asks the chain.
         """
         self._chain = chain
         self._router = RouterReader(chain, router)
@@ -59,7 +59,7 @@ class Confirmation:
         self._seen: tuple[bytes, int] | None = None
 
     async def step(self) -> bool:
-        """Confirms deliveries in blocks that are deep enough, and looks again for those whose block fell."""
+        """Confirms deliveries in final blocks, and reopens those whose block was reorged away."""
         head = await self._head()
         seen = (head.hash, self._finality.height())
         if seen == self._seen:
@@ -88,7 +88,7 @@ class Confirmation:
     async def _confirm(
         self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[str]]
     ) -> tuple[list[BlockRef], set[BlockRef]]:
-        """Confirms what is in those blocks that are deep enough; returns those that fell, and those that the node lacks."""
+        """Confirms the deliveries in those blocks that are final; returns the blocks that were reorged away."""
         final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
         found = list(zip(references, blocks, strict=True))
@@ -101,10 +101,13 @@ class Confirmation:
         return [reference for reference in references if reference not in standing | unknown], unknown
 
     async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
-        """Notes as final what the router has a receipt of. What one node said, of a transaction too, may be nowhere."""
+        """Marks deliveries final if the router has their receipts.
+
+        A transaction receipt from one node is not proof enough.
+        """
         shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in event_ids))
         if not self._finality.holds(block):
-            return  # a reorg has taken finality back meanwhile; the next look sees what is left
+            return  # a reorg rolled finality back meanwhile; the next step continues
         refuted = {one for one, is_there in zip(event_ids, shown, strict=True) if not is_there}
         final = [one for one in event_ids if one not in refuted]
         if final:
@@ -112,14 +115,14 @@ class Confirmation:
         for one in sorted(refuted):
             entry = self._outbox.entry(one)
             if entry is None or entry.state is not OutboxState.DELIVERED:
-                continue  # another worker did it meanwhile
+                continue  # another worker was faster
             self._reopen(one, FailureKind.TRANSIENT, "its block is final, and the router has no receipt of it")
-            _log.error("delivery is not there, opened again", entry=one, chain=self._chain.chain_id)
+            _log.error("delivery missing, reopened", entry=one, chain=self._chain.chain_id)
 
     async def _look_again(self, event_id: str, head: Block) -> None:
         entry = self._outbox.entry(event_id)
         if entry is None or entry.state is not OutboxState.DELIVERED or entry.delivery is None:
-            return  # another worker did it meanwhile
+            return  # another worker was faster
         dispatch, delivery = entry.dispatch, entry.delivery
         if await self._router.has_received(dispatch.message_id, dispatch.gmp):
             self._jobs.await_execution(dispatch.message_id, self._clock.now())
@@ -132,7 +135,7 @@ class Confirmation:
             return
         self._reopen(entry.event_id, FailureKind.UNDONE, "the block of its delivery was reorged away")
         _log.warning(
-            "delivery reorged away, opened again",
+            "delivery reorged away, reopened",
             message=f"0x{dispatch.message_id.hex()}",
             gmp=dispatch.gmp.label,
             block=delivery.block.number,

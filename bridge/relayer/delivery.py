@@ -1,4 +1,4 @@
-"""Works off the outbox of one destination: claim, attest, deliver, acknowledge."""
+"""Delivers the outbox entries of one destination: claim, attest, deliver, acknowledge."""
 
 from __future__ import annotations
 
@@ -79,22 +79,22 @@ from bridge.store.outbox import Outbox
 _log = structlog.get_logger(__name__)
 
 
-CHOICE_PAUSE: Final = 5.0  # seconds until a source is asked again what a sender chose
+CHOICE_PAUSE: Final = 5.0  # seconds before a sender's choice is read again
 
-_PRICE_LASTS: Final = 2.0  # seconds; the sender asks again before it signs
+_PRICE_LASTS: Final = 2.0  # seconds; the sender reads it again before signing
 
 MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
 
 
 class Phase(StrEnum):
-    """A part of a delivery. A timeout of a phase ends the try; only a TTL ends the message."""
+    """A phase of a delivery. A phase's timeout ends the try; only a TTL ends the message."""
 
     ATTEST = "attest"
     DELIVER = "deliver"
 
 
 class Deliveries:
-    """The worker of one destination. Many deliveries are under way at once; each one ends in exactly one outcome."""
+    """The delivery worker of one destination. It runs many deliveries at once, and each has exactly one outcome."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Deliveries:
         acceptance: RelayPolicy,
         phases: PhaseTimeouts,
     ) -> None:
-        """`final_height` gives the destination's highest block that is final; `acceptance` says whose messages are delivered."""
+        """Stores the dependencies; `final_height` returns the destination's highest final block."""
         self._worker = worker
         self._chain = chain
         self._router = router
@@ -142,15 +142,18 @@ class Deliveries:
         self._fair_queue = FairQueue(settings.in_flight, settings.poll_interval)
         self._probes: dict[Gmp, Claim] = {}
         self._waits_for_fees = asyncio.Lock()
-        self._waits_for_room = True  # whether an end lets something be claimed that could not be before
+        self._waits_for_room = True  # whether a finished delivery makes room for another claim
 
     @property
     def commits(self) -> Mapping[str, int]:
-        """How many commits the store took, and how many it refused, by result."""
+        """Returns how many commits the store accepted and refused, by result."""
         return self._commits.commits
 
     async def step(self) -> bool:
-        """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
+        """Claims as many entries as there is room for and starts delivering them.
+
+        Returns whether more may be claimable.
+        """
         room = max(0, self._settings.in_flight - len(self._active))
         self._waits_for_room = True
         now = self._clock.now()
@@ -185,7 +188,10 @@ class Deliveries:
         *,
         fresh: LiveTrafficQuota | None = None,
     ) -> list[OutboxEntry]:
-        """Claims entries. The fair queue counts them once they are started, not yet at the next claim of the same step."""
+        """Claims entries.
+
+        The fair queue counts an entry once its delivery starts, so not yet at the next claim of this step.
+        """
         if not gmps or limit + (fresh.places if fresh is not None else 0) <= 0:
             return []
         return self._outbox.claim(
@@ -201,7 +207,10 @@ class Deliveries:
         )
 
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
-        """What is tried although its GMP's breaker is not closed: critical actions, which may not wait, and probes."""
+        """Claims what is tried although its GMP's breaker is open.
+
+        Critical actions, which must not wait, and probes.
+        """
         critical = replace(self._acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
         claimed = self._claim(gmps, room, critical)
         for gmp in sorted(self._health.among(gmps, BreakerState.HALF_OPEN)):
@@ -210,25 +219,25 @@ class Deliveries:
         return claimed
 
     def _probe(self, gmp: Gmp) -> list[OutboxEntry]:
-        """One delivery over a GMP whose deliveries failed, to see whether it works again."""
+        """Claims one delivery over a GMP whose deliveries failed, to test whether it has recovered."""
         found = self._claim(frozenset({gmp}), 1)
         for entry in found:
             self._probes[gmp] = entry.current_claim
         return found
 
     async def renew(self) -> bool:
-        """Keeps the leases of what is being delivered; stops work whose claim another worker took over."""
+        """Renews the leases of deliveries in progress, and cancels those whose claim another worker has taken over."""
         active = {claim for claim in self._active if not self._commits.is_committed(claim)}
         claims = active.union(self._commits.claims)
         if claims:
             for lost in self._outbox.renew(claims, self._clock.now(), self._settings.lease):
-                _log.warning("lease lost to another worker", entry=lost.event_id, worker=lost.worker)
+                _log.warning("lease lost", entry=lost.event_id, worker=lost.worker)
                 if lost in self._active:
                     self._active[lost].cancel()
         return False
 
     async def commit(self) -> bool:
-        """Commits whatever is under way; see `DeliveryCommits.commit_everything`."""
+        """Commits everything in progress; see `DeliveryCommits.commit_everything`."""
         self._commits.commit_everything(list(self._active))
         return False
 
@@ -237,7 +246,7 @@ class Deliveries:
         await self._commits.halted()
 
     async def stop(self) -> None:
-        """Gives back what is not finished, so that the next worker needs to wait for no lease."""
+        """Releases unfinished claims, so that the next worker need not wait for their leases to expire."""
         tasks = list(self._active.values())
         for task in tasks:
             task.cancel()
@@ -245,7 +254,7 @@ class Deliveries:
         try:
             self._commits.flush()
         except TransientError as error:
-            _log.warning("not given back; the leases will run out", entries=len(tasks), error=str(error))
+            _log.warning("claims not released; their leases will expire", entries=len(tasks), error=str(error))
 
     async def _work_on(self, entry: OutboxEntry, claim: Claim) -> None:
         log = _log.bind(
@@ -259,21 +268,21 @@ class Deliveries:
             look_at = self._gate.note_blocked(entry.event_id, _message_of(entry), error.refusal)
             self._commits.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
-            # A graceful stop costs no try: the transaction, if there is one, is in the ledger. A lapsed lease does cost one.
+            # A graceful stop costs no try, since the ledger knows any transaction. An expired lease does cost one.
             self._commits.add(Postponed(claim, "the worker stopped", self._clock.now()))
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
-            if not isinstance(error, StoreBusyError | AttestationPendingError):  # these say nothing about the GMP
+        except Exception as error:  # noqa: BLE001  # every error goes into the entry's history
+            if not isinstance(error, StoreBusyError | AttestationPendingError):  # no evidence about the GMP
                 self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._commits.add(outcome)
             if isinstance(outcome, TryAgain):
-                self._waits_for_room = True  # it may be due by the time that it is written
+                self._waits_for_room = True  # it may be due by the time it is written
                 wait = outcome.available_at - self._clock.now()
-                asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
+                asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short pause ends before the next poll
         else:
             _log_delivered(log, delivered, self._clock.now() - entry.created_at)
-            if entry.fence > 1:  # it may have waited for a bound before
+            if entry.fence > 1:  # a spending bound may have blocked it before
                 self._gate.release(entry.event_id)
             self._tell_health(entry, None)
             self._commits.add(delivered)
@@ -302,7 +311,7 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
-        self._gate.admit(_message_of(entry), self._chain.chain_id)  # before anything is asked of others
+        self._gate.admit(_message_of(entry), self._chain.chain_id)  # before any request
         timeouts = self._phases.of(entry.lane, entry.kind)
         async with _timed(Phase.ATTEST, timeouts):
             attestation = await _attested(adapter, dispatch)
@@ -311,7 +320,7 @@ class Deliveries:
                 async with _timed(Phase.DELIVER, timeouts):
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
-                await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
+                await self._wait_for_affordable_fees()  # neither a failure nor part of the phase's time
             except DeliveryTimeoutError as error:
                 next_for = self._sender.next_for(entry.event_id)
                 if next_for is not None and next_for < error.seconds / 2:  # others of its account took most of the time
@@ -319,11 +328,11 @@ class Deliveries:
                 raise
 
     async def _max_price(self) -> int:
-        """Wei per gas that a transaction may offer now."""
+        """Returns the highest gas price that a transaction may offer now, in wei."""
         return (await self._chain.fees(None)).max_fee
 
-    async def _until_it_can_pay(self) -> None:
-        """Returns once fees are within the limit; one of the deliveries that wait asks for all of them."""
+    async def _wait_for_affordable_fees(self) -> None:
+        """Waits until fees are within the limit; one waiting delivery polls on behalf of all."""
         async with self._waits_for_fees:
             while True:
                 with suppress(TransientError):
@@ -333,7 +342,7 @@ class Deliveries:
 
     async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivered:
         dispatch = entry.dispatch
-        sent = await self._taken_over(entry)
+        sent = await self._earlier_receipt(entry)
         for _ in range(MOST_CALLS):
             call = await _next_call(adapter, dispatch, attestation)
             if call is None:
@@ -342,42 +351,45 @@ class Deliveries:
                 raise DeliveryRevertedError(sent)
             try:
                 sent = await self._send(entry, call, claim)
-            except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
-                _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
+            except NonceLostError as error:  # for example, a dead worker reserved it and never signed
+                _log.info("delivery needs another nonce", entry=entry.event_id, reason=str(error))
             except CallRevertedError as error:
                 if not _is_received(error, dispatch):
                     raise
             else:
                 if shows_delivery(sent, self._router, dispatch):
                     return await self._delivered(dispatch, claim, sent)
-        raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
+        raise TransientError(f"{adapter.gmp.label} asked for more than {MOST_CALLS} transactions for one delivery")
 
-    async def _taken_over(self, entry: OutboxEntry) -> Receipt | None:
-        """What an earlier claim of the entry has sent, if that is under way, once it is in a block."""
+    async def _earlier_receipt(self, entry: OutboxEntry) -> Receipt | None:
+        """Waits for a pending transaction of an earlier claim of the entry, and returns its receipt."""
         if entry.fence <= 1:
             return None
         try:
             return await self._sender.outcome(entry.event_id)
-        except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
-            _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
+        except NonceLostError as error:  # for example, a dead worker reserved it and never signed
+            _log.info("delivery needs another nonce", entry=entry.event_id, reason=str(error))
             return None
 
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
         self._commits.commit_before_sending(claim)
         must_hold = None if self._commits.is_committed(claim) else claim
         spent_for = SpentFor.of(_message_of(entry))
-        # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
+        # A delivery that failed before is sent alone: it may have made the batch fail, and its own revert reason is clearer.
         may_share = call.by_anyone and entry.failed_tries == 0
         try:
             return await self._sender.send(entry.event_id, call, must_hold, may_share=may_share, spent_for=spent_for)
         except StaleClaimError:
             if not self._commits.is_committed(claim):
                 raise
-            # A timer committed it meanwhile.
+            # The commit timer was faster.
             return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
     async def _delivered(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
-        """Where the delivery can be found: in our transaction's block, or, if another account delivered, in the state of the head."""
+        """Returns where the delivery is recorded.
+
+        Our transaction's block, or the head's state if another account delivered.
+        """
         if sent is not None and sent.succeeded:
             delivery = ObservedDelivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
             return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
@@ -386,19 +398,19 @@ class Deliveries:
     async def _wait_for_attestation(
         self, entry: OutboxEntry, claim: Claim, error: AttestationPendingError, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        """Nothing was tried: it is looked at again, until the message has expired."""
+        """Reschedules a delivery that is not attested yet, at no cost of a try, until the message expires."""
         now, message = self._clock.now(), _message_of(entry)
-        if (over := await self._over(message, self._policies.operator.rows[message.kind], 0)) is not None:
-            return self._dead_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
+        if (over := await self._end_reason(message, self._policies.operator.rows[message.kind], 0)) is not None:
+            return self._end_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
         pause = attestation_pause(self._policies.operator.rows[message.kind], now - entry.created_at)
         log.info("attestation pending", again_in=round(pause, 3), why=str(error))
         return Postponed(claim, str(error), now + pause)
 
     @staticmethod
-    def _dead_without_letter(
+    def _end_without_letter(
         claim: Claim, tries: int, failure: Failure, reason: GiveUpReason, log: structlog.stdlib.BoundLogger
     ) -> Dead:
-        """The end of a delivery that leaves no dead letter."""
+        """Ends a delivery without writing a dead letter."""
         log.error("delivery dead", tries=tries, reason=reason.value, code=failure.code, error=failure.message)
         return Dead(claim, replace(failure, letter=False, message=f"{reason.value}: {failure.message}"))
 
@@ -406,15 +418,15 @@ class Deliveries:
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
         now = self._clock.now()
-        if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
+        if isinstance(error, StoreBusyError):  # no reason to give the delivery up
             log.warning("delivery interrupted", error=str(error))
             return TryAgain(claim, failure_of(error, now), now)
         if isinstance(error, AttestationPendingError):
             return await self._wait_for_attestation(entry, claim, error, log)
         try:
-            message, policy = await self._promised(entry)
-        except TransientError as unread:  # nothing is given up on less than its sender chose
-            log.warning("sender's choice can't be read, delivery put off", error=str(unread))
+            message, policy = await self._message_and_policy(entry)
+        except TransientError as unread:  # never give up on less than the sender chose
+            log.warning("sender's choice unreadable, delivery postponed", error=str(unread))
             return TryAgain(claim, failure_of(unread, now), now + CHOICE_PAUSE)
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
@@ -423,11 +435,11 @@ class Deliveries:
         tries, setbacks = entry.failed_tries + costs_a_try, entry.setbacks + 1
         found = next_try(policy, tries if costs_a_try else setbacks, failure.kind, random=self._random)
         if message is not None and not isinstance(found, GiveUpReason):
-            found = await self._over(message, policy, found) or found
+            found = await self._end_reason(message, policy, found) or found
         if isinstance(found, GiveUpReason):
             if becomes_dead_letter(policy, found):
                 return await self._dead_letters.mark_dead(entry, claim, failure, found.value)
-            return self._dead_without_letter(claim, tries, failure, found, log)
+            return self._end_without_letter(claim, tries, failure, found, log)
         if not costs_a_try and setbacks >= STUCK_AFTER:
             found = _pause_if_stuck(policy, found)
             if setbacks == STUCK_AFTER:
@@ -435,11 +447,11 @@ class Deliveries:
         log.warning("delivery failed", tries=tries, again_in=round(found, 3), code=failure.code, error=failure.message)
         return TryAgain(claim, failure, now + found)
 
-    async def _promised(self, entry: OutboxEntry) -> tuple[Message | None, DeliveryPolicy]:
-        """The message of an entry and its policy; for a stored envelope that can't be read, none and that of its kind.
+    async def _message_and_policy(self, entry: OutboxEntry) -> tuple[Message | None, DeliveryPolicy]:
+        """Returns an entry's message and policy; for an unreadable envelope, None and the policy of its kind.
 
         Raises:
-            TransientError: what its sender chose can't be read.
+            TransientError: The sender's choice on chain can't be read.
         """
         try:
             message = _message_of(entry)
@@ -447,22 +459,23 @@ class Deliveries:
             return None, self._policies.operator.rows[entry.kind]
         return message, (await self._policies.of(message)).delivery
 
-    async def _over(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
-        """Why nothing is to be delivered any more after so many seconds; None if something is.
+    async def _end_reason(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
+        """Returns why the message needs no delivery after `delay` seconds, or None if it still does.
 
-        What is tried without end ends with its message: another GMP's delivery had it executed, or its sender cancelled it.
+        Deliveries that are retried without end stop with their message: it was executed through another GMP, or
+        its sender cancelled it.
         """
-        if await self._would_be_late(message, delay):
+        if await self._expires_within(message, delay):
             return GiveUpReason.MESSAGE_TTL_EXPIRED
         if policy.max_retries is not None:
             return None
-        with suppress(TransientError, CallRevertedError):  # nobody says that it is over
+        with suppress(TransientError, CallRevertedError):  # then nothing shows that it has ended
             if (await self._destination.progress(message.id, block=self._final_height())).ended:
                 return GiveUpReason.MESSAGE_ENDED
         return None
 
-    async def _would_be_late(self, message: Message, delay: float) -> bool:
-        """Whether a message will have expired by the end of a delay in seconds.
+    async def _expires_within(self, message: Message, delay: float) -> bool:
+        """Whether a message will have expired after `delay` seconds.
 
         Critical regulatory actions never expire; only their destination ends them.
         """
@@ -471,14 +484,20 @@ class Deliveries:
         return await self._chain_time() + delay > message.expires_at
 
     async def _chain_time(self) -> float:
-        """The destination's, which decides what has expired: this machine's clock may be off. As long as it is silent, nothing has."""
+        """Returns the destination's time, which decides expiry since this machine's clock may be off.
+
+        0 while it can't be read.
+        """
         try:
             return (await self._chain.head()).timestamp
         except TransientError:
             return 0
 
     def _snapshot(self, entry: OutboxEntry) -> DeliverySnapshot:
-        """Where all deliveries of the message are; nothing if the store does not say: a failure is noted in any case."""
+        """Returns the state of every delivery of the message.
+
+        Empty if the store fails, since the failure is recorded anyway.
+        """
         try:
             return snapshot_of(self._outbox.entries(entry.dispatch.message_id))
         except StoreBusyError:
@@ -486,40 +505,43 @@ class Deliveries:
 
 
 def _pause_if_stuck(policy: DeliveryPolicy, delay: float) -> float:
-    """What is stuck is seldom looked at, unless it is of a kind that is tried without end, at the pace of its row."""
+    """Returns the pause for a stuck delivery: long, unless its kind is retried without end at its own pace."""
     return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
 
 
 def _message_of(entry: OutboxEntry) -> Message:
-    """The message that an entry delivers.
+    """Returns the message that an entry delivers.
 
     Raises:
-        EnvelopeError: the stored envelope is none that this version reads.
+        EnvelopeError: The stored envelope is not readable by this version.
     """
     return decode_envelope(entry.dispatch.envelope).message
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
-    """Says that it is on its chain; the outbox says DELIVERED once that is committed (`bridge.relayer.delivery_commits`)."""
+    """Logs that the delivery is on chain.
+
+    The outbox shows DELIVERED once that is committed (`bridge.relayer.delivery_commits`).
+    """
     transaction = None if delivered.delivery is None else delivered.delivery.transaction_hash
     if transaction is None:
-        log.info("delivered already")
+        log.info("already delivered")
     else:
         log.info("delivered", transaction=f"0x{transaction.hex()}", seconds=round(seconds, 3))
 
 
 async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
-    """The attestation for a delivery.
+    """Returns the attestation for a delivery.
 
     Raises:
-        NotAttestedError: the GMP has no attestation, which counts against it.
-        AttestationUnansweredError: no usable answer, which counts against it too.
-        AttestationPendingError: the GMP's own parties are not done yet.
+        NotAttestedError: The GMP has no attestation, which counts against it.
+        AttestationUnansweredError: No usable answer, which counts against it too.
+        AttestationPendingError: The GMP's own signers are not finished yet.
     """
     try:
         return await adapter.attest(dispatch)
     except AttestationPendingError:
-        raise  # it is tried again later, and does not speak against the GMP
+        raise  # retried later, and not held against the GMP
     except UnansweredError as error:
         raise AttestationUnansweredError(str(error)) from error
     except TransientError as error:
@@ -527,10 +549,10 @@ async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
 
 
 async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -> Call | None:
-    """The delivery's next transaction, or None once the delivery is there.
+    """Returns the delivery's next transaction, or None once the router has its receipt.
 
     Raises:
-        CallRevertedError: the destination refuses it for another reason.
+        CallRevertedError: The destination rejects the call for another reason.
     """
     try:
         return await adapter.next_call(dispatch, attestation)
@@ -541,7 +563,10 @@ async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -
 
 
 def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
-    """Whether the router refused because it has this delivery already. Another relayer was faster, which is success."""
+    """Whether the router rejected the call because it already has this receipt.
+
+    Another relayer was faster, which is success.
+    """
     found = ROUTER.error(error.data)
     if found is None or found[0] != "AlreadyReceived":
         return False
@@ -550,10 +575,10 @@ def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
 
 @asynccontextmanager
 async def _timed(phase: Phase, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
-    """Limits how long a phase may take, if it has a timeout.
+    """Limits the duration of a phase, unless the message is best effort or the phase has no timeout.
 
     Raises:
-        DeliveryTimeoutError: the phase took longer.
+        DeliveryTimeoutError: The phase took too long.
     """
     seconds = timeouts.get(phase)
     timer = asyncio.timeout(seconds)
@@ -568,6 +593,6 @@ async def _timed(phase: Phase, timeouts: Mapping[str, float]) -> AsyncIterator[N
 
 
 def failure_of(error: Exception, now: float) -> Failure:
-    """The failure that an entry's history records for an error; `now` is in Unix seconds."""
+    """Converts an error to the failure that the entry's history records; `now` is in Unix seconds."""
     kind = classify(error).kind or FailureKind.UNKNOWN
     return Failure(at=now, kind=kind, code=code_of(error), message=str(error) or repr(error))

@@ -1,7 +1,7 @@
-"""When the outbox learns how deliveries ended: the strategies, what each guarantees, and at what price.
+"""Commit strategies: when the outbox records the outcome of a delivery, and what each strategy guarantees and costs.
 
-To commit is to make CLAIMED → DELIVERED durable. A delivery that was made and not committed is found on its chain when it
-is claimed again, and costs a read; a commit without a delivery is a message that this relayer forgets.
+A commit makes CLAIMED → DELIVERED durable. A delivery without a commit is found on its chain when it is claimed
+again, which costs a read. A commit without a delivery is a message that this relayer loses.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ DEFAULT_SECONDS: Final[Mapping[CommitStrategy, float]] = MappingProxyType(
 
 
 class CommitSettings(Section):
-    """When deliveries are committed."""
+    """The commit strategy with its intervals in seconds."""
 
     commit: CommitStrategy = Field(
         default=CommitStrategy.BATCH,
@@ -84,25 +84,28 @@ class CommitSettings(Section):
 COMMIT_TRIES: Final = 12
 """Tries of a commit that the store refuses, about two minutes; then the relayer stops."""
 
-_FIRST_PAUSE: Final = 0.1  # seconds before the second try; each further one waits twice as long
+_FIRST_PAUSE: Final = 0.1  # seconds before the second try; doubles each time
 _LONGEST_PAUSE: Final = 30.0  # seconds
 
 
 class CommitsHaltedError(Exception):
-    """The store took no commit for too long: the relayer stops, and repeats them when it is started again."""
+    """The store has accepted no commit for too long: the relayer stops, and repeats them after a restart."""
 
 
 class DeliveryCommits:
-    """Commits the outcomes of claims as the strategy says; a failure at once, with all outcomes that wait."""
+    """Commits the outcomes of claims as the strategy demands.
+
+    A failed delivery at once, together with all waiting outcomes.
+    """
 
     def __init__(self, outbox: Outbox, clock: Clock, settings: CommitSettings, written: Callable[[], None]) -> None:
-        """`written` is called after each commit."""
+        """Stores the dependencies; `written` is called after each commit."""
         self._outbox = outbox
         self._clock = clock
         self._settings = settings
         self._written = written
         self._outcomes: list[Outcome] = []
-        self._committed: set[Claim] = set()  # that were committed before their delivery
+        self._committed: set[Claim] = set()  # committed before their delivery
         self.commits: Counter[str] = Counter()  # by result: success, failure
         self._due = Wakeup()
         self._writer: asyncio.Task[None] | None = None
@@ -111,25 +114,25 @@ class DeliveryCommits:
 
     @property
     def claims(self) -> list[Claim]:
-        """Claims whose end is not written yet: their leases must last."""
+        """Returns the claims whose outcome is not committed yet; their leases must be kept."""
         return [outcome.claim for outcome in self._outcomes]
 
     def is_committed(self, claim: Claim) -> bool:
-        """Whether the outbox says DELIVERED already, and the delivery is still under way."""
+        """Whether the outbox already says DELIVERED although the delivery is still in progress."""
         return claim in self._committed
 
     async def halted(self) -> None:
-        """Waits for the moment when the store has refused too many commits.
+        """Waits until the store has refused too many commits.
 
         Raises:
-            CommitsHaltedError: the store has refused too many commits.
+            CommitsHaltedError: The store has refused too many commits.
         """
         await self._halted.wait()
         assert self._halt_reason is not None
         raise self._halt_reason
 
     def add(self, outcome: Outcome) -> None:
-        """Has an outcome written when the strategy says so."""
+        """Takes an outcome, to be committed when the strategy demands it."""
         if outcome.claim in self._committed:
             self._committed.discard(outcome.claim)
             if isinstance(outcome, Delivered) and outcome.delivery is not None:
@@ -144,16 +147,16 @@ class DeliveryCommits:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     def nothing_under_way(self) -> None:
-        """Commits a batch at once: no delivery that could join it is running."""
+        """Commits the batch at once, since no running delivery could join it."""
         if self._outcomes and self._settings.commit is CommitStrategy.BATCH:
             self._due.set()
 
     def commit_before_sending(self, claim: Claim) -> None:
-        """Commits a delivery that is about to be sent, if the strategy is to lose rather than to repeat.
+        """Commits a delivery before it is sent, if the strategy prefers a loss to a repetition.
 
         Raises:
-            StaleClaimError: the claim is lost.
-            TransientError: the store can't be written; nothing is sent.
+            StaleClaimError: The claim was lost.
+            TransientError: The store can't be written; nothing is sent.
         """
         if self._settings.commit is not CommitStrategy.AT_MOST_ONCE or claim in self._committed:
             return
@@ -162,10 +165,12 @@ class DeliveryCommits:
         self._committed.add(claim)
 
     def commit_everything(self, active: Collection[Claim]) -> None:
-        """Commits what is under way as if it were delivered, and what has ended: the timer of `auto`.
+        """Commits all finished deliveries, and those in progress as if they were delivered.
+
+        The timer of strategy `auto`.
 
         Raises:
-            TransientError: the store can't be written; nothing changed.
+            TransientError: The store can't be written; nothing changed.
         """
         early = [claim for claim in active if claim not in self._committed]
         ends = [*self._outcomes, *(Delivered(claim, None) for claim in early)]
@@ -177,17 +182,17 @@ class DeliveryCommits:
         self._written()
 
     def flush(self) -> None:
-        """Writes everything now, each end by itself if the strategy is `message`.
+        """Commits all waiting outcomes now, each in its own transaction if the strategy is `message`.
 
         Raises:
-            TransientError: the store can't be written; the outcomes are kept.
+            TransientError: The store can't be written; the outcomes are kept.
         """
         while self._outcomes:
             size = 1 if self._settings.commit is CommitStrategy.MESSAGE else len(self._outcomes)
             lost = self._commit_apart(self._outcomes[:size])
             self._outcomes = self._outcomes[size:]
             for claim in lost:
-                _log.info("claim lost before its end was written", entry=claim.event_id, worker=claim.worker)
+                _log.info("claim lost before commit", entry=claim.event_id, worker=claim.worker)
             self._written()
 
     def _commit_apart(self, outcomes: Sequence[Outcome]) -> set[Claim]:
@@ -223,7 +228,7 @@ class DeliveryCommits:
         failures = 0
         while self._outcomes:
             await self._due.wait(0 if failures else self._settings.commit_wait)
-            await asyncio.sleep(0)  # lets what ends at the same moment get into the same commit
+            await asyncio.sleep(0)  # lets deliveries that end at the same moment share a commit
             try:
                 self.flush()
             except (TransientError, StoreError) as error:
@@ -233,7 +238,7 @@ class DeliveryCommits:
                     return
                 pause = backoff(_FIRST_PAUSE, failures - 1, cap=_LONGEST_PAUSE)
                 _log.warning(
-                    "not committed, will be repeated", ends=len(self._outcomes), again_in=pause, error=str(error)
+                    "commit failed, will be retried", ends=len(self._outcomes), again_in=pause, error=str(error)
                 )
                 await self._clock.sleep(pause)
             else:
@@ -241,8 +246,8 @@ class DeliveryCommits:
 
     def _halt(self, failures: int, error: Exception) -> None:
         self._halt_reason = CommitsHaltedError(
-            f"{len(self._outcomes)} ends of deliveries could not be committed in {failures} tries: {error}."
-            " Nothing is lost: repair the store, and start the relayer again"
+            f"{len(self._outcomes)} delivery outcomes could not be committed in {failures} tries: {error}."
+            " Nothing is lost: repair the store and restart the relayer"
         )
         self._halted.set()
         _log.critical("commits halted", ends=len(self._outcomes), error=str(error))
@@ -251,4 +256,4 @@ class DeliveryCommits:
         try:
             self._outbox.repin(claim.event_id, delivery)
         except TransientError as error:
-            _log.warning("delivered; its block could not be noted", entry=claim.event_id, error=str(error))
+            _log.warning("delivered, but the block was not recorded", entry=claim.event_id, error=str(error))

@@ -1,4 +1,4 @@
-"""Executes messages whose deliveries are there and have not executed them: after a pause, or when a quorum was lowered."""
+"""Executes messages that reached their quorum without executing: after a pause, or when a quorum was lowered."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from bridge.store.dead_letters import DeadLetterLog
 _log = structlog.get_logger(__name__)
 
 
-# Seconds. What has waited long is looked at less often: after as long again, within these bounds.
-_POLL_INTERVAL: Final = 1.0  # between two looks at what is due, and at a block that is not final yet
-_LOOK: Final = 5.0  # the shortest time between two looks at one message
+# Seconds. The pause equals the time waited so far, within these bounds.
+_POLL_INTERVAL: Final = 1.0  # between two polls for due jobs, and of a block that is not final yet
+_LOOK: Final = 5.0  # minimum between two simulations of one message
 _LONGEST_LOOK: Final = 60.0
-_REFUSED_LOOK: Final = 60.0  # the shortest, if its recipient refuses it; doubles with each that failed in a block
+_REFUSED_LOOK: Final = 60.0  # minimum if its recipient reverts; doubles with each failed transaction
 _LONGEST_REFUSED_LOOK: Final = 600.0
-_LONGEST_FAILED_LOOK: Final = 86_400.0  # after executions that failed in a block
-_LEASE: Final = 60.0  # for which a message is left alone after its transaction was asked for
+_LONGEST_FAILED_LOOK: Final = 86_400.0  # maximum after failed transactions
+_LEASE: Final = 60.0  # during which a message is left alone after its transaction was requested
 
-_IN_FLIGHT: Final = 200  # messages looked at at once
+_IN_FLIGHT: Final = 200  # maximum jobs in progress
 
 
 class Execution:
-    """Looks at what waits for its execution, and executes it once a call without a transaction shows that it would succeed.
+    """Simulates the execution of waiting messages, and sends the transaction once a simulation succeeds.
 
-    At most one transaction is sent for each time that a message becomes ready: the nonce ledger remembers it.
-    A recipient may accept every call and refuse every transaction. So those that failed in a block count, for their message and
-    for its sender; looks get rarer with each, and at the bounds of the gate the message waits.
+    The relayer sends at most one transaction each time a message becomes ready; the nonce ledger enforces that.
+    A recipient may accept every simulated call and revert every transaction. Failed executions therefore count
+    against their message and its sender: the pauses grow with each, and at the gate's bounds the message waits.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Execution:
         gate: SpendGate,
         clock: Clock,
     ) -> None:
-        """Looks after what the store has noted.
+        """Stores the dependencies.
 
         Args:
-            deployment: the network.
-            chains: its chains by id.
-            store: what was delivered, and what was done about it.
-            dead_letters: what was abandoned is not executed.
-            senders: those who pay, by chain; messages to other chains are left to others.
-            gate: asked before each transaction.
-            clock: time.
+            deployment: The network.
+            chains: Chains of the network by id.
+            store: Deliveries and execution jobs.
+            dead_letters: Log of decisions; an abandoned message is not executed.
+            senders: Accounts that pay, by chain; messages to other chains are left to other relayers.
+            gate: Asked before each transaction.
+            clock: Source of time.
         """
         self._routers = readers_of(deployment, chains)
         self._chains = chains
@@ -80,18 +80,18 @@ class Execution:
         self._worker = Worker(ExecutionJob, self, store.jobs, clock, poll_interval=_POLL_INTERVAL, in_flight=_IN_FLIGHT)
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Processes execution jobs until cancelled."""
         await self._worker.run()
 
     async def execute(self, message_id: bytes) -> ExecutionJob:
-        """Looks at one message now, due or not, and executes it if that is possible.
+        """Executes one message now if possible, whether or not its job is due.
 
         Returns:
-            How far it is: SENT or EXECUTED if it was executed; the outcome says why not.
+            The job: SENT or EXECUTED if the message was executed; otherwise its outcome says why not.
 
         Raises:
-            KeyError: this relayer has not observed it.
-            TransientError: the destination does not answer.
+            KeyError: This relayer has not observed the message.
+            TransientError: The destination does not answer.
         """
         self._jobs.await_execution(message_id, self._clock.now())
         job = self._jobs.newest(ExecutionJob, message_id)
@@ -117,9 +117,9 @@ class Execution:
             case TrialResult.READY:
                 await self._ready(context, message, router)
             case TrialResult.REFUSED:
-                self._not_ready(context, ExecutionState.REFUSED, trial.why)
+                self._wait_until_ready(context, ExecutionState.REFUSED, trial.why)
             case TrialResult.WAITING:
-                self._not_ready(context, ExecutionState.WAITING, trial.why)
+                self._wait_until_ready(context, ExecutionState.WAITING, trial.why)
 
     def failed(self, context: JobContext[ExecutionJob], error: Exception) -> None:
         """See `Handler.failed`."""
@@ -129,7 +129,7 @@ class Execution:
     async def _over(
         self, context: JobContext[ExecutionJob], message: Message, router: RouterReader, trial: Trial
     ) -> None:
-        """EXECUTED, ENDED or REJECTED, once the block at whose end it was seen so is final and stands."""
+        """Settles the job as EXECUTED, ENDED or REJECTED once the block that shows it is final."""
         why = trial.why
         context.job = job = replace(context.job, outcome=why)
         chain, now = self._chains[job.lane.destination_chain], self._clock.now()
@@ -138,7 +138,7 @@ class Execution:
             return (await router.try_execution(message, block=block)).result is trial.result
 
         height = self._store.observations.final_height(chain.chain_id)
-        soon, later = now + _POLL_INTERVAL, self._later(job, job.state, why)
+        soon, later = now + _POLL_INTERVAL, self._rescheduled(job, job.state, why)
         if await is_final(context, chain, height, is_over, soon=soon, later=later):
             if trial.result is TrialResult.REJECTED:
                 _log.warning("message rejected by its recipient", message=f"0x{message.id.hex()}", reason=why)
@@ -147,8 +147,11 @@ class Execution:
             landed = any(slot.included is not None and slot.included.succeeded for slot in self._spent(job))
             context.save(job.settled(ExecutionState.EXECUTED if landed else ExecutionState.ENDED, why, now))
 
-    def _not_ready(self, context: JobContext[ExecutionJob], state: ExecutionState, why: str) -> None:
-        """The next time that it can be executed it may cost a transaction again, if the last one has come to its end."""
+    def _wait_until_ready(self, context: JobContext[ExecutionJob], state: ExecutionState, why: str) -> None:
+        """Records that the message can't be executed now.
+
+        If the last transaction has ended, a later one may be paid for.
+        """
         job = context.job
         if self._is_under_way(job):
             self._reschedule(context, job, ExecutionState.SENT, f"its transaction is under way; now {why}")
@@ -163,7 +166,7 @@ class Execution:
             return
         spent = self._spent(job)
         if spent:
-            self._reschedule(context, job, *_told_by(spent[-1]))
+            self._reschedule(context, job, *_state_after(spent[-1]))
             return
         refusal = self._gate.refusal(message, job.lane.destination_chain, executes=True)
         if refusal is not None:
@@ -180,7 +183,7 @@ class Execution:
             self._reschedule(context, job, ExecutionState.BLOCKED, obstacle or "")
         elif context.save(job.locked(self._clock.now() + _LEASE)):
             await self._send(context, message, sender, router.execute_call(message))
-        else:  # another worker has it, or it was delivered again
+        else:  # another worker holds it, or it was delivered again
             context.job = self._jobs.newest(ExecutionJob, job.message_id) or job
 
     async def _send(self, context: JobContext[ExecutionJob], message: Message, sender: Sending, call: Call) -> None:
@@ -189,9 +192,9 @@ class Execution:
             receipt = await sender.send(job.transaction_key, call, spent_for=SpentFor.of(message))
         except SpendBlockedError as error:
             self._note_blocked(context, job, message, error.refusal)
-        except CallRevertedError as error:  # something changed since the trial; nothing was sent
+        except CallRevertedError as error:  # the state changed since the simulation; nothing was sent
             self._reschedule(context, job, ExecutionState.WAITING, explain_revert(error.data))
-        except Exception as error:  # noqa: BLE001  # what was sent is in the ledger, and is waited for
+        except Exception as error:  # noqa: BLE001  # a transaction that was sent is in the ledger and awaited
             is_told = not isinstance(error, TransientError)
             self._reschedule(context, job, ExecutionState.BLOCKED, str(error) or repr(error), is_told=is_told)
         else:
@@ -205,12 +208,12 @@ class Execution:
                 context.save(job.rescheduled(f"its execution reverted in {name}", soon))
 
     def _obstacle(self, job: ExecutionJob) -> str | None:
-        """Why this relayer may not execute it now, though it could; None if it may."""
+        """Returns why this relayer may not execute a message that is executable, or None if it may."""
         held = next((change for change in self._store.lanes.held() if change.lane == job.lane), None)
         if held is not None:
             return f"its lane is {held.state}: {held.reason}"
         if self._letters.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=job.message_id):
-            return "it was abandoned by decision"
+            return "an operator abandoned it"
         return None
 
     def _slots(self, job: ExecutionJob) -> list[Slot]:
@@ -220,7 +223,7 @@ class Execution:
         return any(slot.is_open for slot in self._slots(job))
 
     def _spent(self, job: ExecutionJob) -> list[Slot]:
-        """Transactions of this round that were paid for: of one that was never signed only the nonce had to be closed."""
+        """Returns this round's paid transactions, without slots that were closed unsigned."""
         return [
             slot
             for slot in self._slots(job)
@@ -236,13 +239,13 @@ class Execution:
         *,
         is_told: bool = True,
     ) -> None:
-        """Has it looked at again; transient failures are not reported."""
+        """Reschedules the job. Transient errors are not reported."""
         if is_told and why != job.outcome and state in (ExecutionState.REFUSED, ExecutionState.BLOCKED):
             _log.warning("message not executed", message=f"0x{job.message_id.hex()}", state=state.value, reason=why)
-        context.save(self._later(job, state, why))
+        context.save(self._rescheduled(job, state, why))
 
-    def _later(self, job: ExecutionJob, state: ExecutionState, why: str) -> ExecutionJob:
-        """To be looked at again after about as long as it has waited by now."""
+    def _rescheduled(self, job: ExecutionJob, state: ExecutionState, why: str) -> ExecutionJob:
+        """Returns the job rescheduled with a pause as long as it has waited so far."""
         now, shortest, longest = self._clock.now(), _LOOK, _LONGEST_LOOK
         if state is ExecutionState.REFUSED:
             observed = self._store.observations.message(job.message_id)
@@ -254,18 +257,18 @@ class Execution:
     def _note_blocked(
         self, context: JobContext[ExecutionJob], job: ExecutionJob, message: Message, refusal: Refusal
     ) -> None:
-        """The gate has no room for it: it waits, and uses up nothing."""
+        """Records that the spending gate refused the execution: the job waits, and uses up nothing."""
         look_at = self._gate.note_blocked(_subject(message), message, refusal)
         context.save(job.rescheduled(refusal.why, look_at, state=ExecutionState.BLOCKED))
 
 
 def _subject(message: Message) -> str:
-    """What waits, if the execution of a message does."""
+    """Names a message's execution in the list of blocked work."""
     return f"{EXECUTION_KEYS}0x{message.id.hex()}"
 
 
-def _told_by(slot: Slot) -> tuple[ExecutionState, str]:
-    """What a transaction says of a message that could still be executed after it."""
+def _state_after(slot: Slot) -> tuple[ExecutionState, str]:
+    """Derives the job's state from a transaction after which the message is still executable."""
     assert slot.included is not None
     name = f"0x{slot.included.transaction_hash.hex()}"
     if slot.ended_as_noop:

@@ -1,4 +1,4 @@
-"""Works off a queue of jobs: finds what is due, hands each job to its handler, and has what failed looked at again."""
+"""The work loop of a job queue: claims due jobs, passes each to its handler, and reschedules those that failed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bridge.store.jobs import Jobs
 
 
 class JobContext(Generic[JobT]):
-    """A job in the hands of one worker. What another worker has changed meanwhile is not overwritten."""
+    """A job held by one worker. Changes that another worker made in the meantime are not overwritten."""
 
     def __init__(self, jobs: Jobs, job: JobT) -> None:
         self._jobs = jobs
         self.job = job
 
     def save(self, changed: JobT) -> bool:
-        """Stores the job as it is now; says whether this worker still could."""
+        """Stores the changed job; returns whether this worker still held it."""
         if not self._jobs.save(changed, fence=self.job.fence):
             return False
         self.job = changed
@@ -30,20 +30,20 @@ class JobContext(Generic[JobT]):
 
 
 class Handler(Protocol[JobT]):
-    """What one queue does with its jobs."""
+    """Handles the jobs of one queue."""
 
     async def perform(self, context: JobContext[JobT]) -> None:
-        """Does the next step of a job that is due, and saves the job leased, rescheduled or settled.
+        """Takes the next step of a due job, and saves the job leased, rescheduled or settled.
 
-        A worker may die between any two lines of it. Then the job is due again, as it was last saved.
+        A worker may die between any two lines of it. The job is then due again, as last saved.
         """
 
     def failed(self, context: JobContext[JobT], error: Exception) -> None:
-        """Has a job looked at again whose step raised an error."""
+        """Reschedules a job whose step raised an error."""
 
 
 class Worker(Generic[JobT]):
-    """The work loop of one queue. Many jobs are worked on at once; each is in the hands of one task."""
+    """The work loop of one queue. It runs many jobs at once, each in one task."""
 
     def __init__(
         self,
@@ -55,15 +55,15 @@ class Worker(Generic[JobT]):
         poll_interval: float,
         in_flight: int,
     ) -> None:
-        """Works off the jobs of one kind.
+        """Handles the jobs of one kind.
 
         Args:
-            kind: whose queue.
-            handler: what is done with them.
-            jobs: where they are kept.
-            clock: time.
-            poll_interval: seconds between two looks at what is due.
-            in_flight: jobs worked on at once.
+            kind: Record type of the queue's jobs.
+            handler: Performs them.
+            jobs: Stores them.
+            clock: Source of time.
+            poll_interval: Seconds between two polls for due jobs.
+            in_flight: Maximum number of jobs in progress.
         """
         self._kind = kind
         self._handler = handler
@@ -76,7 +76,7 @@ class Worker(Generic[JobT]):
         self.wakeup = Wakeup()
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Runs until cancelled."""
         try:
             await run_forever(f"{self._kind.QUEUE} jobs", self.step, every=self._poll_interval, wakeup=self.wakeup)
         finally:
@@ -86,11 +86,7 @@ class Worker(Generic[JobT]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def step(self) -> bool:
-        """Starts to work on what is due, as far as there is room; never more is to be done at once.
-
-        A chain that is silent may fill all the room with its jobs. So a destination that has no job under way then gets one on
-        top of it.
-        """
+        """Starts as many due jobs as there is room for. Always returns False: there is never more to do at once."""
         now = self._clock.now()
         for job in self._jobs.due(self._kind, now, self._in_flight):
             if len(self._active) < self._in_flight:
@@ -110,12 +106,12 @@ class Worker(Generic[JobT]):
         key = (context.job.message_id, context.job.name)
         try:
             await self._handler.perform(context)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
+        except Exception as error:  # noqa: BLE001  # whatever failed, the job is rescheduled
             self._handler.failed(context, error)
         finally:
             del self._active[key], self._destinations[key]
             if context.job.finished_at is not None or len(self._active) + 1 >= self._in_flight:
-                self.wakeup.set()  # another job of its message may go on, or there is room again
+                self.wakeup.set()  # another job of its message may proceed, or there is room again
 
 
 async def is_final(
@@ -127,17 +123,18 @@ async def is_final(
     soon: float,
     later: JobT,
 ) -> bool:
-    """Whether a message needs no more work for good: the block at whose end that was seen is final, and stands.
+    """Whether a message needs no more work for good: the block whose state shows it is final and canonical.
 
-    Else the job is saved: first with that block, without it if the block fell, or as it is to be looked at `later`.
+    Otherwise saves the job: with that block at first, without it if the block was reorged away, or as `later`
+    while waiting.
 
     Args:
-        context: the job.
-        chain: where the message is over.
-        final_height: the highest block of the chain that is final.
-        is_over: says whether the message is over at the end of a block.
-        soon: when to look again after the block was noted or fell (Unix seconds).
-        later: the job while the block is not final.
+        context: The job.
+        chain: Chain on which the message has ended.
+        final_height: Highest final block of the chain.
+        is_over: Whether the message has ended as of a block.
+        soon: When to check again after the block was recorded or reorged away (Unix seconds).
+        later: The job to save while the block is not final.
     """
     job = context.job
     changes: dict[str, Any] = {"available_at": soon}

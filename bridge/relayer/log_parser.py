@@ -1,4 +1,4 @@
-"""Which logs of a source chain are read, and the messages, attempts and dispatches in them. It asks no chain and no store."""
+"""Parses a source chain's logs into messages, attempts and dispatches. Does no I/O."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ _ROUTER_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageUnfunded), top
 
 
 class LogFilter:
-    """The contracts and topics of one router, and of the GMPs that its messages may take."""
+    """The contracts and topics of one router and of its GMPs."""
 
     def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter]) -> None:
         self.adapters: list[tuple[Adapter, Watch]] = [(adapter, adapter.watch(chain_id)) for adapter in adapters]
         self.addresses = sorted({router, *(a for _, watch in self.adapters for a in watch.addresses)})
         self.topics = sorted({*_ROUTER_TOPICS, *(t for _, watch in self.adapters for t in watch.topics)})
         text = "\n".join([*(address.lower() for address in self.addresses), *(topic.hex() for topic in self.topics)])
-        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # another one for other contracts or topics
+        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # changes with the contracts and topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a range of logs holds.
+    """What a range of logs contains.
 
     Attributes:
-        envelopes: by message id, of every message that was created, routed or dispatched.
-        created: by message id, the block with the router's event that holds the whole message.
-        attempts: the router's own account.
-        dispatches: the GMPs' account.
-        transactions: whose receipts must be checked: those of all that was found, and of logs that can't be read or matched.
-            Only a receipt tells whether a node has altered them.
-        unmatched: where the two do not fit, in words: logs are missing, or a GMP's contract is not the one expected.
+        envelopes: Envelope by message id, of every message that was created, routed or dispatched.
+        created: By message id, the block of the router's event that holds the whole message.
+        attempts: Attempts according to the router.
+        dispatches: Dispatches according to the GMPs.
+        transactions: Transactions whose receipts must be checked: of all findings, and of unreadable or
+            unmatched logs. Only a receipt shows whether a node has altered them.
+        unmatched: Descriptions of mismatches between the two: logs are missing, or a GMP's contract is not the
+            expected one.
     """
 
     envelopes: dict[bytes, bytes]
@@ -63,7 +64,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Routing:
-    """An event of the router and where it is."""
+    """A routing event and its position."""
 
     event: MessageRouted | MessageUnfunded | MessageRetried
     log: Log
@@ -79,7 +80,7 @@ def interpret(
     logs: Sequence[Log],
     adapters: Iterable[tuple[Adapter, Watch]],
 ) -> Findings:
-    """Reads the logs of a range, all that the router and the adapters watch, in order."""
+    """Parses all logs of a range that the router and the adapters watch, in order."""
     events = [event for log in logs if (event := _routing(router, log)) is not None]
     envelopes, created = dict[bytes, bytes](), dict[bytes, int]()
     for event in events:
@@ -121,7 +122,7 @@ def interpret(
 
 
 def contradiction(transaction_hash: bytes, receipt: Receipt | None, logs: Iterable[Log]) -> str | None:
-    """How a transaction's receipt contradicts logs that are said to be its own, in words; None if it bears them out."""
+    """Describes how a transaction's receipt contradicts the logs attributed to it; None if it confirms them."""
     name = f"transaction 0x{transaction_hash.hex()}"
     if receipt is None:
         return f"{name} has no receipt: does the node keep those of old blocks?"
@@ -150,7 +151,7 @@ def _is_genuine(event: MessageRouted | MessageUnfunded, chain_id: int) -> bool:
     try:
         envelope = decode_envelope(event.envelope)
     except EnvelopeError as error:
-        _log.error("envelope left out", message=f"0x{event.message_id.hex()}", reason=str(error))
+        _log.error("envelope skipped", message=f"0x{event.message_id.hex()}", reason=str(error))
         return False
     return envelope.is_genuine and envelope.stated_id == event.message_id and envelope.message.source_chain == chain_id
 
@@ -161,12 +162,12 @@ def _watched(logs: Sequence[Log], watch: Watch) -> list[Log]:
 
 
 def _next(routings: Sequence[_Routing], dispatch: Dispatch) -> _Routing | None:
-    """The routing event of a dispatch: the next one in its transaction with its id."""
+    """Returns the routing event of a dispatch: the next one in its transaction with its message id."""
     return next((routing for routing in routings if routing.log.log_index > dispatch.log_index), None)
 
 
 def _missing(routings: Sequence[_Routing], found: dict[tuple[bytes, int], set[Gmp]], served: set[Gmp]) -> list[str]:
-    """What the router says it dispatched, and no adapter recognised."""
+    """Describes the dispatches that the router reports and no adapter recognised."""
     return [
         f"message 0x{routing.event.message_id.hex()} went to {gmp.label} in attempt {routing.attempt}, by"
         f" transaction 0x{routing.log.transaction_hash.hex()}, and no log of that GMP is recognised there"

@@ -1,4 +1,4 @@
-"""Reads one source chain into the outbox, and takes back what a reorg undid."""
+"""Reads one source chain into the outbox, and rolls back what a reorg removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bridge.store.observations import Observations
 
 _log = structlog.get_logger(__name__)
 
-_REMEMBERED: Final = 16  # looks
+_REMEMBERED: Final = 16  # polls
 _LONGEST_PAUSE: Final = 15.0  # seconds
 
 
@@ -42,14 +42,14 @@ class _Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What was asked of a range of blocks."""
+    """The answers about a range of blocks."""
 
     last: Block
     logs: Sequence[Log]
 
 
 class Observer:
-    """One source chain. The cursor and all that was found below it are written together, or not at all."""
+    """Observes one source chain. The cursor and everything found below it are written in one transaction."""
 
     def __init__(
         self,
@@ -67,21 +67,21 @@ class Observer:
         asset_classes: Sequence[AssetClass],
         found: Callable[[int], None],
     ) -> None:
-        """Looks for the messages of one router.
+        """Observes the messages of one router.
 
         Args:
-            chain: where.
-            router: whose messages.
-            adapters: the GMPs that they may take.
-            observations: where to write.
-            clock: time.
-            start_block: the first block to read.
-            finality: says from which block downwards blocks are read.
-            block_range: most blocks to read at once.
-            capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
-            completeness: says when something was left out, so that the chain is read again.
-            asset_classes: those whose minimum TTL messages are to keep.
-            found: is told the destination of every new outbox entry.
+            chain: Source chain.
+            router: Address of its router.
+            adapters: Adapters of the GMPs in use.
+            observations: Store to write to.
+            clock: Source of time.
+            start_block: First block to read.
+            finality: Determines down from which block the chain is read.
+            block_range: Maximum number of blocks per request.
+            capacity: While the store is full, the cursor stays below the first new message, so that none is lost.
+            completeness: Detects missing messages, whereupon the chain is read again.
+            asset_classes: Asset classes with minimum TTLs.
+            found: Called with the destination of every new outbox entry.
         """
         self._chain = chain
         self._router = router
@@ -95,51 +95,51 @@ class Observer:
         self._completeness = completeness
         self._asset_classes = asset_classes
         self._found = found
-        self.wakeup = Wakeup()  # set by a source that learns of a new block before the next poll
-        self._look = asyncio.Event()  # set as the next look begins
+        self.wakeup = Wakeup()  # set when a new block is known before the next poll
+        self._look = asyncio.Event()  # set when the next poll begins
         self._head: Block | None = None
         self._head_seen: bytes | None = None
         self._block_time = BlockTime()
         self._missing = MissingBlocks(clock)
         self._is_caught_up = False
-        self._doubted: dict[int, BlockRef] = {}  # the ends of ranges that did not fit together, by their first block
-        self._receipt_logs = dict[bytes, frozenset[Log]]()  # by transaction of the range that is being read
-        self.ttl_violations = Counter[str]()  # messages, by class of assets, since this process started
-        self.unrecognised = 0  # dispatches that the router and a GMP do not both tell of, since this process started
-        self._told: Sequence[str] = ()  # contradictions that were logged last
-        self._again_from: int | None = None  # the next block to read once more
+        self._doubted: dict[int, BlockRef] = {}  # ends of inconsistent ranges by first block
+        self._receipt_logs = dict[bytes, frozenset[Log]]()  # by transaction of the range being read
+        self.ttl_violations = Counter[str]()  # messages by asset class, since this process started
+        self.unrecognised = 0  # dispatches reported by only the router or the GMP, since this process started
+        self._last_logged: Sequence[str] = ()  # contradictions logged last
+        self._again_from: int | None = None  # next block to read again
 
     async def identify(self) -> None:
-        """Makes sure that the store is of this very chain.
+        """Checks that the store belongs to this very chain.
 
         Raises:
-            StoreMismatchError: it is of another one with the same id.
+            StoreMismatchError: It belongs to another chain with the same id.
         """
         genesis = await self._chain.block(0)
         if genesis is not None:
             self._observations.identify(self._chain.chain_id, genesis.hash)
 
     def pause(self, poll_interval: float) -> float:
-        """Seconds until the next look: as long as a block takes, and at least `poll_interval`."""
+        """Returns the seconds until the next poll: one block time, and at least `poll_interval`."""
         return self._block_time.pause(poll_interval)
 
     async def head(self) -> Block:
-        """The newest block when the chain was looked at last, for others that need no newer one."""
+        """Returns the newest block as of the last poll, for callers that need no newer one."""
         return self._head or await self._chain.head()
 
     async def next_look(self, patience: float) -> None:
-        """Returns as the next look at the chain begins, at the latest after `patience` seconds.
+        """Returns when the next poll begins, or after `patience` seconds.
 
-        A question that is asked of the chain right then travels in the look's own HTTP request.
+        A question asked at that moment shares the poll's HTTP request.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._look.wait()
 
     async def step(self) -> bool:
-        """Reads one range, or takes one reorg back; says whether there is more to do at once.
+        """Reads one range or rolls back one reorg; returns whether there is more to do at once.
 
-        An idle chain costs one HTTP request for each look: all questions are asked together.
+        An idle chain costs one HTTP request per poll, since all questions are batched.
         """
         self._look.set()
         self._look = asyncio.Event()
@@ -163,7 +163,7 @@ class Observer:
     async def _read_on(self) -> bool:
         cursor = self._observations.cursor(self._chain.chain_id)
         if cursor is not None and cursor.watched != self._filter.fingerprint:
-            _log.info("reading again from the start: other contracts are watched now", chain=self._chain.chain_id)
+            _log.info("contracts changed, rereading from the start", chain=self._chain.chain_id)
             self._observations.reread(self._chain.chain_id)
             cursor = None
         first = cursor.position.number + 1 if cursor is not None else self._start_block
@@ -186,7 +186,7 @@ class Observer:
         final = self._finality.last(head, tagged)
         last = self._end_of(first, min(final, first + self._block_range - 1))
         if early is not None and first <= last <= first + 1:
-            last = first  # a second new block is read with the next look
+            last = first  # a second new block is read with the next poll
         else:
             early = None
         if last >= first and not await self._read(cursor, first, last, early=early):
@@ -197,7 +197,10 @@ class Observer:
         return False
 
     async def _read_early(self, cursor: Cursor | None) -> _Fetched | None:
-        """The next block, if it should be deep enough by now, was there before, and follows the cursor's; else None."""
+        """Returns the block after the cursor if it exists, follows the cursor's block and should be deep enough.
+
+        Otherwise None.
+        """
         if cursor is None or self._head is None or self._finality.tag is not None:
             return None
         number = cursor.position.number + 1
@@ -207,7 +210,7 @@ class Observer:
         return fetched if fetched is not None and fetched.last.parent_hash == cursor.position.hash else None
 
     async def _fetched(self, first: int, last: int) -> _Fetched | None:
-        """A range's logs, between two looks at its last block; None if that is not there, or changed."""
+        """Fetches a range's logs between two reads of its last block; None if that block is missing or changed."""
         before, logs, after = await asyncio.gather(
             self._chain.block(last),
             self._chain.logs(first, last, self._filter.addresses, self._filter.topics),
@@ -216,7 +219,7 @@ class Observer:
         return None if before is None or after != before else _Fetched(before, logs)
 
     async def _read_again(self) -> bool:
-        """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
+        """Reads one earlier range again if messages are missing from it; the cursor does not move."""
         if self._again_from is None:
             return False
         cursor = self._observations.cursor(self._chain.chain_id)
@@ -229,7 +232,7 @@ class Observer:
         return self._again_from is not None
 
     def _end_of(self, first: int, last: int) -> int:
-        """Where a range ends. One that was doubted ends where it did, however many blocks the chain has had since."""
+        """Returns where a range ends. A range in doubt keeps its end, however many blocks have been added since."""
         doubted = self._doubted.get(first)
         return min(last, doubted.number) if doubted is not None else last
 
@@ -257,7 +260,7 @@ class Observer:
                 ancestor = candidate
                 break
         if ancestor is None:
-            await self.identify()  # a chain that was made again with the same id looks like a reorg of all of it
+            await self.identify()  # a recreated chain with the same id looks like a reorg of everything
         rewound = self._observations.rewind(cursor.chain_id, ancestor, self._clock.now())
         self._head_seen = None
         self._doubted.clear()
@@ -280,10 +283,11 @@ class Observer:
         position: BlockRef | None = None,
         early: _Fetched | None = None,
     ) -> bool:
-        """Reads a range and records it; False if the node's answers were inconsistent.
+        """Reads a range and records it; returns False if the node's answers were inconsistent.
 
-        The cursor goes to `position`, by default the end of the range. `early` is the block after the cursor's, if it was asked
-        for already. A block without logs has nothing to compare. The next look finds out whether it still stands.
+        The cursor moves to `position`, by default the end of the range. `early` is the block after the cursor
+        if it was fetched already. A block without logs needs no comparison: the next poll detects whether it is
+        still canonical.
         """
         fetched = early or await self._fetched(first, last)
         if fetched is None:
@@ -294,16 +298,16 @@ class Observer:
         findings = interpret(self._chain.chain_id, self._router, logs, self._filter.adapters)
         contradictions = await self._contradictions(logs, findings.transactions)
         if (contradictions or findings.unmatched) and self._doubted.get(first) != BlockRef.of(before):
-            self._doubted[first] = BlockRef.of(before)  # a node that lacks logs may have them the next time
+            self._doubted[first] = BlockRef.of(before)  # a node that lacks logs may have them next time
             return False
-        if contradictions:  # nothing is written: either could be made up, and what is left out would be lost
+        if contradictions:  # write nothing: either side could be forged, and an omitted log would be lost
             self._tell_once(contradictions)
             return False
         for text in findings.unmatched:
             self.unrecognised += 1
             _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
         new = self._first_new(findings) if self._capacity.is_full() else None
-        if new is not None:  # it waits on the chain; what lies before it is recorded
+        if new is not None:  # it waits on the chain; everything before it is recorded
             if position is None and new > first:
                 await self._read(cursor, first, new - 1)
             return False
@@ -312,21 +316,21 @@ class Observer:
         try:
             self._record(cursor, position or BlockRef.of(before), findings)
         except CursorMovedError as error:
-            _log.debug("another relayer was faster", chain=self._chain.chain_id, reason=str(error))
+            _log.debug("another worker was faster", chain=self._chain.chain_id, reason=str(error))
         return True
 
     def _first_new(self, findings: Findings) -> int | None:
-        """The block of the first message that the store does not know; None if it knows all of them."""
+        """Returns the block of the first message that the store does not know, or None if it knows all of them."""
         new = {one for one in findings.envelopes if self._observations.message(one) is None}
         blocks = [one.block.number for one in findings.attempts if one.message_id in new]
         blocks += [one.dispatch.block_number for one in findings.dispatches if one.dispatch.message_id in new]
         return min(blocks, default=None)
 
     async def _contradictions(self, logs: Sequence[Log], transactions: Iterable[bytes]) -> list[str]:
-        """Where receipts do not bear out the logs that something is made of.
+        """Describes the logs that their transactions' receipts do not confirm.
 
         Raises:
-            TransientError: a receipt can't be had now; the others are kept for the next time.
+            TransientError: A receipt is not available now; those already fetched are kept for the next try.
         """
         by_transaction: defaultdict[bytes, set[Log]] = defaultdict(set)
         for log in logs:
@@ -347,13 +351,13 @@ class Observer:
         return sorted(found)
 
     def _tell_once(self, contradictions: Sequence[str]) -> None:
-        if self._told != contradictions:
-            self._told = contradictions
+        if self._last_logged != contradictions:
+            self._last_logged = contradictions
             for text in contradictions:
-                _log.error("logs and receipts contradict each other", chain=self._chain.chain_id, reason=text)
+                _log.error("logs contradict receipts", chain=self._chain.chain_id, reason=text)
 
     async def _agrees(self, logs: Sequence[Log], last: Block, cursor: Cursor | None) -> bool:
-        """Whether the logs are of the chain as it is, and it did not change below them or while they were read."""
+        """Whether the logs match the canonical chain, which did not change below or while they were read."""
         hashes = {log.block_number: log.block_hash for log in logs}
         hashes[last.number] = last.hash
         if any(log.block_hash != hashes[log.block_number] for log in logs):
@@ -394,22 +398,25 @@ class Observer:
         for message in {
             one.dispatch.message_id: decode_envelope(one.dispatch.envelope).message for one in fresh
         }.values():
-            self._look_at_ttl(message)
+            self._check_ttl(message)
         for destination in {numbered.dispatch.destination_chain for numbered in fresh}:
             self._found(destination)
 
-    def _look_at_ttl(self, message: Message) -> None:
-        """Reports a message with a shorter TTL than its class of assets demands. The id binds the TTL: nobody can mend it."""
+    def _check_ttl(self, message: Message) -> None:
+        """Reports a message whose TTL is below its asset class's minimum.
+
+        The id binds the TTL, so nobody can correct it.
+        """
         demanded = ttl_violation(message, self._asset_classes)
         if demanded is None:
             return
         self.ttl_violations[demanded.name] += 1
         _log.warning(
-            "message lives shorter than its class of assets demands",
+            "ttl below the minimum of its asset class",
             message=f"0x{message.id.hex()}",
             asset_class=demanded.name,
             ttl=message.ttl,
-            least=demanded.min_ttl,
+            min_ttl=demanded.min_ttl,
         )
 
 
@@ -418,23 +425,23 @@ def _event_id(numbered: NumberedDispatch) -> str:
 
 
 class BlockTime:
-    """How long a chain's blocks take, by their timestamps: as often as they come, a chain is looked at."""
+    """Estimates a chain's block time from timestamps; the chain is polled that often."""
 
     def __init__(self) -> None:
         self._head: Block | None = None
-        self._seconds = deque[float](maxlen=_REMEMBERED)  # per block, between looks that found new ones
+        self._seconds = deque[float](maxlen=_REMEMBERED)  # per block, between polls that found new ones
 
     def saw(self, head: Block) -> None:
-        """Takes a newest block into account."""
+        """Takes a new head into account."""
         before, self._head = self._head, head
         if before is not None and head.number > before.number:
             self._seconds.append((head.timestamp - before.timestamp) / (head.number - before.number))
 
     def pause(self, poll_interval: float) -> float:
-        """Seconds until a look may find another block.
+        """Returns the seconds until a poll may find another block.
 
-        The shortest that was seen counts, since chains skip blocks, and a devnet may make none for long. Timestamps are in whole
-        seconds, so that blocks of a second or less can't be told apart.
+        Uses the shortest block time seen, since chains skip blocks and a devnet may produce none for long.
+        Timestamps are whole seconds, so block times of a second or less can't be told apart.
         """
         shortest = min(self._seconds, default=0.0)
         return poll_interval if shortest <= 1 else max(poll_interval, min(shortest, _LONGEST_PAUSE))

@@ -1,4 +1,4 @@
-"""Messages that the relayer sends of its own accord, such as notifications of governance. All are paid within a ceiling."""
+"""Sends the relayer's own messages, such as notifications to governance, within a daily bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.store.transactions import TransactionLedger
 
 
 class OwnMessages:
-    """Sends them from the first account of each chain, through the ledger of its nonces."""
+    """Sends the relayer's own messages from the first account of each chain, through the nonce ledger."""
 
     def __init__(
         self,
@@ -27,14 +27,15 @@ class OwnMessages:
         ledger: TransactionLedger,
         clock: Clock,
     ) -> None:
-        """Shared by all that sends of its own accord.
+        """Shared by all components that send messages of their own.
 
         Args:
-            deployment: the network.
-            client: makes the calls; it needs no account.
-            senders: the account that sends, by chain.
-            ledger: what was sent.
-            clock: time.
+            deployment: The network.
+            client: Builds the calls; needs no account.
+            senders: Sending account by chain.
+            ledger: Transactions sent.
+            spending: Amounts spent.
+            clock: Source of time.
         """
         self._deployment = deployment
         self._client = client
@@ -43,24 +44,24 @@ class OwnMessages:
         self._clock = clock
 
     async def send(self, key: str, source: int, request: RouteRequest, *, budget: str, wei_per_day: int) -> None:
-        """Sends a message once, however often this is called with its key.
+        """Sends a message once per key, however often it is called.
 
         Args:
-            key: what it is for: unique, and the same after a crash.
-            source: the chain that it leaves from.
-            request: the message.
-            budget: what pays for it; calls with the same name share it.
-            wei_per_day: what the budget may pay on that chain per day (UTC), gas and fees together.
+            key: Unique purpose of the message, the same after a crash.
+            source: Chain on which it is sent.
+            request: The message.
+            budget: Name of the budget that pays; calls with the same name share it.
+            wei_per_day: Daily bound of the budget on that chain (UTC day), gas and fees together.
 
         Raises:
-            SpendBlockedError: the budget is spent until tomorrow.
-            TransientError: a chain does not answer, or refuses; or no block included the transaction in time.
+            SpendBlockedError: The budget is exhausted until tomorrow.
+            TransientError: A chain does not answer or refuses, or no block included the transaction in time.
         """
         transaction_key, sender = f"own/{key}", self._senders[source]
-        await sender.outcome(transaction_key)  # what is under way ends first, and then the ledger says how
+        await sender.outcome(transaction_key)  # wait for a pending transaction; the ledger then has its outcome
         for slot in self._ledger.slots_for(transaction_key):
             if slot.included is not None and slot.included.succeeded and not slot.ended_as_noop:
-                return  # already sent, maybe before a crash
+                return  # already sent, perhaps before a crash
         who = self._paid_for(transaction_key, budget, source, request, wei_per_day)
         try:
             call = await self._client.route_call(source, request, sender.address)
@@ -73,6 +74,6 @@ class OwnMessages:
     def _paid_for(
         self, transaction_key: str, budget: str, source: int, request: RouteRequest, wei_per_day: int
     ) -> SpentFor:
-        """The transaction key takes the place of the message id, which is not known before it is sent."""
+        """Attributes the payment to the transaction key, since the message id is not known before it is sent."""
         lane = Lane(source, self._deployment.chain(request.destination).chain_id)
         return SpentFor(keccak(text=transaction_key), keccak(text=f"own {budget}"), lane, sender_per_day=wei_per_day)

@@ -29,7 +29,7 @@ class Policies:
         self.operator = operator
         self._deployment = deployment
         self._chains = chains
-        self._profiles: dict[int, str] = {}  # by source
+        self._profiles: dict[int, str] = {}  # by source chain
 
     async def of(self, message: Message, guards: Collection[IdempotencyStrategy] = ()) -> MessagePolicy:
         """The policy of a message; `guards`: see `bridge.protocol.guarantee.policy_of`.
@@ -45,7 +45,7 @@ class Policies:
             sender = from_bytes32(message.sender)
             answer = await self._ask(message, sender)
         except (AddressError, CallRevertedError):
-            return None  # no account of this chain, or a router of another version
+            return None  # not an account of this chain, or a router of another version
         chosen, _, idempotency, max_retries, base, cap, dead_letter = answer
         if not chosen:
             return None

@@ -1,4 +1,4 @@
-"""Brings what is final on a source to the chains where it is not applied."""
+"""Brings messages that are final on their source to destinations that have not applied them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _LOCK_ADVICE: Final = "its owner lets the relayer's account retry (setRetrier), 
 
 
 class PropagationError(Exception):
-    """A message was not brought forward; the text says why."""
+    """A message could not be propagated; the text says why."""
 
 
 class AbandonedError(Exception):
-    """A message must not be brought forward: an operator decided that it never arrives."""
+    """A message must not be propagated, because an operator abandoned it."""
 
 
 class HeartbeatSigner(Protocol):
@@ -53,31 +53,31 @@ class HeartbeatSigner(Protocol):
 
     @property
     def address(self) -> str:
-        """The account."""
+        """Returns the signing account."""
 
     def sign(self, digest: bytes) -> bytes:
-        """A signature over 32 bytes."""
+        """Signs 32 bytes."""
 
 
 class Propagator(Protocol):
-    """How a message is brought forward."""
+    """A way to propagate a message."""
 
     async def propagate(self, message: Message, *, by_force: bool = False) -> str:
-        """Does the next thing that can bring the message to its recipient, and says what.
+        """Takes the next step that can bring the message to its recipient, and describes it.
 
         Args:
-            message: which one.
-            by_force: whether over every GMP that can carry it, and not over as few as its quorum needs.
+            message: Message to propagate.
+            by_force: Whether to use every GMP that can carry it, rather than as few as its quorum needs.
 
         Raises:
-            PropagationError: nothing could be done.
-            AbandonedError: nothing may be done any more.
-            TransientError: a chain does not answer.
+            PropagationError: No step was possible.
+            AbandonedError: No step is allowed any more.
+            TransientError: A chain does not answer.
         """
 
 
 class PropagationSettings(Section):
-    """How state changes are followed to their application; times in seconds."""
+    """Intervals and bounds of propagation; times in seconds."""
 
     heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
     threshold: float = Field(default=300.0, gt=0, description="lag above which a state change is sent again")
@@ -90,7 +90,10 @@ class PropagationSettings(Section):
     BATCH: ClassVar[int] = 200  # messages looked at together
 
     def pause_after(self, propagations: int) -> float:
-        """How long to wait after so many re-propagations in vain: ever longer once it is DIVERGED, for each may cost money."""
+        """Returns the pause in seconds after `propagations` fruitless re-propagations.
+
+        It grows once the message is DIVERGED, since each re-propagation may cost money.
+        """
         doublings = max(0, propagations - self.most + 1)
         return max(self.pause, backoff(self.pause, doublings, cap=self.longest_pause))
 
@@ -136,7 +139,7 @@ class Propagation:
         self._lock_ttl = lock_ttl
         self._settings = settings or PropagationSettings()
         self._collected = 0
-        self._silent: dict[int, float] = {}  # destinations that did not answer, and until when they are left alone
+        self._silent: dict[int, float] = {}  # destinations that did not answer, with the end of their pause
         self._worker = Worker(
             SyncJob,
             self,
@@ -147,7 +150,7 @@ class Propagation:
         )
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(run_forever("follow state changes", self.collect, every=self._poll_interval))
             group.create_task(self._worker.run())
@@ -162,31 +165,34 @@ class Propagation:
     async def perform(self, context: JobContext[SyncJob]) -> None:
         """See `Handler.perform`."""
         now = self._clock.now()
-        job = self._recorded(context.job, now)
+        job = self._with_record(context.job, now)
         context.job, router = job, self._routers.get(job.lane.destination_chain)
         if router is None:
-            context.save(self._later(job, now, f"chain {job.lane.destination_chain} is not relayed to"))
+            context.save(self._rescheduled(job, now, f"chain {job.lane.destination_chain} is not relayed to"))
         elif now < self._silent.get(job.lane.destination_chain, 0):
-            context.save(self._later(job, now))
+            context.save(self._rescheduled(job, now))
         elif (progress := await self._progress(job.record, router)).ended:
-            await self._over(context, router, SyncState.APPLIED if progress.executed else SyncState.ENDED, now)
+            await self._settle_ended(context, router, SyncState.APPLIED if progress.executed else SyncState.ENDED, now)
         elif min(self._lag(job.lane, now), now - job.since) > self._settings.threshold:
             await self._propagate(context, now)
         else:
-            context.save(self._later(replace(job, seen=None), now))
+            context.save(self._rescheduled(replace(job, seen=None), now))
 
     def failed(self, context: JobContext[SyncJob], error: Exception) -> None:
-        """See `Handler.failed`. A destination that does not answer defers its other messages; a silent source defers none."""
+        """See `Handler.failed`. A silent destination defers its other messages too; a silent source defers none."""
         job, now = context.job, self._clock.now()
         chain_id = job.lane.destination_chain
         if isinstance(error, UnansweredError) and error.chain_id == chain_id:
             self._silent[chain_id] = now + self._settings.LOOK
-        _log.warning("state change can't be followed now", chain=chain_id, error=str(error) or repr(error))
-        if job.available_at <= now:  # else it is leased, and looked at again after that
-            context.save(self._later(job, now))
+        _log.warning("propagation postponed", chain=chain_id, error=str(error) or repr(error))
+        if job.available_at <= now:  # otherwise it is leased, and checked after that
+            context.save(self._rescheduled(job, now))
 
     async def beat(self) -> bool:
-        """Signs how far each lane is. Nothing is queued: what could not be written now is outdated in a moment."""
+        """Signs each lane's progress.
+
+        A heartbeat that can't be written now is dropped, since the next one replaces it.
+        """
         now = self._clock.now()
         for lane, progress in self._records.progress(now).items():
             heartbeat = Heartbeat(lane=lane, at=now, progress=progress)
@@ -195,13 +201,14 @@ class Propagation:
         return False
 
     async def reconcile(self, message_id: bytes) -> SyncJob:
-        """Compares a message's record with what its destination shows now, and goes by the record.
+        """Compares a message's record with its destination's current state, and updates the job to match.
 
-        What was applied and is not any more is pending again; what was thought lost and is applied is APPLIED.
+        A message that was applied and no longer is becomes pending again; one thought lost that was applied
+        becomes APPLIED.
 
         Raises:
-            KeyError: there is no record of it.
-            TransientError: the destination does not answer.
+            KeyError: There is no record of the message.
+            TransientError: The destination does not answer.
         """
         job = self._jobs.newest(SyncJob, message_id)
         if job is None:
@@ -209,7 +216,7 @@ class Propagation:
         context = JobContext(self._jobs, job)
         progress = await self._routers[job.lane.destination_chain].progress(message_id)
         if job.state is SyncState.APPLIED and not progress.executed:
-            _log.error("applied message is not there any more, pending again", message=f"0x{message_id.hex()}")
+            _log.error("applied message missing, pending again", message=f"0x{message_id.hex()}")
             context.save(job.reopened("the destination does not show it any more", self._clock.now()))
         elif job.state is SyncState.DIVERGED and not progress.ended:
             await self._propagate(context, self._clock.now())
@@ -218,7 +225,10 @@ class Propagation:
         return self._jobs.newest(SyncJob, message_id) or job
 
     async def _progress(self, record: PrimaryRecord, router: RouterReader, *, block: int | None = None) -> Progress:
-        """How far it is, at the head or at the end of a block. Past its time it has ended, though nobody has marked that yet."""
+        """Returns the message's progress at the head or as of a block.
+
+        An expired message has ended even if nobody marked it.
+        """
         progress = await router.progress(record.message_id, block=block)
         seen = self._store.observations.message(record.message_id)
         expires_at = None if seen is None else seen.message.expires_at
@@ -227,8 +237,11 @@ class Propagation:
         trial = await router.try_execution(seen.message, block=block)
         return replace(progress, ended=trial.result is TrialResult.SETTLED)
 
-    def _recorded(self, job: SyncJob, now: float) -> SyncJob:
-        """The job with a signed record of the block that holds its message now: a deep reorg may have moved the message."""
+    def _with_record(self, job: SyncJob, now: float) -> SyncJob:
+        """Returns the job with a signed record of the block that holds its message now.
+
+        A deep reorg may have moved the message.
+        """
         seen = self._store.observations.message(job.message_id)
         attempts = self._store.observations.attempts(job.message_id)
         if seen is not None and attempts and attempts[0].block != job.record.block:
@@ -238,16 +251,18 @@ class Propagation:
         signature = self._signer.sign(job.record.digest)
         return replace(job, record=replace(job.record, signer=self._signer.address, signature=signature))
 
-    async def _over(self, context: JobContext[SyncJob], router: RouterReader, state: SyncState, now: float) -> None:
-        """APPLIED or ENDED, once the block at whose end it was seen so is final and stands."""
+    async def _settle_ended(
+        self, context: JobContext[SyncJob], router: RouterReader, state: SyncState, now: float
+    ) -> None:
+        """Settles the job as APPLIED or ENDED once the block that shows it is final and canonical."""
         job, chain = context.job, self._chains[context.job.lane.destination_chain]
 
         async def is_over(block: int) -> bool:
             return (await self._progress(job.record, router, block=block)).ended
 
         height = self._store.observations.final_height(chain.chain_id)
-        soon, later = now + self._poll_interval, self._later(job, now)
-        if job.seen is not None:  # few blocks are final in less than a second each
+        soon, later = now + self._poll_interval, self._rescheduled(job, now)
+        if job.seen is not None:  # few chains finalise a block in less than a second
             wait = max(self._settings.LOOK, job.seen.number - height)
             later = replace(later, available_at=min(later.available_at, now + wait))
         final = await is_final(context, chain, height, is_over, soon=soon, later=later)
@@ -257,7 +272,7 @@ class Propagation:
     async def _propagate(self, context: JobContext[SyncJob], now: float) -> None:
         pause = self._settings.pause_after(context.job.tries + 1)
         if not context.save(replace(context.job, seen=None).locked(now, self._lock_ttl, now + pause)):
-            return  # another worker took the lock
+            return  # another worker took the lease
         job = context.job
         message = self._store.observations.message(job.message_id)
         assert message is not None
@@ -265,7 +280,7 @@ class Propagation:
         tries = job.tries + 1
         diverged = tries >= self._settings.most
         if diverged and job.state is not SyncState.DIVERGED:
-            log.error("message diverged: final on its source, not applied after all", tries=tries, reason=job.outcome)
+            log.error("message diverged", tries=tries, reason=job.outcome)
         try:
             if diverged:
                 await self._require_standing(job.record)
@@ -285,28 +300,28 @@ class Propagation:
         context.save(job.rescheduled(problem, job.available_at, tries=tries, state=state))
 
     async def _require_standing(self, record: PrimaryRecord) -> None:
-        """What is forced on a destination must be what its source has.
+        """Checks that the source still has what is about to be forced on a destination.
 
         Raises:
-            PropagationError: the source does not show the block that the record names.
-            TransientError: the source does not answer.
+            PropagationError: The source does not have the block that the record names.
+            TransientError: The source does not answer.
         """
         chain = self._chains[record.source_chain]
         found = await chain.block(record.block.number)
         if found is None or found.hash != record.block.hash:
-            raise PropagationError(f"chain {record.source_chain} does not show the block that its record names")
+            raise PropagationError(f"chain {record.source_chain} no longer has the block that the record names")
 
-    def _later(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
-        """To be looked at again after about as long as it has waited by now."""
+    def _rescheduled(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
+        """Returns the job rescheduled with a pause as long as it has waited so far."""
         age = now - job.since
         wait = min(max(age, self._settings.LOOK), self._settings.LONGEST_LOOK)
         lags_in = self._settings.threshold - age
-        if lags_in >= 0:  # then it is looked at just when it lags, however far apart looks are by then
+        if lags_in >= 0:  # check it exactly when it starts to lag
             wait = min(wait, lags_in + self._poll_interval)
         return job.rescheduled(problem or job.outcome, now + wait)
 
     def _lag(self, lane: Lane, now: float) -> float:
-        """What the lane's latest heartbeat says, and what passed since."""
+        """Returns the lane's lag in seconds: that of its latest heartbeat plus the time since."""
         for heartbeat in self._records.heartbeats():
             if heartbeat.lane == lane and heartbeat.progress.lag_seconds:
                 return heartbeat.progress.lag_seconds + (now - heartbeat.at)
@@ -314,10 +329,10 @@ class Propagation:
 
 
 class RoutePropagator:
-    """Brings a message forward by the cheapest thing that can: by executing it, else by sending it over other GMPs.
+    """Propagates a message at the lowest cost: by executing it, otherwise by resending it over other GMPs.
 
-    Deliveries that died stay dead: an operator decides about those. A message that acts under a lock goes forward while its lock
-    holds. If that has expired, it is taken again first (OIP-141).
+    Dead deliveries stay dead until an operator decides. A message that acts under a lock is propagated while
+    the lock holds; an expired lock is retaken first (OIP-141).
     """
 
     def __init__(
@@ -330,7 +345,7 @@ class RoutePropagator:
         execution: Execution,
         senders: Mapping[int, Sending],
     ) -> None:
-        """`senders` pay for locks that are taken again, by chain."""
+        """Stores the dependencies; `senders` are the accounts that pay for retaking locks, by chain."""
         self._senders = senders
         self._deployment = deployment
         self._chains = chains
@@ -341,11 +356,11 @@ class RoutePropagator:
     async def propagate(self, message: Message, *, by_force: bool = False) -> str:
         """See `Propagator.propagate`."""
         if self._letters.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message.id):
-            raise AbandonedError("it was abandoned by decision")
+            raise AbandonedError("an operator abandoned it")
         destination = self._deployment.chain(message.destination_chain)
         router = RouterReader(self._chains[destination.chain_id], destination.router)
         try:
-            await self._have_locked(message)
+            await self._ensure_locked(message)
             if await router.missing_receipts(message) == 0:
                 return await self._execute(message)
             done = await self._recovery.retry(message.id, wide=by_force)
@@ -355,12 +370,12 @@ class RoutePropagator:
             raise PropagationError(f"the router refuses: {explain_revert(error.data)}") from error
         return f"attempt {done.attempt} over {', '.join(gmp.label for gmp in sorted(done.gmps))}"
 
-    async def _have_locked(self, message: Message) -> None:
-        """Makes sure that the lock under which a message acts holds, if it acts under one.
+    async def _ensure_locked(self, message: Message) -> None:
+        """Ensures that a message that acts under a lock holds it.
 
         Raises:
-            PropagationError: the lock is lost for good, or can't be taken again.
-            TransientError: the destination does not answer.
+            PropagationError: The lock is lost for good, or can't be retaken.
+            TransientError: The destination does not answer.
         """
         chain, recipient = self._chains[message.destination_chain], from_bytes32(message.recipient)
         lock = await message_lock(chain, recipient, message.payload)
@@ -371,7 +386,7 @@ class RoutePropagator:
         if lock is not MessageLock.EXPIRED:
             return
         if (sender := self._senders.get(message.destination_chain)) is None:
-            raise PropagationError(f"its lock has expired, and there is no key to take it again: {_LOCK_ADVICE}")
+            raise PropagationError(f"its lock has expired, and no configured key can retake it: {_LOCK_ADVICE}")
         key = f"{LOCK_KEYS}0x{message.id.hex()}/{(await chain.head()).number}"
         try:
             receipt = await sender.send(key, retake_lock_call(recipient, message.payload))
@@ -379,10 +394,10 @@ class RoutePropagator:
             why = explain_revert(error.data)
             raise PropagationError(f"its lock has expired, and {recipient} refuses {why}: {_LOCK_ADVICE}") from error
         except SpendBlockedError as error:
-            raise PropagationError(f"its lock has expired, and is not taken again now: {error}") from error
+            raise PropagationError(f"its lock has expired and can't be retaken now: {error}") from error
         if not receipt.succeeded:
-            raise PropagationError("its lock has expired, and taking it again reverted")
-        _log.warning("lock taken again", message=f"0x{message.id.hex()}", recipient=recipient)
+            raise PropagationError("its lock has expired, and retaking it reverted")
+        _log.warning("lock retaken", message=f"0x{message.id.hex()}", recipient=recipient)
 
     async def _execute(self, message: Message) -> str:
         done = await self._execution.execute(message.id)

@@ -1,4 +1,4 @@
-"""All chains of a network at once: what is observed on one is delivered on another."""
+"""Runs the relayer's steps for all chains of a network: what it observes on one, it delivers on another."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _log = structlog.get_logger(__name__)
 
 _RETENTION_EVERY = 600.0  # seconds
 _COMPLETENESS_EVERY = 60.0  # seconds between two comparisons of what was found with what the routers have counted
-_COUNTERS_EVERY = 5.0  # a process that is killed loses so much of its counts
+_COUNTERS_EVERY = 5.0  # a killed process loses this much of its counts
 _FORGOTTEN_AT_ONCE = 200  # entries
 
 
 class Relayer:
-    """Observes every chain, and delivers to every chain that it has a sender for."""
+    """Observes every chain, and delivers to every chain for which it has a sender."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Relayer:
         settings: RelaySettings,
         gate: SpendGate,
     ) -> None:
-        """Puts the parts together; `run` starts them.
+        """Assembles the parts; `run` starts them.
 
         Raises:
-            PolicyError: the policies contradict themselves.
+            PolicyError: The policies are inconsistent.
         """
         self._settings = settings
         self._store = store
@@ -145,7 +145,10 @@ class Relayer:
         )
 
     def _counts(self) -> Counter[CounterKey]:
-        """Commits by destination and result, TTL violations by class of assets, and dispatches not recognised by source."""
+        """Returns the counters that this process keeps itself.
+
+        Commits by destination and result, TTL violations by asset class, and unrecognised dispatches by source.
+        """
         counts: Counter[CounterKey] = Counter()
         for chain_id, deliveries in self.deliveries.items():
             for result, count in deliveries.commits.items():
@@ -157,11 +160,11 @@ class Relayer:
         return counts
 
     async def run(self) -> None:
-        """Works until it is cancelled; then gives back what it holds.
+        """Runs until cancelled, then releases its claims.
 
         Raises:
-            StoreMismatchError: the store is of other chains.
-            CommitsHaltedError: the store took no commit for too long.
+            StoreMismatchError: The store belongs to other chains.
+            CommitsHaltedError: The store has accepted no commit for too long.
         """
         _log.info(
             "relaying",
@@ -176,14 +179,14 @@ class Relayer:
                     group.create_task(self._serve(chain_id))
                 group.create_task(run_forever("counters", self.counting.write, every=_COUNTERS_EVERY))
                 if self._settings.retention is not None:
-                    group.create_task(run_forever("retention", self._forget, every=_RETENTION_EVERY))
+                    group.create_task(run_forever("retention", self._prune, every=_RETENTION_EVERY))
         finally:
             await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
             with suppress(TransientError):
                 await self.counting.write()
 
     async def _serve(self, chain_id: int) -> None:
-        """Everything that is done for one chain, once the store is known to be of it; no chain waits for another one."""
+        """Runs every step of one chain, once the store is known to belong to it; no chain waits for another."""
         poll, lease = self._settings.poll_interval, self._settings.lease
         observer = self.observers[chain_id]
         await retry_until_success(f"identify {chain_id}", observer.identify, every=poll)
@@ -203,8 +206,8 @@ class Relayer:
                     group.create_task(run_forever(f"{name}: commits", deliveries.commit, every=every))
                 group.create_task(run_forever(f"confirm on {chain_id}", confirmation.step, every=poll))
 
-    async def _forget(self) -> bool:
-        """Deletes what is final and old, a little at a time; returns whether there may be more."""
+    async def _prune(self) -> bool:
+        """Prunes a batch of old final rows; returns whether there may be more."""
         before = self._clock.now() - self._settings.retention
         deleted = (
             self._store.outbox.forget(before, _FORGOTTEN_AT_ONCE),

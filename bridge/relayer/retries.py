@@ -1,4 +1,4 @@
-"""Copies the index's retry requests, and carries them out: `retryRoute` as the message's own sender."""
+"""Copies the index's retry requests and performs them: `retryRoute` as the message's sender or appointed retrier."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _UNDER_WAY: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 
 
 class RecoverySettings(Section):
-    """For whom messages are retried, and how often. What that costs is bounded by `spending`, as everything else is."""
+    """Intervals and budgets of retries; times in seconds."""
 
     max_message_retries: int = Field(default=10, ge=0, description="retries after which no further one is paid for")
     retry_for: AddressesOrAny = Field(
@@ -72,11 +72,11 @@ class RecoverySettings(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """An attempt that the router made."""
+    """An attempt that the router accepted."""
 
     message_id: bytes
     attempt: int
-    gmps: frozenset[Gmp]  # those that took it
+    gmps: frozenset[Gmp]  # GMPs that accepted it
     transaction_hash: bytes
 
 
@@ -85,7 +85,7 @@ class RetryFailedError(Exception):
 
 
 class Recovery:
-    """Retries messages: those that the indexer asks for, and one that an operator names."""
+    """Retries messages: those that the index requests, and those that an operator names."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Recovery:
         exhaustion: BudgetExhaustion,
         source: RetryRequestSource | None = None,
     ) -> None:
-        """Without a source of requests it retries by name only. The source is asked each `poll_interval` seconds."""
+        """Stores the dependencies; without a `source` of requests it retries only messages that are named."""
         self._planner = planner
         self._exhaustion = exhaustion
         self._retries = store.retries
@@ -113,13 +113,13 @@ class Recovery:
         )
 
     async def run(self) -> None:
-        """Carries out requests until it is cancelled."""
+        """Performs requests until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(run_forever("copy retry requests", self.copy, every=self._poll_interval))
             group.create_task(self._worker.run())
 
     async def copy(self) -> bool:
-        """Copies requests that are new; says whether there may be more."""
+        """Copies new requests; returns whether there may be more."""
         if self._source is None:
             return False
         cursor = self._retries.cursor()
@@ -127,7 +127,7 @@ class Recovery:
         if not requests:
             if await self._source.highest_sequence() >= cursor:
                 return False
-            _log.info("the index was built again: its retry requests are read from the start", cursor=cursor)
+            _log.info("index rebuilt, reading retry requests from the start", cursor=cursor)
             self._retries.copy([], 0, self._clock.now())
             return True
         new = self._retries.copy(requests, requests[-1].sequence, self._clock.now())
@@ -139,18 +139,18 @@ class Recovery:
     async def retry(
         self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None, *, blind: bool = False, wide: bool = False
     ) -> Retried:
-        """Retries one message now, over those GMPs or over the best ones; `blind` and `wide`: see `Planner.plan`.
+        """Retries one message now, over the given GMPs or the best ones; for `blind` and `wide` see `Planner.plan`.
 
         Raises:
-            RetryFailedError: it is not needed, not possible, or the router refused.
-            TransientError: a chain does not answer, or no block included the transaction in time.
+            RetryFailedError: It is not needed or not possible, or the router refused.
+            TransientError: A chain does not answer, or no block included the transaction in time.
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
             self._require_budget(plan)
             return await self._send(plan)
         except (NotNeededError, ImpossibleError, NotNowError) as error:
-            self._have_executed(message_id, error)
+            self._enqueue_execution(message_id, error)
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
         except SpendBlockedError as error:
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried now: {error}") from error
@@ -171,8 +171,8 @@ class Recovery:
             self._end(context, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
             log.info("message retried", gmps=names, transaction=f"0x{done.transaction_hash.hex()}")
         except NotNeededError as error:
-            self._have_executed(job.message_id, error)
-            self._end_not_needed(context, str(error))
+            self._enqueue_execution(job.message_id, error)
+            self._settle_unneeded(context, str(error))
         except ImpossibleError as error:
             self._end(context, RetryState.IMPOSSIBLE, str(error))
             log.warning("message can't be retried", reason=str(error))
@@ -196,11 +196,14 @@ class Recovery:
         return await self._planner.plan(message, attempt=request.attempt, gmps=wanted, tried=tried, ranking=ranking)
 
     async def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """The index's ranking of GMPs; a retry does not wait for an index that can't be read now."""
+        """Returns the index's ranking of GMPs.
+
+        Empty if the index can't be read now, since a retry does not wait for it.
+        """
         try:
             return () if self._source is None else await self._source.ranking(sequence)
         except StoreBusyError as error:
-            _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
+            _log.warning("GMP ranking unavailable", reason=str(error))
             return ()
 
     def _require_budget(self, plan: Plan, job: RetryJob | None = None) -> None:
@@ -214,30 +217,36 @@ class Recovery:
             raise BudgetSpentError(f"it was retried {made} times, and max_message_retries is {most}", plan.message)
 
     async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
-        """The message's retries are spent, and with them the message."""
+        """Handles an exhausted budget.
+
+        A lane's is refilled the next day; a message's own is final and ends the message.
+        """
         job, now, budget = context.job, self._clock.now(), RetryBudget.MESSAGE
-        if job.state is RetryState.SENDING:  # a transaction of before a crash may still land
+        if job.state is RetryState.SENDING:  # a transaction sent before a crash may still be included
             self._reschedule(context, str(error), budget)
             return
         waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
         if waits is None:
-            context.save(job.died(str(error), now, letter=await self._exhaustion.promises_letter(error.message)))
+            context.save(job.died(str(error), now, letter=await self._exhaustion.writes_letter(error.message)))
         else:
             self._reschedule(context, f"{error}; {waits}", budget)
 
     async def _send(self, plan: Plan) -> Retried:
         receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
         if not receipt.succeeded:
-            raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: something changed in between")
+            raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: the state changed in between")
         return _retried(receipt, plan)
 
-    def _have_executed(self, message_id: bytes, error: Exception) -> None:
-        """What lacks nothing but its execution is left to the queue of executions."""
+    def _enqueue_execution(self, message_id: bytes, error: Exception) -> None:
+        """Enqueues the execution of a message that needs nothing else."""
         if isinstance(error, ExecutableError):
             self._jobs.await_execution(message_id, self._clock.now())
 
-    def _end_not_needed(self, context: JobContext[RetryJob], why: str) -> None:
-        """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""
+    def _settle_unneeded(self, context: JobContext[RetryJob], why: str) -> None:
+        """Settles a retry that is no longer needed.
+
+        As done if our own transaction is the reason and a crash hid that.
+        """
         request = context.job.request
         slots = self._ledger.slots_for(retry_transaction_key(request.message_id, request.attempt))
         ours = [slot.included for slot in slots if slot.included is not None and not slot.ended_as_noop]
@@ -246,7 +255,7 @@ class Recovery:
             self._end(context, RetryState.SENT, f"attempt {request.attempt}", landed.transaction_hash)
         else:
             self._end(context, RetryState.NOT_NEEDED, why)
-            _log.info("retry not needed any more", message=f"0x{request.message_id.hex()}", reason=why)
+            _log.info("retry no longer needed", message=f"0x{request.message_id.hex()}", reason=why)
 
     def _refused(self, context: JobContext[RetryJob], error: CallRevertedError) -> None:
         found = ROUTER.error(error.data)
@@ -258,13 +267,13 @@ class Recovery:
     def _reschedule(
         self, context: JobContext[RetryJob], why: str, blocked_by: RetryBudget | None = None, *, until: float = math.inf
     ) -> None:
-        """Looks at it again after a pause, at the latest at `until`."""
+        """Reschedules the retry after a pause, at the latest at `until` (Unix seconds)."""
         job, now = context.job, self._clock.now()
         pause = backoff(self._settings.RESCHEDULE, job.tries, cap=self._settings.LONGEST_WAIT)
         pause = max(0.0, min(pause, until - now))
         context.save(job.reschedule(why, now + pause, blocked_by))
         if why != job.outcome:
-            _log.warning("retry put off", message=f"0x{job.message_id.hex()}", reason=why, again_in=pause)
+            _log.warning("retry postponed", message=f"0x{job.message_id.hex()}", reason=why, again_in=pause)
 
     def _end(
         self, context: JobContext[RetryJob], state: RetryState, outcome: str, transaction_hash: bytes | None = None
@@ -273,7 +282,7 @@ class Recovery:
 
 
 def _retried(receipt: Receipt, plan: Plan) -> Retried:
-    """What the router's event says; the plan where the transaction that was joined had another form."""
+    """Reads the attempt from the router's event, or from the plan if the joined transaction had another form."""
     attempt, gmps = plan.attempt, frozenset(plan.gmps)
     for log in receipt.logs:
         try:
@@ -286,7 +295,7 @@ def _retried(receipt: Receipt, plan: Plan) -> Retried:
 
 
 class BudgetExhaustion:
-    """Ends a message whose retry budget is spent: DEAD, with a dead letter if its kind has those."""
+    """Ends a message whose retry budget is spent: it becomes DEAD, with a dead letter if its kind has those."""
 
     def __init__(
         self,
@@ -296,7 +305,10 @@ class BudgetExhaustion:
         policies: Policies,
         usable: frozenset[Gmp],
     ) -> None:
-        """`usable` are the GMPs that this relayer delivers over: what others have still to deliver is not waited for."""
+        """Stores the dependencies; `usable` are the GMPs that this relayer delivers over.
+
+        It does not wait for other GMPs.
+        """
         self._dead_letters = dead_letter_queue
         self._outbox = store.outbox
         self._observations = store.observations
@@ -304,23 +316,23 @@ class BudgetExhaustion:
         self._usable = usable
 
     def is_let_through(self, job: RetryJob) -> bool:
-        """Whether an operator has decided that this one attempt is made whatever its message has cost."""
+        """Whether an operator has allowed this one attempt whatever the message has cost."""
         return self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
 
-    async def promises_letter(self, message: Message) -> bool:
-        """Whether a message that ends now has a dead letter."""
+    async def writes_letter(self, message: Message) -> bool:
+        """Whether a dead letter is written for a message that ends now."""
         return (await self._policy(message)).dead_letter
 
     async def _policy(self, message: Message) -> DeliveryPolicy:
         return (await self._policies.of(message)).delivery
 
     async def mark_dead(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:
-        """Ends a message for whose retry its budget has no room; says why it can't end yet, else None.
+        """Ends a message whose budget has no room for its retry; returns why it can't end yet, or None.
 
         Args:
-            job: the retry.
-            message: which one.
-            why: the budget's words.
+            job: The retry.
+            message: The message.
+            why: Which budget is exhausted, in words.
             now: Unix seconds.
         """
         policy = await self._policy(message)

@@ -1,4 +1,4 @@
-"""Whether and how a message is retried: read from both of its chains, just before the money is spent."""
+"""Plans a retry: reads both chains just before money is spent, and decides whether and over which GMPs to retry."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from bridge.store.observations import Observations
 
 
 class NotNeededError(Exception):
-    """A retry would change nothing any more."""
+    """A retry would not change anything."""
 
 
 class ExecutableError(NotNeededError):
-    """Its quorum has delivered: it has to be executed, not retried."""
+    """The quorum has delivered: the message needs an execution, not a retry."""
 
     def __init__(self) -> None:
         super().__init__("its quorum has delivered: it has to be executed, not retried")
 
 
 class ImpossibleError(Exception):
-    """The router will never take the retry."""
+    """The router will never accept the retry."""
 
 
 class NotNowError(Exception):
-    """The retry can't be made now, and may be later."""
+    """The retry is not possible now, but may be later."""
 
 
 class BudgetSpentError(NotNowError):
-    """No further retry of its message is paid for."""
+    """Retries of the message or its lane have exhausted their budget."""
 
     def __init__(self, why: str, message: Message) -> None:
         super().__init__(why)
@@ -50,7 +50,7 @@ class BudgetSpentError(NotNowError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A retry that is ready to be sent."""
+    """A retry that is ready to send."""
 
     message: Message
     attempt: int
@@ -60,15 +60,15 @@ class Plan:
 
     @property
     def transaction_key(self) -> str:
-        """Names the attempt: a second caller for the same one joins the transaction that is under way."""
+        """Returns the key of the attempt's transaction; a second caller joins the transaction in progress."""
         return retry_transaction_key(self.message.id, self.attempt)
 
 
 async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Progress, int]:
-    """How far a message is whose quorum is still open, and how many receipts it misses."""
+    """Returns the progress of a message without a quorum, and how many receipts it lacks."""
     progress = await destination.progress(message.id)
     if progress.executed:
-        raise NotNeededError("it is executed")
+        raise NotNeededError("it was executed")
     if progress.ended:
         raise NotNeededError("it has expired or was cancelled")
     missing = await destination.missing_receipts(message)
@@ -78,12 +78,12 @@ async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Pro
 
 
 def retry_transaction_key(message_id: bytes, attempt: int) -> str:
-    """What the nonce ledger calls the transaction of an attempt."""
+    """Returns the nonce ledger's key for the transaction of an attempt."""
     return f"retry/0x{message_id.hex()}/{attempt}"
 
 
 class Planner:
-    """Makes plans for the messages of one network."""
+    """Plans retries of one network's messages."""
 
     def __init__(
         self,
@@ -96,17 +96,18 @@ class Planner:
         gate: SpendGate,
         retry_for: frozenset[bytes] | None = None,
     ) -> None:
-        """Knows the accounts that may retry.
+        """Stores the dependencies.
 
         Args:
-            deployment: the network.
-            chains: its chains by id.
-            senders: accounts by chain and address in small letters.
-            store: what was observed.
+            deployment: The network.
+            chains: Chains of the network by id.
+            senders: Retry accounts by chain and lower-case address.
+            store: Observed messages.
             usable: GMPs to retry over, as far as the routers enable them.
-            gate: asked before each plan.
-            retry_for: senders (32 bytes) whose appointment is accepted: anybody can appoint an account of ours as retrier, and
-                that spends our money. None is every one.
+            max_fee: Maximum cost of one retry without gas, in wei; None is unlimited.
+            gate: Asked before each plan.
+            retry_for: Senders (32 bytes) whose appointment is accepted; None accepts all. Anyone can appoint
+                our account as retrier, and that spends our money.
         """
         self._deployment = deployment
         self._chains = chains
@@ -117,10 +118,10 @@ class Planner:
         self._retry_for = retry_for
 
     async def find(self, message_id: bytes, source_chain: int | None = None, hint: int | None = None) -> Message:
-        """The message with that id, on its source chain or, if that is not known, on any.
+        """Finds a message by id on its source chain, or on any chain if the source is not known.
 
         Raises:
-            ImpossibleError: no router of the network created it.
+            ImpossibleError: No router of the network created it.
         """
         for deployed in self._deployment.chains:
             if source_chain is not None and deployed.chain_id != source_chain:
@@ -142,22 +143,22 @@ class Planner:
         blind: bool = False,
         wide: bool = False,
     ) -> Plan:
-        """How to retry a message.
+        """Plans the retry of a message.
 
         Args:
-            message: which one.
-            attempt: the attempt asked for; None is whichever is next.
-            gmps: over which; None chooses.
-            tried: GMPs that took it before, as far as the caller knows; the store may know of others.
-            ranking: GMPs, the best first, for the choice among those that are as good otherwise.
-            blind: whether it is retried without a word of its destination, which may be down: as many GMPs as its quorum.
-            wide: whether every GMP that can carry it does, and not as few as are needed.
+            message: The message.
+            attempt: Requested attempt number; None is the next one.
+            gmps: GMPs to use; None chooses.
+            tried: GMPs that carried it before, as far as the caller knows; the store may know more.
+            ranking: GMPs, best first, to choose among those that are otherwise equal.
+            blind: Whether to retry without asking the destination, which may be down: over as many GMPs as its quorum.
+            wide: Whether to use every GMP that can carry it, rather than as few as needed.
 
         Raises:
-            NotNeededError: it has ended, its quorum has delivered, or that attempt was made.
-            ImpossibleError: it is not retriable.
-            NotNowError: no key, no GMP, or too expensive.
-            SpendBlockedError: its sender has appointed us without our consent, or the gate refuses it.
+            NotNeededError: It has ended, its quorum has delivered, or that attempt was made.
+            ImpossibleError: It is not retriable.
+            NotNowError: No key, no GMP, or too expensive.
+            SpendBlockedError: Its sender appointed us without our consent, or the gate refuses it.
         """
         source, destination = self._routers(message)
         received, missing = frozenset[Gmp](), message.quorum
@@ -168,7 +169,7 @@ class Planner:
         if sent is None:
             raise ImpossibleError("it was not routed as retriable")
         if attempt is not None and sent.attempts >= attempt:
-            raise NotNeededError(f"it was retried meanwhile: {sent.attempts} times by now")
+            raise NotNeededError(f"it was retried meanwhile and has {sent.attempts} attempts")
         self._gate.admit(message, message.source_chain)
         sender, contract = await self._sender(message, source, sent)
         if gmps is not None:
@@ -200,11 +201,11 @@ class Planner:
         )
 
     async def _sender(self, message: Message, source: RouterReader, sent: SentMessage) -> tuple[Sender, str | None]:
-        """Who retries it, and the contract that it has to go through: the sender itself, if we are its own retrier."""
+        """Returns the account that retries, and the contract to go through; None if we are the sender's own retrier."""
         try:
             owner = from_bytes32(message.sender).lower()
         except AddressError as error:
-            raise ImpossibleError(f"its sender is no account of an EVM chain: {error}") from error
+            raise ImpossibleError(f"its sender is not an EVM account: {error}") from error
         own = self._senders.get((message.source_chain, owner))
         if own is not None:
             return own, None
@@ -218,7 +219,7 @@ class Planner:
         if appointed is not None:
             if self._retry_for is not None and message.sender not in self._retry_for:
                 setting, named = Bound.CONSENT.value, appointed.address.lower()
-                why = f"its sender {owner} has appointed {named}, which pays for no retries of it: add it to {setting}"
+                why = f"its sender {owner} has appointed {named}, which does not pay for its retries: add the sender to {setting}"
                 raise SpendBlockedError(Refusal(Bound.CONSENT, why))
             return appointed, contract
         if retrier:
@@ -230,7 +231,7 @@ class Planner:
         raise NotNowError(f"its sender {owner} has appointed no retrier{how}")
 
     async def _contract_retrier(self, message: Message, owner: str) -> Sender | None:
-        """An account of ours that the sender, a contract, lets retry what it sends (`IRouterClient.setRetrier`)."""
+        """Returns our account that the sender, a contract, lets retry its messages (`IRouterClient.setRetrier`)."""
         chain = self._chains[message.source_chain]
         for (chain_id, address), sender in self._senders.items():
             if chain_id == message.source_chain and await is_contract_retrier(chain, owner, address):
@@ -257,11 +258,11 @@ class Planner:
         )
         order = ranked(situation)
         if not order:
-            raise NotNowError("no GMP is left: the others are paused, not enabled, or have delivered")
+            raise NotNowError("no GMP left to try: all are paused, disabled, or have delivered")
         return order
 
     async def _quotes(self, message: Message, source: RouterReader, order: list[Gmp], needed: int) -> dict[Gmp, int]:
-        """The fees of the first GMPs that can carry it, as many as are needed."""
+        """Returns the fees in wei of the first `needed` GMPs that can carry the message."""
         fees: dict[Gmp, int] = {}
         for gmp in order:
             if len(fees) == needed:
@@ -269,7 +270,7 @@ class Planner:
             try:
                 fees[gmp] = await source.quote(message, gmp)
             except CallRevertedError:
-                continue  # it has no way to that chain
+                continue  # no route to that chain
         if not fees:
             raise NotNowError(f"none of {', '.join(gmp.label for gmp in order)} can carry it now")
         return fees
@@ -277,21 +278,21 @@ class Planner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is known of the GMPs with regard to one message."""
+    """The state of the GMPs with regard to one message."""
 
-    usable: frozenset[Gmp]  # enabled on both routers, and delivered over by this relayer
-    received: frozenset[Gmp]  # have delivered it
-    tried: frozenset[Gmp]  # took it in an earlier attempt
-    failing: frozenset[Gmp]  # fail on its lane now
-    given_up: frozenset[Gmp] = frozenset()  # a delivery of this very message over it has died
-    ranking: tuple[Gmp, ...] = ()  # the index's: by how they have done on the lane of late, the best first
+    usable: frozenset[Gmp]  # enabled on both routers and delivered by this relayer
+    received: frozenset[Gmp]  # GMPs that have delivered it
+    tried: frozenset[Gmp]  # GMPs that accepted an earlier attempt
+    failing: frozenset[Gmp]  # GMPs that fail on its lane now
+    given_up: frozenset[Gmp] = frozenset()  # GMPs over which a delivery of this message is DEAD
+    ranking: tuple[Gmp, ...] = ()  # from the index: by recent performance on the lane, best first
 
 
 def ranked(situation: Situation) -> list[Gmp]:
-    """The GMPs that may carry the message again, the best first.
+    """Ranks the GMPs that may carry the message again, best first.
 
-    Those over which it has died come last, before them those that fail now, before them those that were tried and are silent;
-    among equals the index's ranking decides.
+    Untried GMPs come first, then those that were tried without an answer, then those failing now, and last
+    those over which it has died. The index's ranking decides among equals.
     """
     place = {gmp: position for position, gmp in enumerate(situation.ranking)}
     return sorted(
@@ -307,7 +308,7 @@ def ranked(situation: Situation) -> list[Gmp]:
 
 
 def given_up_on(entries: Iterable[OutboxEntry]) -> frozenset[Gmp]:
-    """The GMPs over which a message's deliveries have died."""
+    """Returns the GMPs over which a message's deliveries have died."""
     return frozenset(entry.dispatch.gmp for entry in entries if entry.state is OutboxState.DEAD)
 
 
@@ -319,11 +320,11 @@ async def find_message(
     Returns None if the chain's router never routed it.
 
     Args:
-        message_id: which one.
-        observations: looked at first.
-        chain: its source.
-        deployed: what is on that chain.
-        hint: a block that may hold it, looked at before all others.
+        message_id: Id of the message.
+        observations: Searched first.
+        chain: Source chain.
+        deployed: Contracts on that chain.
+        hint: Block that may hold it, searched before all others.
     """
     observed = observations.message(message_id)
     if observed is not None:

@@ -1,4 +1,4 @@
-"""What an operator decides about relaying: over which GMPs and for whom, how much at once, in which order, for how long."""
+"""Settings of observing and delivering: over which GMPs, how much at once, in which order, for how long."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory"
 
 
 class Ordering(StrEnum):
-    """What a delivery that fails does to those behind it in its lane and GMP (their `ordering_key`)."""
+    """How a failing delivery affects those behind it in its lane and GMP (their `ordering_key`)."""
 
-    SKIP = "skip"  # nothing: they overtake it
-    BLOCK = "block"  # they wait until it is DELIVERED or DEAD; one at a time
+    SKIP = "skip"  # they overtake it
+    BLOCK = "block"  # they wait until it is DELIVERED or DEAD, one at a time
 
 
 class AssetClassSettings(Section):
@@ -76,7 +76,7 @@ class PhaseSettings(Section):
 
 
 class PhaseLimit(LaneRule):
-    """Other phase timeouts for a lane, a kind of message, or both; where several fit, the shortest counts."""
+    """Phase timeouts for a lane, a kind of message, or both; where several apply, the shortest counts."""
 
     kind: KindName | None = Field(default=None, description="of message; none is every one")
     attest: float | None = Field(default=None, gt=0, description="until the GMP's attestation is there")
@@ -168,7 +168,7 @@ class RelaySettings(CommitSettings):
 
     @property
     def claimable(self) -> frozenset[Gmp]:
-        """The GMPs whose entries are worked on."""
+        """Returns the GMPs whose entries are delivered."""
         return self.gmps - self.paused_gmps
 
     def delivery_policies(self) -> Mapping[Kind, DeliveryPolicy]:

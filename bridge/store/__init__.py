@@ -1,4 +1,4 @@
-"""Where the bridge keeps what it remembers: SQLite by default, or PostgreSQL, which several relayers share."""
+"""The relayer's durable state: SQLite by default, or PostgreSQL, which several relayers share."""
 
 from bridge.store.backup import Copied, back_up, restore
 from bridge.store.lock import WorkingLock, working_on

@@ -1,4 +1,4 @@
-"""GMPs that the tripwire has accused, and what it did about each."""
+"""The tripwire's accusations of GMPs, and the action taken on each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bridge.store.tables import accusations, tripwire_looks
 
 
 class AccusationState(StrEnum):
-    """What was done about an accusation."""
+    """The action taken on an accusation."""
 
     OPEN = "OPEN"  # the pause is not included yet
     PAUSED = "PAUSED"
@@ -24,19 +24,19 @@ class AccusationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accusation:
-    """A GMP delivered a message that its source did not hand to it.
+    """A GMP delivered a message that its source never gave to it.
 
     Attributes:
-        chain_id: the destination, where the receipt is.
-        gmp: who delivered.
-        message_id: the message that the receipt names.
-        kind: of the divergence.
-        evidence: both facts as they were read again, as JSON.
-        found_at: Unix seconds.
-        state: what was done.
-        paused_until: Unix seconds of the destination; None unless it is PAUSED.
-        reason: why it is NOT_PAUSED.
-        is_reported: whether every alert channel has taken it.
+        chain_id: Destination chain, which holds the receipt.
+        gmp: GMP that delivered.
+        message_id: Message that the receipt names.
+        kind: Kind of divergence.
+        evidence: Both facts as they were read again, as JSON.
+        found_at: When it was found, in Unix seconds.
+        state: The action taken.
+        paused_until: End of the pause in Unix seconds of the destination; None unless PAUSED.
+        reason: Why the GMP is NOT_PAUSED.
+        is_reported: Whether every alert channel has accepted it.
     """
 
     chain_id: int
@@ -52,23 +52,23 @@ class Accusation:
 
     @property
     def key(self) -> tuple[int, int, bytes]:
-        """Identifies it: one GMP is accused once for each message on each chain."""
+        """Returns its identity: a GMP is accused once per message and chain."""
         return self.chain_id, self.gmp, self.message_id
 
 
 class Accusations:
-    """Accusations in the relayer's store. They are kept for ever: few are made."""
+    """Stores accusations. They are few, and never deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, accusation: Accusation) -> None:
-        """Stores a new accusation; one that is there already stays as it is."""
+        """Adds an accusation; an existing one is left unchanged."""
         with self._database.transaction() as connection:
             connection.execute(insert_into(connection, accusations).values(_row(accusation)).on_conflict_do_nothing())
 
     def save(self, accusation: Accusation) -> None:
-        """Stores what has become of an accusation."""
+        """Updates an accusation."""
         columns = accusations.c
         its_own = (columns.chain_id, columns.gmp, columns.message_id)
         chosen = [column == value for column, value in zip(its_own, accusation.key, strict=True)]
@@ -76,19 +76,19 @@ class Accusations:
             connection.execute(update(accusations).where(*chosen).values(_row(accusation)))
 
     def all(self) -> list[Accusation]:
-        """Every accusation, the oldest first."""
+        """Returns every accusation, oldest first."""
         order = (accusations.c.found_at, accusations.c.chain_id, accusations.c.gmp)
         return [_accusation(row) for row in self._database.read(select(accusations).order_by(*order))]
 
     def note_look(self, at: float) -> None:
-        """Stores when the tripwire last compared all divergences, Unix seconds."""
+        """Records when the tripwire last compared all divergences (Unix seconds)."""
         row = {"number": 1, "looked_at": at}
         with self._database.transaction() as connection:
             added = insert_into(connection, tripwire_looks).values(row)
             connection.execute(added.on_conflict_do_update(index_elements=["number"], set_=row))
 
     def looked_at(self) -> float | None:
-        """When the tripwire last compared all divergences, Unix seconds; None: it has never run on this store."""
+        """Returns when the tripwire last compared all divergences (Unix seconds), or None if it never has."""
         found: float | None = self._database.scalar(select(tripwire_looks.c.looked_at))
         return found
 

@@ -1,4 +1,4 @@
-"""Monotonic counters in SQL."""
+"""Monotonic counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bridge.store.tables import counters
 
 
 class Counters:
-    """Numbers that only grow, and outlive the process and the rows that they were counted by."""
+    """Stores counters that only grow, and that survive the process and the rows that they counted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,26 +25,26 @@ class Counters:
             add_counts(connection, counts)
 
     def counted(self, what: Counted) -> dict[tuple[int | str, ...], float]:
-        """Every counter of a kind, by its labels."""
+        """Returns every counter of a kind by its labels."""
         with self._database.reading() as connection:
             return counted(connection, what)
 
 
 class ProcessCounters:
-    """Counters that no row shows: kept in memory, and added to the store's now and then."""
+    """Counters that can't be derived from rows: kept in memory, and added to the store's at intervals."""
 
     def __init__(self, counters: Counters) -> None:
-        """`counters` are those of the store."""
+        """Stores the dependencies; `counters` are the store's."""
         self._counters = counters
         self._written: Counter[CounterKey] = Counter()
         self.sources: list[Callable[[], Counter[CounterKey]]] = []
         """Each gives what it has counted since the process started."""
 
     async def write(self) -> bool:
-        """Writes; there is never more to write at once.
+        """Writes the counts. Always returns False: there is never more to write at once.
 
         Raises:
-            StoreBusyError: nothing was written, and all of it will be the next time.
+            StoreBusyError: Nothing was written; the next call writes all of it.
         """
         now: Counter[CounterKey] = Counter()
         for source in self.sources:
@@ -70,10 +70,10 @@ def add_counts(connection: Connection, counts: Mapping[CounterKey, float]) -> No
 
 
 def delivered_counts(rows: Iterable[tuple[int, int, int, float, float]]) -> Counter[CounterKey]:
-    """The counter increments for deliveries whose rows go.
+    """Returns the counter increments for deliveries whose rows are about to be deleted.
 
     Args:
-        rows: source chain, destination chain, GMP, and observation and delivery time (Unix seconds).
+        rows: Source chain, destination chain, GMP, and observation and delivery time (Unix seconds).
     """
     counts: Counter[CounterKey] = Counter()
     for source, destination, gmp, created_at, delivered_at in rows:

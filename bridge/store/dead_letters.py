@@ -1,4 +1,4 @@
-"""Dead letters in SQL."""
+"""The log of dead letters."""
 
 from __future__ import annotations
 
@@ -98,25 +98,24 @@ DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
 
 
 class DeadLetterLog:
-    """Where dead letters are kept; it may be another database than the store. Every method is one transaction.
+    """Stores dead letters, in the store's database or one of their own. Every method is one transaction.
 
-    The database is opened on first use, so it may be unreachable at start. One that does not answer is left alone for a while:
-    whoever asks waits for no connection again and again.
+    The database is opened on first use, so it may be unreachable at start.
     """
 
     def __init__(self, url: str) -> None:
-        """`url` is the store's, or another database's."""
+        """Stores the database's `url` without connecting."""
         self._url = url
         self._opened: Database | None = None
         self._silent_until = 0.0  # of the process's clock
         self._silence = ""
 
     def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
-        """Puts a record behind the last one; None if its key is there already, which changes nothing.
+        """Appends a record; returns None and changes nothing if a record with its key exists.
 
         Raises:
-            ForbiddenDecisionError: the letter's state does not allow it.
-            StoreBusyError, StoreError: it was not written.
+            ForbiddenDecisionError: The letter's state does not allow it.
+            StoreBusyError, StoreError: It was not written.
         """
         with self._database.transaction(exclusive="dead letters") as connection:
             known = select(dead_letter_log.c.sequence).where(dead_letter_log.c.key == draft.key)
@@ -135,17 +134,17 @@ class DeadLetterLog:
         return record
 
     def records(self, *, after: int = 0, limit: int | None = None) -> list[LogRecord]:
-        """Records with a higher sequence, in order."""
+        """Returns records with a higher sequence, in order."""
         query = select(dead_letter_log).where(dead_letter_log.c.sequence > after)
         return self._records(query.order_by(dead_letter_log.c.sequence).limit(limit))
 
     def history(self, event_id: str) -> list[LogRecord]:
-        """All that happened to one letter, in order."""
+        """Returns the records of one letter, in order."""
         query = select(dead_letter_log).where(dead_letter_log.c.event_id == event_id)
         return self._records(query.order_by(dead_letter_log.c.sequence))
 
     def letter(self, event_id: str) -> DeadLetter | None:
-        """One letter, as the index has it."""
+        """Returns one letter in its current state."""
         with self._database.reading() as connection:
             return _letter(connection, event_id)
 
@@ -157,7 +156,7 @@ class DeadLetterLog:
         since: float = 0,
         limit: int | None = 100,
     ) -> list[DeadLetter]:
-        """Letters that entered since (Unix seconds), the newest first."""
+        """Returns letters that entered since `since` (Unix seconds), newest first."""
         query = select(dead_letters).where(dead_letters.c.entered_at >= since)
         if statuses != frozenset(LetterStatus):
             query = query.where(dead_letters.c.status.in_(sorted(statuses)))
@@ -167,7 +166,7 @@ class DeadLetterLog:
         return [_letter_from(row) for row in found]
 
     def last_sequence(self) -> int:
-        """The sequence of the last record, 0 if there is none."""
+        """Returns the sequence of the last record, or 0."""
         return int(self._database.scalar(select(func.max(dead_letter_log.c.sequence))) or 0)
 
     def has(self, head: LogHead) -> bool:
@@ -176,17 +175,17 @@ class DeadLetterLog:
         return self._database.first(select(dead_letter_log.c.sequence).where(mine)) is not None
 
     def decision_signers(self) -> list[str]:
-        """The accounts that signed records of decisions."""
+        """Returns the accounts that signed records of decisions."""
         decided = dead_letter_log.c.kind == RecordKind.DECIDED.value
         return [row.signer for row in self._database.rows(select(dead_letter_log.c.signer).where(decided).distinct())]
 
     def entered_between(self, first: float, last: float) -> int:
-        """How many letters entered from the first to the last of these moments (Unix seconds)."""
+        """Counts the letters that entered between two moments, inclusive (Unix seconds)."""
         within = dead_letters.c.entered_at.between(first, last)
         return int(self._database.scalar(select(func.count()).select_from(dead_letters).where(within)))
 
     def open_letters(self, *, after: int, limit: int) -> list[DeadLetter]:
-        """Letters that are not closed, in the order in which they entered, from the one after that first sequence."""
+        """Returns open letters by the order of their entry, after the sequence `after`."""
         is_open = dead_letters.c.status.in_(sorted(OPEN)) & (dead_letters.c.first_sequence > after)
         found = self._database.read(
             select(dead_letters).where(is_open).order_by(dead_letters.c.first_sequence).limit(limit)
@@ -194,12 +193,12 @@ class DeadLetterLog:
         return [_letter_from(row) for row in found]
 
     def counts(self) -> dict[LetterStatus, int]:
-        """How many letters are in each state."""
+        """Counts the letters in each state."""
         query = select(dead_letters.c.status, func.count()).group_by(dead_letters.c.status)
         return {LetterStatus(status): count for status, count in self._database.rows(query)}
 
     def waiting(self) -> list[LettersWaiting]:
-        """How many letters are PENDING_REVIEW, for each lane and GMP that ever had a letter."""
+        """Counts the letters in PENDING_REVIEW for each lane and GMP that ever had a letter."""
         key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
         waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
         entries = (
@@ -217,9 +216,10 @@ class DeadLetterLog:
         return [LettersWaiting(**{**row, "entered": int(row["entered"])}) for row in self._database.read(query)]
 
     def archive(self, event_ids: frozenset[str]) -> int:
-        """Takes the documents of what entered and returned out of letters that are decided; returns how many.
+        """Removes the documents of entered and returned records from decided letters; returns how many letters changed.
 
-        Their hashes stay, so that the chain verifies, and an exported document can be checked against it. Decisions are kept.
+        Their hashes stay, so that the chain verifies and an exported document can be checked against it.
+        Decisions are kept.
         """
         open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
         old = (
@@ -232,12 +232,12 @@ class DeadLetterLog:
             return connection.execute(update(dead_letter_log).where(old).values(document=None)).rowcount
 
     def cursor(self, reader: str) -> int:
-        """The sequence up to which a reader has been told, 0 at first."""
+        """Returns a reader's position: the sequence of the last record reported to it, initially 0."""
         query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
         return self._database.scalar(query) or 0
 
     def move_cursor(self, reader: str, sequence: int) -> None:
-        """Notes that a reader has been told up to there."""
+        """Stores a reader's position."""
         mine = dead_letter_readers.c.reader == reader
         with self._database.transaction(exclusive=f"reader {reader}") as connection:
             moved = connection.execute(update(dead_letter_readers).where(mine).values(sequence=sequence)).rowcount
@@ -266,21 +266,18 @@ class DeadLetterLog:
 
 
 class HeadMemory:
-    """Where the log's head is kept apart from the log, in the relayer's store.
-
-    Kept as one row in the store's own database.
-    """
+    """Stores the log's head apart from the log, as one row in the relayer's store."""
 
     def __init__(self, database: Database) -> None:
         self._store = database
 
     def noted(self) -> LogHead:
-        """The head that was noted last."""
+        """Returns the last head stored."""
         with self._store.reading() as connection:
             return _noted(connection)
 
     def note(self, head: LogHead) -> None:
-        """Notes a head, unless a later one is noted."""
+        """Stores a head unless a later one is stored."""
         with self._store.transaction(exclusive="head of dead letters") as connection:
             if _noted(connection).sequence < head.sequence:
                 connection.execute(delete(dead_letter_head))
@@ -293,7 +290,7 @@ def _noted(connection: Connection) -> LogHead:
 
 
 def _place(connection: Connection) -> tuple[int, bytes]:
-    """The next record's sequence, and the previous record's hash."""
+    """Returns the next record's sequence and the previous record's hash."""
     query = select(dead_letter_log.c.sequence, dead_letter_log.c.hash).order_by(dead_letter_log.c.sequence.desc())
     last = connection.execute(query.limit(1)).first()
     return (1, NO_RECORD) if last is None else (last.sequence + 1, last.hash)
@@ -322,7 +319,7 @@ def _record_row(record: LogRecord) -> dict[str, Any]:
 
 
 def _record_from(row: RowMapping) -> LogRecord:
-    """A record from its row, unverified."""
+    """Builds a record from its row, unverified."""
     try:
         document = None if row["document"] is None else json.loads(row["document"])
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""Aggregates over the store in SQL."""
+"""Aggregates over the store."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
 
 class Figures:
-    """Where they come from. Every method is one transaction that only reads."""
+    """Computes aggregates. Every method is one read-only transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def observed(self) -> list[QueueSum]:
-        """What was observed, ever; again after a reorg took it back."""
+        """Counts all dispatches ever observed; one that a reorg removed and added again counts twice."""
         return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
 
     def deliveries(self) -> list[DeliverySum]:
-        """All deliveries so far; a replayed one counts again."""
+        """Sums all deliveries so far; a replayed one counts again."""
         took = outbox.c.delivered_at - outbox.c.created_at
         place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
         delivered = outbox.c.state == OutboxState.DELIVERED
@@ -70,7 +70,7 @@ class Figures:
         ]
 
     def failures(self) -> list[FailureSum]:
-        """What failed, ever."""
+        """Counts all failures so far."""
         key = (*_QUEUE, outbox_failures.c.kind, outbox_failures.c.code)
         query = select(*key, func.count()).join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
         return [
@@ -86,12 +86,12 @@ class Figures:
         ]
 
     def tried_again(self) -> list[QueueSum]:
-        """The failures after which a delivery was tried again, ever: all but those that it died of."""
+        """Counts the failures that were followed by another try: all but those that ended a delivery."""
         survived = select(*_QUEUE, func.count()).join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
         return self._by_queue(Counted.TRIED_AGAIN, survived.where(outbox_failures.c.letter.is_(None)))
 
     def slots(self) -> list[SlotSum]:
-        """Where our nonces are."""
+        """Counts our nonces by state."""
         key = (slots.c.chain_id, slots.c.account, slots.c.state)
         query = select(*key, func.count(), func.min(slots.c.reserved_at)).group_by(*key).order_by(*key)
         return [
@@ -100,7 +100,7 @@ class Figures:
         ]
 
     def transactions(self) -> list[TransactionSum]:
-        """What our used nonces were good for, ever; again where a reorg took a use back."""
+        """Counts the uses of our nonces by outcome; a use that a reorg removed counts again."""
         outcome = _outcome()
         key = (slots.c.chain_id, slots.c.account, outcome)
         included = (
@@ -132,7 +132,7 @@ class Figures:
         return [(labels, int(count)) for labels, count in sorted(counts.items())]
 
     def recent(self, since: float) -> list[Tried]:
-        """Every try that ended after that moment (Unix seconds), the oldest first."""
+        """Returns every try that ended after `since` (Unix seconds), oldest first."""
         columns = (outbox.c.gmp, outbox.c.destination_chain, outbox.c.message_id)
         failed = (
             select(*columns, outbox_failures.c.failed_at, outbox_failures.c.code)
@@ -149,10 +149,10 @@ class Figures:
         return sorted(tried, key=lambda one: one.at)
 
     def attested(self) -> dict[tuple[bytes, Gmp], float]:
-        """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its attestation was here.
+        """Returns when each attestation first became available (Unix seconds), by message and GMP.
 
-        A nonce is reserved for a delivery as soon as its attestation is here. A delivery that another relayer made has
-        none, and is left out.
+        A nonce is reserved for a delivery as soon as its attestation is available. Deliveries that another
+        relayer made have no nonce of ours and are left out.
         """
         key = (outbox.c.message_id, outbox.c.gmp)
         chosen = select(*key, func.min(slots.c.reserved_at)).group_by(*key)
@@ -168,9 +168,9 @@ class Figures:
         return first
 
     def paid(self) -> dict[tuple[bytes, Gmp], int]:
-        """What deliveries cost on their destination, in gwei, by message and GMP: those whose transaction a block includes.
+        """Returns the gas cost of included deliveries on their destination, in gwei, by message and GMP.
 
-        A transaction that reverted was paid for, too. One that several deliveries share is charged by their parts of its gas.
+        Reverted transactions are included. A shared transaction is divided among its deliveries by gas.
         """
         in_part = (slot_parts.c.slot_id == spending.c.slot_id) & (slot_parts.c.position == spending.c.position)
         of = outbox.c.event_id == func.coalesce(slot_parts.c.transaction_key, slots.c.transaction_key)
@@ -187,7 +187,7 @@ class Figures:
 
 
 def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:
-    """The number of deliveries of a queue within each histogram bound."""
+    """Returns how many deliveries of a queue fall below each histogram bound."""
     return int(sum(counts.get((*queue, place), 0) for place in range(bucket + 1)))
 
 

@@ -1,4 +1,4 @@
-"""Primary finality records and heartbeats in SQL."""
+"""Primary finality records and heartbeats."""
 
 from __future__ import annotations
 
@@ -52,18 +52,20 @@ _WAITING = select(*_LANE, jobs.c.since).where(  # grouped by lane, SQLite would 
 
 
 class FinalityRecords:
-    """Where they are kept. Every method is one transaction."""
+    """Stores primary finality records and heartbeats. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def collect(self, kinds: frozenset[Kind], after: int) -> int:
-        """Adds a `SyncJob` for each observed message of these kinds. The relayer observes messages only once they are final.
+        """Adds a `SyncJob` for each observed message of these kinds.
+
+        The relayer observes messages only once they are final.
 
         Args:
-            kinds: those that are followed.
-            after: what the last call returned, 0 at first: messages that were looked at then are not looked at again, but for
-                the last of them, some of which may have come back after a reorg.
+            kinds: Kinds that are followed.
+            after: Result of the last call, initially 0. Earlier messages are skipped, except for the last few
+                of them, since a reorg may have brought some back.
         """
         wanted = {"after": after - LOOKED_BACK, "kinds": sorted(map(int, kinds))}
         with self._database.reading() as connection:
@@ -76,9 +78,9 @@ class FinalityRecords:
         return int(newest)
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        """The progress of each lane that ever had a record.
+        """Returns the progress of each lane that ever had a record.
 
-        A pending record whose message was reorged away on its source counts for nothing.
+        A pending record whose message was reorged away on its source does not count.
         """
         rows = self._database.rows(_RESOLVED)
         resolved = {Lane(row.source_chain, row.destination_chain): row.count for row in rows}
@@ -95,7 +97,7 @@ class FinalityRecords:
         }
 
     def beat(self, heartbeat: Heartbeat) -> bool:
-        """Keeps a heartbeat instead of the lane's last one; an older one changes nothing."""
+        """Replaces the lane's heartbeat; an older one changes nothing."""
         lane, said = heartbeat.lane, heartbeat.progress
         values = {
             "source_chain": lane.source_chain,
@@ -119,7 +121,7 @@ class FinalityRecords:
         return True
 
     def heartbeats(self) -> list[Heartbeat]:
-        """The latest of each lane."""
+        """Returns each lane's latest heartbeat."""
         query = select(heartbeats).order_by(heartbeats.c.source_chain, heartbeats.c.destination_chain)
         return [_heartbeat(row) for row in self._database.read(query)]
 

@@ -22,17 +22,18 @@ _ANSWER_SECONDS = 5
 
 
 class IndexRequests:
-    """See `bridge.records.retries.RetryRequestSource`. An index that does not exist yet has none.
+    """See `bridge.records.retries.RetryRequestSource`. Returns no requests while the index does not exist.
 
-    Queries run in a thread of their own: a database that accepts connections and never answers holds up nothing else.
+    Queries run in a thread of their own, so that a database that accepts connections and never answers blocks
+    nothing else.
     """
 
     def __init__(self, url: str, *, answer_seconds: float = _ANSWER_SECONDS) -> None:
-        """Prepares to read; connects at each query.
+        """Stores the URL; each query opens a connection.
 
         Args:
-            url: of the index's store, such as ``sqlite:///index.db``.
-            answer_seconds: how long a query may take.
+            url: URL of the index's store, such as ``sqlite:///index.db``.
+            answer_seconds: Timeout of a query in seconds.
         """
         self._answer_seconds = answer_seconds
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="index-requests")
@@ -47,17 +48,17 @@ class IndexRequests:
         self._engine = create_engine(parsed, poolclass=NullPool, connect_args={} if is_sqlite else limits)
 
     async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
-        """Requests with a higher sequence, in order; none if there is no index yet."""
+        """Returns requests with a higher sequence, in order; empty if there is no index yet."""
         query = select(_REQUESTS).where(_REQUESTS.c.sequence > sequence).order_by(_REQUESTS.c.sequence).limit(limit)
         return [RetryRequest.from_row(row) for row in await self._read(query)]
 
     async def highest_sequence(self) -> int:
-        """The last request's sequence, 0 if there is none."""
+        """Returns the last request's sequence, or 0."""
         found = await self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
         return (found[0]["highest"] or 0) if found else 0
 
     async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
+        """Returns the GMPs by which the index would retry a request, best first; empty if it does not say."""
         query = select(_RANKING.c.gmp).where(_RANKING.c.sequence == sequence).order_by(_RANKING.c.rank)
         return tuple(Gmp(row["gmp"]) for row in await self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
 

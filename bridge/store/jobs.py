@@ -1,4 +1,4 @@
-"""Jobs in SQL: one table for all queues. What a queue alone reads of its jobs is JSON in one column."""
+"""The job queues: one table for all of them. Fields that only one queue uses are JSON in one column."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _EXECUTIONS = (jobs.c.queue == Queue.EXECUTE) & jobs.c.message_id.in_(bindparam(
 
 
 class Jobs:
-    """Where jobs are kept. Every method is one transaction.
+    """Stores jobs. Every method is one transaction.
 
     Other parts of the store add jobs in transactions of their own: `Retries.copy`, `Outbox.finish` and
     `FinalityRecords.collect`.
@@ -83,21 +83,21 @@ class Jobs:
         self._database = database
 
     def due(self, kind: type[JobT], now: float, limit: int, *, without: Collection[int] = ()) -> list[JobT]:
-        """Jobs to be looked at now, the one that waits for that the longest first.
+        """Returns due jobs, the longest overdue first.
 
-        Of a message, a queue does one job at a time, the oldest first. A job that rests on a block of its source is left
-        out while a reorg has taken its message away. So are those to the chains in `without`.
+        A queue performs one job per message at a time, oldest first. A job that depends on a source block is
+        skipped while a reorg has removed its message.
         """
         terms = {"queue": kind.QUEUE, "now": now, "most": limit, "without": sorted(without)}
         return read_jobs(self._database, kind, _DUE, terms)
 
     def add(self, job: Job) -> bool:
-        """Adds a job; returns False if its queue has one of the same message and name."""
+        """Adds a job; returns False if its queue has one with the same message and name."""
         with self._database.transaction() as connection:
             return add_job(connection, job)
 
     def save(self, changed: Job, *, fence: int) -> bool:
-        """Writes a job, unless its fence is not that any more, or another retry of its message is SENDING."""
+        """Writes a job; refuses if its fence has changed, or if another retry of its message is SENDING."""
         same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
         mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
         sends = changed.state is RetryState.SENDING
@@ -109,24 +109,27 @@ class Jobs:
             return connection.execute(update(jobs).where(mine).values(**_row(changed))).rowcount == 1
 
     def forget_retries(self, before: float, limit: int) -> int:
-        """Deletes at most `limit` retries that ended before that moment (Unix seconds), other than DEAD ones; how many it did."""
+        """Deletes at most `limit` retries that ended before `before` (Unix seconds) and are not DEAD.
+
+        Returns how many.
+        """
         ended = (jobs.c.queue == RetryJob.QUEUE) & (jobs.c.finished_at < before) & (jobs.c.state != RetryState.DEAD)
         oldest = select(jobs.c.job_id).where(ended).order_by(jobs.c.job_id).limit(limit)
         with self._database.transaction() as connection:
             return connection.execute(delete(jobs).where(jobs.c.job_id.in_(oldest))).rowcount
 
     def of_message(self, kind: type[JobT], message_id: bytes) -> list[JobT]:
-        """The jobs of a message, the oldest first."""
+        """Returns a message's jobs, oldest first."""
         query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.message_id == message_id)
         return read_jobs(self._database, kind, query.order_by(jobs.c.job_id))
 
     def newest(self, kind: type[JobT], message_id: bytes) -> JobT | None:
-        """The last job of a message."""
+        """Returns a message's last job."""
         found = self.of_message(kind, message_id)
         return found[-1] if found else None
 
     def of_change(self, record: PrimaryRecord) -> list[SyncJob]:
-        """The jobs of all messages that carry a record's state change, by destination."""
+        """Returns the jobs of all messages that carry a record's state change, by destination."""
         query = select(jobs).where(
             jobs.c.source_chain == record.source_chain,
             jobs.c.source_block == record.block.number,  # which jobs of other queues leave empty
@@ -135,12 +138,12 @@ class Jobs:
         return [job for job in found if job.record.change_id == record.change_id]
 
     def listed(self, kind: type[JobT], states: Collection[StrEnum], limit: int) -> list[JobT]:
-        """Jobs in those states, the one that has waited the longest first."""
+        """Returns jobs in the given states, longest waiting first."""
         query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.state.in_(sorted(states)))
         return read_jobs(self._database, kind, query.order_by(jobs.c.since, jobs.c.job_id).limit(limit))
 
     def counts(self, kind: type[Job]) -> Mapping[Lane, Mapping[str, int]]:
-        """How many jobs of each lane are in each state."""
+        """Counts the jobs of each lane by state."""
         key = (jobs.c.source_chain, jobs.c.destination_chain, jobs.c.state)
         query = select(*key, func.count()).where(jobs.c.queue == kind.QUEUE).group_by(*key)
         found: dict[Lane, dict[str, int]] = {}
@@ -149,10 +152,10 @@ class Jobs:
         return found
 
     def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
-        """Opens the newest retry of that attempt again if it is DEAD, and leaves every other one as it is.
+        """Reopens the newest retry of an attempt if it is DEAD; leaves any other unchanged.
 
         Raises:
-            KeyError: the attempt has no retry.
+            KeyError: The attempt has no retry.
         """
         retries = [job for job in self.of_message(RetryJob, message_id) if job.request.attempt == attempt]
         if not retries:
@@ -161,14 +164,14 @@ class Jobs:
             self.save(retries[-1].reopened(why, now), fence=retries[-1].fence)
 
     def await_execution(self, message_id: bytes, now: float) -> None:
-        """Adds a message that was found to be executable; one that was not observed is left out."""
+        """Adds a job for a message found to be executable; ignores a message that was not observed."""
         source = select(messages.c.message_id, messages.c.source_chain, messages.c.destination_chain)
         with self._database.transaction() as connection:
             connection.execute(_await(connection, source.where(messages.c.message_id == message_id)), {"now": now})
 
 
 def add_job(connection: Connection, job: Job) -> bool:
-    """Adds a job unless there is one of its queue, message and name; whether there was none."""
+    """Adds a job unless one with its queue, message and name exists; returns whether it was added."""
     same = (jobs.c.queue == job.QUEUE) & (jobs.c.message_id == job.message_id) & (jobs.c.name == job.name)
     if connection.execute(select(jobs.c.job_id).where(same)).first() is not None:
         return False
@@ -179,7 +182,7 @@ def add_job(connection: Connection, job: Job) -> bool:
 
 
 def await_executions(connection: Connection, event_ids: Sequence[str], now: float) -> None:
-    """Notes deliveries that did not execute their messages; in one order, so that two transactions never wait for each other."""
+    """Adds execution jobs for deliveries that did not execute their messages, in a fixed order to avoid deadlocks."""
     if event_ids:
         source = select(outbox.c.message_id, outbox.c.source_chain, outbox.c.destination_chain).distinct()
         these = source.where(outbox.c.event_id.in_(bindparam("event_ids", expanding=True)))
@@ -188,7 +191,7 @@ def await_executions(connection: Connection, event_ids: Sequence[str], now: floa
 
 
 def end_executions(connection: Connection, message_ids: Collection[bytes], now: float) -> None:
-    """Notes deliveries that did: to see those through to their finality is their own matter."""
+    """Settles execution jobs whose message a delivery executed; that delivery's finality is tracked elsewhere."""
     if message_ids:
         ended = {"state": ExecutionState.ENDED.value, "outcome": "", "finished_at": now, "fence": jobs.c.fence + 1}
         statement = update(jobs).where(_EXECUTIONS).values(seen_number=null(), seen_hash=null(), **ended)
@@ -196,13 +199,13 @@ def end_executions(connection: Connection, message_ids: Collection[bytes], now: 
 
 
 def forget_executions(connection: Connection, message_ids: Collection[bytes]) -> None:
-    """Deletes those that have ended."""
+    """Deletes execution jobs that have ended."""
     ended = _EXECUTIONS & jobs.c.finished_at.is_not(None)
     connection.execute(delete(jobs).where(ended), {"message_ids": sorted(message_ids)})
 
 
 def take_back_jobs(connection: Connection, chain_id: int, last_good: int, now: float) -> None:
-    """Opens again what rested on blocks of that chain above the highest that stands; what a worker read of it is worthless."""
+    """Reopens jobs that depended on blocks of a chain above `last_good`, and raises their fences."""
     lost = (jobs.c.source_chain == chain_id) & (jobs.c.source_block > last_good)
     gone = (jobs.c.destination_chain == chain_id) & (jobs.c.seen_number > last_good)
     connection.execute(
@@ -224,7 +227,10 @@ def take_back_jobs(connection: Connection, chain_id: int, last_good: int, now: f
 
 
 def _await(connection: Connection, source: Select[Any]) -> Executable:
-    """Adds what is found. What is there already is looked at soon; a worker that looks at it now writes nothing any more."""
+    """Inserts jobs for the selected messages.
+
+    An existing job becomes due, and its fence rises so that a worker's write fails.
+    """
     now = bindparam("now", type_=Double)
     values = {
         "queue": literal(Queue.EXECUTE.value),
@@ -255,12 +261,12 @@ def _await(connection: Connection, source: Select[Any]) -> Executable:
 def read_jobs(
     database: Database, kind: type[JobT], query: Select[Any], values: Mapping[str, Any] | None = None
 ) -> list[JobT]:
-    """The jobs that a query of all columns of `jobs` finds."""
+    """Reads the jobs that a query of all columns of `jobs` returns."""
     return [cast(JobT, _JOBS[kind.QUEUE](row)) for row in database.read(query, values)]
 
 
 def _row(job: Job) -> dict[str, Any]:
-    """The columns of `jobs` that change."""
+    """Returns the columns of `jobs` that change."""
     return {
         "state": job.state.value,
         "since": job.since,
@@ -304,7 +310,7 @@ def _detail(job: Job) -> dict[str, Any]:
 
 
 def _common(row: RowMapping) -> dict[str, Any]:
-    """What all jobs have."""
+    """Reads the fields that all jobs have."""
     same = ("message_id", "since", "available_at", "tries", "fence", "outcome", "finished_at")
     return {
         **{name: row[name] for name in same},

@@ -1,4 +1,4 @@
-"""Lanes in SQL."""
+"""Pauses and halts of lanes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bridge.store.tables import held_lanes, lane_changes
 
 
 class Lanes:
-    """Where the lanes' states are kept. Every method is one transaction; what a change says, `Outbox.claim` obeys at once."""
+    """Stores the lanes' states. Every method is one transaction; `Outbox.claim` obeys a change at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def change(self, change: LaneChange) -> bool:
-        """Brings a lane into a state; returns whether anything changed.
+        """Changes a lane's state; returns whether anything changed.
 
-        A pause does not replace a halt: what had to be put right still has to. Only `RUNNING` ends either.
+        A pause does not replace a halt, whose cause still has to be fixed. Only `RUNNING` ends either.
         """
         row = _row(change)
         with self._database.transaction(exclusive="lanes") as connection:
@@ -33,17 +33,17 @@ class Lanes:
         return True
 
     def state(self, lane: Lane) -> LaneState:
-        """The state of one lane; a lane that nobody ever changed is running."""
+        """Returns one lane's state; a lane that was never changed is running."""
         with self._database.reading() as connection:
             return _state(connection, lane)
 
     def held(self) -> list[LaneChange]:
-        """The lanes that are not running, with how they came to that."""
+        """Returns the lanes that are not running, with the change that stopped each."""
         query = select(held_lanes).order_by(held_lanes.c.source_chain, held_lanes.c.destination_chain)
         return [_change(row) for row in self._database.read(query)]
 
     def history(self, lane: Lane | None = None) -> list[LaneChange]:
-        """Every change ever made, of one lane or of all, oldest first."""
+        """Returns every change of one lane or of all, oldest first."""
         query = select(lane_changes).order_by(lane_changes.c.sequence)
         if lane is not None:
             query = query.where(_is(lane_changes, lane))

@@ -1,8 +1,9 @@
 """Keeps restores and relayers out of one store at the same time.
 
-SQLite: a lock on the file `<database>.lock`, which ends with the process that holds it, after links are resolved. A restore
-also asks SQLite whether anybody has the database open, since the lock file may have been deleted.
-PostgreSQL: an advisory lock of a dedicated session, which a restarted server forgets. `WorkingLock.renew` takes either again.
+SQLite: a lock on the file `<database>.lock` after links are resolved; the operating system releases it when its
+process ends. A restore also asks SQLite whether any process has the database open, since the lock file may have
+been deleted. PostgreSQL: an advisory lock of a dedicated session, which a restarted server forgets.
+`WorkingLock.renew` reacquires it.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class WorkingLock(Protocol):
     """The shared lock that a relayer holds while it uses a store."""
 
     def renew(self) -> None:
-        """Takes the lock again if the database lost it.
+        """Reacquires the lock if the database lost it.
 
         Raises:
-            StoreError: the store is being restored.
-            StoreBusyError: the database does not answer.
+            StoreError: The store is being restored.
+            StoreBusyError: The database does not answer.
         """
 
 

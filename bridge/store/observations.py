@@ -1,4 +1,4 @@
-"""Observations in SQL."""
+"""Observed messages, attempts and dispatches, with each chain's cursor."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ _PASSED = union_all(
 
 
 class Observations:
-    """Where observations are kept. Every method is one transaction."""
+    """Stores observations. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def identify(self, chain_id: int, genesis: bytes) -> None:
-        """Binds the store to a chain, at first use, by the hash of its block 0.
+        """Binds the store to a chain at first use, by the hash of its block 0.
 
         Raises:
-            StoreMismatchError: the store was bound to another chain with that id.
+            StoreMismatchError: The store is bound to another chain with that id.
         """
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             known = connection.execute(select(chains.c.genesis).where(chains.c.chain_id == chain_id)).scalar()
@@ -92,7 +92,7 @@ class Observations:
                 )
 
     def cursor(self, chain_id: int) -> Cursor | None:
-        """How far the chain was read, or None if not at all."""
+        """Returns the chain's cursor, or None if it was never read."""
         row = self._database.first(_CURSOR, {"chain": chain_id})
         if row is None:
             return None
@@ -100,16 +100,16 @@ class Observations:
         return Cursor(chain_id=chain_id, position=position, watched=row["watched"])
 
     def ancestors(self, chain_id: int) -> list[BlockRef]:
-        """The positions that the cursor had before, newest first, at most `ANCESTORS_KEPT`; a reorg needs them."""
+        """Returns the cursor's earlier positions, newest first, at most `ANCESTORS_KEPT`; a reorg needs them."""
         return [BlockRef(number, block) for number, block in self._database.rows(_ANCESTORS, {"chain": chain_id})]
 
     def record(self, observed: ObservedRange) -> set[str]:
-        """Writes a range: cursor, messages, attempts and outbox entries; returns the event ids of entries that are new.
+        """Writes a range: cursor, messages, attempts and outbox entries; returns the event ids of new entries.
 
-        An entry that exists already moves to where its dispatch is now.
+        An existing entry moves to the current position of its dispatch.
 
         Raises:
-            CursorMovedError: the cursor is not at `observed.previous`.
+            CursorMovedError: The cursor is not at `observed.previous`.
         """
         with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
             _advance(connection, observed)
@@ -120,10 +120,10 @@ class Observations:
             return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
-        """Takes the cursor back, to the beginning if there is no common ancestor, and with it all that came after.
+        """Rolls the cursor back to the common ancestor, or to the start, with everything above it.
 
-        What was dispatched above it is given up; what was delivered there, and the transactions that did so, are not
-        final any more. Nothing is called final above the cursor, so a reorg of any depth is taken back whole.
+        Dispatches above it are orphaned; deliveries there, and their transactions, are no longer final. Nothing
+        above the cursor is ever treated as final, so a reorg of any depth is rolled back completely.
         """
         last_good = ancestor.number if ancestor is not None else -1
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
@@ -178,44 +178,42 @@ class Observations:
         return Rewound(dropped.total(), orphaned, unconfirmed)
 
     def reread(self, chain_id: int) -> None:
-        """Takes the cursor back to the beginning without giving up anything that was seen."""
+        """Resets the cursor to the start without orphaning anything."""
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
-        """The highest block that counts as final: the cursor's, which keeps its distance to the head; −1 without one."""
+        """Returns the highest final block: the cursor's, which keeps its distance to the head; −1 without one."""
         number = self._database.scalar(_FINAL_HEIGHT, {"chain": chain_id})
         return -1 if number is None else number
 
     def final_block(self, chain_id: int) -> BlockRef | None:
-        """That block; None without one."""
+        """Returns the highest final block, or None."""
         row = self._database.first(_FINAL_BLOCK, {"chain": chain_id})
         return None if row is None else BlockRef(row["number"], row["hash"])
 
     def has_passed(self, chain_id: int, block: BlockRef) -> bool:
-        """Whether the cursor is at a block, or has gone on from it and was not taken back behind it; as far as it remembers."""
+        """Whether the cursor was at a block and has not been rolled back behind it since, as far as it remembers."""
         values = {"chain": chain_id, "number": block.number, "hash": block.hash}
         return self._database.first(_PASSED, values) is not None
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
-        """One message; None also for one whose envelope was forgotten."""
+        """Returns a message, or None if it is unknown or its envelope was pruned."""
         row = self._database.first(select(messages).where(messages.c.message_id == message_id, HAS_ENVELOPE))
         return None if row is None else _message_from(row)
 
     def forget_envelopes(self, before: float, limit: int) -> int:
-        """Drops the envelopes of messages that were observed before that moment (Unix seconds) and that nothing needs any more.
+        """Deletes the envelopes of old messages that nothing needs any more.
 
-        The rows stay, since the completeness check counts them. An envelope is needed while a delivery of the message is
-        in the outbox, or a retry or an execution is not finished.
+        The rows stay, since the completeness check counts them. An envelope is needed while a delivery of the
+        message is in the outbox, or a retry or execution of it is open.
 
         Args:
-            before: Unix seconds.
-            limit: envelopes dropped at once.
-
-        What was spent on those messages is forgotten with them.
+            before: Messages observed before this moment are old (Unix seconds).
+            limit: Maximum number of envelopes to delete.
 
         Returns:
-            How many it dropped.
+            Number of envelopes deleted.
         """
         needed = exists().where(outbox.c.message_id == messages.c.message_id)
         busy = exists().where(jobs.c.message_id == messages.c.message_id, jobs.c.finished_at.is_(None))
@@ -234,7 +232,7 @@ class Observations:
         return len(ids)
 
     def created_on(self, source_chain: int, destination_chain: int) -> int:
-        """How many messages of a lane the source chain, as far as it was read, is known to have created."""
+        """Counts the messages of a lane that the source chain is known to have created up to the cursor."""
         query = (
             select(func.count())
             .select_from(messages)
@@ -247,12 +245,12 @@ class Observations:
         return int(self._database.scalar(query))
 
     def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
-        """The attempts of a message, in order."""
+        """Returns a message's attempts, in order."""
         query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
         return [attempt_from(row) for row in self._database.read(query)]
 
     def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
-        """Messages, newest first."""
+        """Returns messages, newest first."""
         query = select(messages).where(HAS_ENVELOPE).order_by(messages.c.sequence.desc()).limit(limit)
         if source_chain is not None:
             query = query.where(messages.c.source_chain == source_chain)
@@ -260,7 +258,7 @@ class Observations:
 
 
 def _cursor_of(chain_id: int) -> str:
-    """The lock name that keeps two observers of one chain apart."""
+    """Names the lock that excludes two observers of one chain."""
     return f"cursor {chain_id}"
 
 

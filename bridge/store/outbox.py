@@ -1,4 +1,4 @@
-"""The outbox in SQL. The records' own methods change entries; SQL only selects and writes them."""
+"""The outbox of deliveries. The records' own methods change entries; SQL only selects and writes them."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ _DELIVER = (  # the columns that `OutboxEntry.delivered` changes
 
 
 class Outbox:
-    """Where entries are kept. Every method is one transaction."""
+    """Stores outbox entries. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -194,14 +194,14 @@ class Outbox:
         in_order: bool = False,
         fresh: LiveTrafficQuota | None = None,
     ) -> list[OutboxEntry]:
-        """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
+        """Claims at most `limit` due entries for a worker, oldest first, for `lease` seconds.
 
-        As many fresh ones as `fresh` has places for are among them, however many older ones there are, even beyond the limit.
+        As many fresh entries as `fresh` has places for are included, even beyond the limit, whatever the backlog.
 
-        Entries on lanes that are held (`bridge.protocol.lanes`) stay where they are.
-        Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
-        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD, or wait
-        for a bound on what is spent (`bridge.records.spending`): nobody may block a lane by being too expensive.
+        Entries on held lanes (`bridge.protocol.lanes`) are skipped. Expired leases of that destination end
+        first (`lease_expired`), so a dead worker's entries are included. With `in_order`, an entry is claimed
+        only after all earlier ones with its ordering key are DELIVERED, DEAD, or blocked by a spending bound
+        (`bridge.records.spending`): a message that is too expensive must not block its lane.
         """
         now_here = {"destination": destination_chain, "now": now}
         if self._database.first(_MAY_CLAIM, now_here) is None:
@@ -222,7 +222,7 @@ class Outbox:
         return claimed
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
-        """Extends leases; returns the claims that are lost."""
+        """Extends leases; returns the lost claims."""
         with self._database.transaction() as connection:
             current = _current_claims(connection, [claim.event_id for claim in claims]).intersection(claims)
             if current:
@@ -230,9 +230,11 @@ class Outbox:
         return set(claims) - current
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
-        """Ends claims, all in one transaction; returns those that were lost before and change nothing.
+        """Writes the outcomes of claims in one transaction.
 
-        A delivery that is not known to have executed its message has that execution waited for (`bridge.records.jobs`).
+        Returns the claims that were lost, whose outcomes change nothing.
+
+        A delivery that is not known to have executed its message adds an execution job (`bridge.records.jobs`).
         """
         with self._database.transaction() as connection:
             current = _current_claims(connection, [outcome.claim.event_id for outcome in outcomes])
@@ -245,11 +247,11 @@ class Outbox:
         return {outcome.claim for outcome in outcomes} - current
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
-        """Opens a delivered or dead entry again.
+        """Reopens a delivered or dead entry.
 
         Raises:
-            KeyError: there is no such entry.
-            ForbiddenTransitionError: it is neither delivered nor dead.
+            KeyError: There is no such entry.
+            ForbiddenTransitionError: It is neither delivered nor dead.
         """
         with self._database.transaction() as connection:
             before = _awaited(connection, [event_id])[event_id]
@@ -259,11 +261,11 @@ class Outbox:
         return entry
 
     def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
-        """Opens a delivered entry again whose delivery is not there after all, and keeps the failure in its history.
+        """Reopens a delivered entry whose delivery is missing on chain, and adds the failure to its history.
 
         Raises:
-            KeyError: there is no such entry.
-            ForbiddenTransitionError: it is not delivered.
+            KeyError: There is no such entry.
+            ForbiddenTransitionError: It is not delivered.
         """
         with self._database.transaction() as connection:
             before = _awaited(connection, [event_id])[event_id]
@@ -274,20 +276,20 @@ class Outbox:
         return entry
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
-        """The ids of delivered entries whose delivery is known and not final yet, by its block, lowest block first."""
+        """Returns the ids of delivered entries that are not final yet, by the block of their delivery, lowest first."""
         by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
         for number, block_hash, event_id in self._database.rows(_UNCONFIRMED, {"destination": destination_chain}):
             by_block[BlockRef(number, block_hash)].append(event_id)
         return dict(by_block)
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
-        """Notes that deliveries are final."""
+        """Marks deliveries as final."""
         delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)
         with self._database.transaction() as connection:
             connection.execute(update(outbox).where(delivered).values(confirmed_at=now))
 
     def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
-        """Notes in which block a delivery is, when that is another one than was known, or none was."""
+        """Stores the block of a delivery when it was unknown or has changed."""
         values = {
             "delivery_block_number": delivery.block.number,
             "delivery_block_hash": delivery.block.hash,
@@ -298,9 +300,9 @@ class Outbox:
             connection.execute(update(outbox).where(delivered).values(**values))
 
     def forget(self, before: float, limit: int) -> int:
-        """Deletes at most `limit` entries whose delivery was final before that moment (Unix seconds); how many it did.
+        """Deletes at most `limit` entries that were final before `before` (Unix seconds); returns how many.
 
-        Their failures go with them; the messages and the nonces stay.
+        Their failures are deleted with them; messages and nonces stay.
         """
         final = (outbox.c.state == OutboxState.DELIVERED) & (outbox.c.confirmed_at < before)
         oldest = select(outbox.c.event_id).where(final).order_by(outbox.c.confirmed_at).limit(limit)
@@ -313,37 +315,37 @@ class Outbox:
         return len(ids)
 
     def seen(self) -> int:
-        """How many different messages have entries: those that are told from new ones."""
+        """Counts the distinct messages with entries, which is the size of the dedup window."""
         return int(self._database.scalar(select(func.count(outbox.c.message_id.distinct()))))
 
     def entry(self, event_id: str) -> OutboxEntry | None:
-        """One entry."""
+        """Returns one entry."""
         found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))
         return found[0] if found else None
 
     def entries(self, message_id: bytes) -> list[OutboxEntry]:
-        """All entries of a message, by attempt and GMP."""
+        """Returns a message's entries by attempt and GMP."""
         return self._read(
             _ENTRIES.where(outbox.c.message_id == message_id).order_by(outbox.c.attempt_number, outbox.c.gmp)
         )
 
     def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
-        """All deliveries to a chain over a GMP that are neither delivered nor dead."""
+        """Returns the deliveries to a chain over a GMP that are neither delivered nor dead."""
         there = (outbox.c.destination_chain == destination_chain) & (outbox.c.gmp == int(gmp))
         return self._read(_ENTRIES.where(there & outbox.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED])))
 
     def listed(self, *, state: OutboxState | None = None, limit: int = 100) -> list[OutboxEntry]:
-        """Entries in a state, or all, newest first."""
+        """Returns entries in a state, or all, newest first."""
         query = _ENTRIES if state is None else _ENTRIES.where(outbox.c.state == state)
         return self._read(query.order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc()).limit(limit))
 
     def failures(self, event_id: str) -> list[RecordedFailure]:
-        """Every failed try of an entry, oldest first."""
+        """Returns an entry's failed tries, oldest first."""
         query = select(outbox_failures).where(outbox_failures.c.event_id == event_id).order_by(outbox_failures.c.number)
         return [_failure_from(row) for row in self._database.read(query)]
 
     def dead_letters(self) -> dict[str, bool]:
-        """By event id: whether a delivery that is dead has a letter, as its death noted; what noted nothing is left out."""
+        """Returns by event id whether a dead delivery has a letter; deliveries that recorded neither are left out."""
         noted = outbox_failures.c.letter.is_not(None) & (outbox.c.state == OutboxState.DEAD)
         query = (
             select(outbox_failures.c.event_id, outbox_failures.c.letter)
@@ -354,7 +356,7 @@ class Outbox:
         return {event_id: letter for event_id, letter in self._database.rows(query)}  # noqa: C416  # rows are no pairs to mypy
 
     def counts(self) -> list[QueueCount]:
-        """How full the outbox is."""
+        """Counts entries by queue and state."""
         key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)
         query = (
             select(
@@ -375,7 +377,7 @@ class Outbox:
         ]
 
     def failing(self, source_chain: int, destination_chain: int) -> frozenset[Gmp]:
-        """The GMPs of a lane with deliveries that have failed and are still to be made."""
+        """Returns the GMPs of a lane with open deliveries that have failed."""
         lane = (outbox.c.source_chain == source_chain) & (outbox.c.destination_chain == destination_chain)
         found = self._database.rows(select(outbox.c.gmp).where(lane, FAILING).distinct())
         return frozenset(Gmp(row.gmp) for row in found)
@@ -387,7 +389,7 @@ class Outbox:
 
 @lru_cache(maxsize=64)
 def _due(gmps: frozenset[Gmp], accepts: RelayPolicy, *, in_order: bool, only_fresh: bool = False) -> Select[Any]:
-    """Locks entries that may be claimed and that no other transaction is changing, and returns them as claimed."""
+    """Builds the query that locks claimable entries that no other transaction is changing."""
     query = (
         _AS_CLAIMED.where(
             outbox.c.destination_chain == bindparam("destination"),
@@ -427,7 +429,7 @@ def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
-    """Entries by id, locked until this transaction ends, after any concurrent changes.
+    """Returns entries by id, locked until this transaction ends, after any concurrent changes.
 
     They are locked in a fixed order, so that transactions cannot deadlock.
     """
@@ -436,7 +438,7 @@ def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, Outb
 
 
 def _keep_counts(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
-    """Adds deliveries that were reopened to the permanent counters."""
+    """Adds reopened deliveries to the permanent counters."""
     delivered = (
         (one.lane.source_chain, one.lane.destination_chain, int(one.dispatch.gmp), one.created_at, one.delivered_at)
         for one in entries
@@ -446,7 +448,7 @@ def _keep_counts(connection: Connection, entries: Iterable[OutboxEntry]) -> None
 
 
 def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Counter[CounterKey]:
-    """The counter increments for rows of deliveries that are about to be deleted."""
+    """Returns the counter increments for deliveries whose rows are about to be deleted."""
     queue, these = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp), outbox.c.event_id.in_(event_ids)
     gone = connection.execute(select(*queue, outbox.c.created_at, outbox.c.delivered_at).where(these)).all()
     failed = (
@@ -469,7 +471,7 @@ def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Cla
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
-    """Ends deliveries without reading their entries, which is how nearly all of them end."""
+    """Marks entries delivered without reading them, which is how nearly all deliveries end."""
     if delivered:
         connection.execute(_DELIVER, [_delivered_columns(one, now) for one in delivered])
         end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
@@ -497,7 +499,7 @@ def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outco
 
 
 def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failure]]) -> None:
-    """Appends failures to the histories of entries: the worker and the failure, by event id."""
+    """Appends failures to entries' histories: the worker and the failure by event id."""
     if not failed:
         return
     query = (

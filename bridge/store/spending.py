@@ -1,4 +1,4 @@
-"""What the relayer spends, in SQL."""
+"""Amounts that the relayer has spent."""
 
 from __future__ import annotations
 
@@ -45,23 +45,26 @@ _CHANGE = (
 
 
 def spending_on(chain_id: int) -> str:
-    """The advisory lock under which a chain's spending bounds are checked. Each chain has its own totals and its own lock."""
+    """Names the advisory lock under which a chain's spending bounds are checked.
+
+    Each chain has totals and a lock of its own.
+    """
     return f"spending {chain_id}"
 
 
 class Spending:
-    """Where it is kept. `TransactionLedger` adds to it; every method here is one transaction."""
+    """Stores amounts spent. `TransactionLedger` adds to them; every method here is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
-        """What those have come to; one that is missing is nothing."""
+        """Returns the totals of the given keys; a missing total is zero."""
         with self._database.reading() as connection:
             return totals_of(connection, keys)
 
     def lanes(self, now: float) -> list[LaneSpent]:
-        """What each lane has cost on the day of that moment (Unix seconds), by chain."""
+        """Returns what each lane has cost by chain, on the UTC day of `now` (Unix seconds)."""
         day = TotalKeys.of(0, None, now).chain.day
         query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
@@ -75,7 +78,10 @@ class Spending:
             return connection.execute(delete(spending_totals).where(old)).rowcount
 
     def note_blocked(self, blocked: Blocked) -> float:
-        """Notes what waits, in place of what was noted of the same subject; returns since when it does."""
+        """Records blocked work, replacing an earlier record of the same subject.
+
+        Returns since when it has been blocked.
+        """
         row = {
             "subject": blocked.subject,
             "message_id": blocked.message_id,
@@ -93,12 +99,12 @@ class Spending:
             return float(connection.execute(known).scalar_one())
 
     def release(self, subject: str) -> None:
-        """Notes that it waits no more."""
+        """Records that a subject is no longer blocked."""
         with self._database.transaction() as connection:
             connection.execute(delete(spending_blocked).where(spending_blocked.c.subject == subject))
 
     def blocked(self, message_id: bytes | None = None, *, since: float = 0) -> list[Blocked]:
-        """What waits for that message, or for any; found so since that moment (Unix seconds)."""
+        """Returns the blocked work of one message or of all, recorded since `since` (Unix seconds)."""
         query = select(spending_blocked).where(spending_blocked.c.at >= since).order_by(spending_blocked.c.subject)
         if message_id is not None:
             query = query.where(spending_blocked.c.message_id == message_id)
@@ -139,7 +145,7 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
 
 
 def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
-    """Records the most that new slots may cost, by the message they serve."""
+    """Records the maximum cost of new slots by the message they serve."""
     rows, added = [], defaultdict[TotalKey, Total](Total)
     for slot, batch in given:
         for position, part in enumerate(batch.parts):
@@ -155,7 +161,7 @@ def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], ch
 
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
-    """Notes what slots cost by now."""
+    """Records the actual cost of slots so far."""
     by_id = {slot.slot_id: (slot, costs) for slot in slots if (costs := costs_of(slot))}
     if not by_id:
         return
@@ -176,13 +182,13 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
 
 
 def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
-    """What each transaction_key of a slot is paid for, and what its gas and value cost, in gwei."""
+    """Returns for each transaction key of a slot what it pays for, and its cost of gas and value in gwei."""
     found = connection.execute(_OF_SLOTS, {"slot_ids": [slot_id]}).mappings()
     return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
 
 
 def _add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
-    """Changes totals by differences, in one order, so that two transactions never wait for each other."""
+    """Adds differences to totals, in a fixed order to avoid deadlocks."""
     rows = [
         {
             "chain_id": key.chain_id,

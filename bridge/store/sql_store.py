@@ -1,4 +1,4 @@
-"""The store in a SQL database, SQLite by default."""
+"""The relayer's store in a SQL database, SQLite by default."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from bridge.store.transactions import TransactionLedger
 
 
 class Store:
-    """The relayer's whole memory, in one database."""
+    """The relayer's entire durable state, in one database."""
 
     def __init__(self, url: str) -> None:
         """Opens the store, creating it if necessary.
 
         Raises:
-            StoreVersionError: a newer version of Waybill created it.
-            StoreError: there is no database behind that URL.
+            StoreVersionError: A newer version of Waybill created it.
+            StoreError: The URL does not lead to a database.
         """
         self._database = Database(url)
         self.observations = Observations(self._database)
@@ -48,17 +48,17 @@ class Store:
         self.streams = Streams(self._database)
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Closes all connections."""
         self._database.close()
 
 
 def open_store(url: str) -> Store:
-    """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
+    """Opens the store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
 
     Raises:
-        StoreVersionError: a newer version of Waybill created it.
-        StoreError: there is no database behind that URL.
-        StoreBusyError: the database does not answer.
+        StoreVersionError: A newer version of Waybill created it.
+        StoreError: The URL does not lead to a database.
+        StoreBusyError: The database does not answer.
     """
     return Store(url)
 
@@ -81,7 +81,7 @@ def is_store(url: str, *, table: Table = outbox) -> bool:
 
 
 def open_dead_letters(url: str) -> DeadLetterLog:
-    """The dead letters at a SQLAlchemy URL, the store's own or another one's.
+    """Returns the dead letters at a SQLAlchemy URL, which may be the store's own.
 
     The database is opened on first use, so a relayer can start while its dead letters are unreachable.
     """

@@ -261,22 +261,22 @@ _SINK: Final = "kafka"
 
 
 class Streams:
-    """Where changes wait until they are sent to one sink. Every method is one transaction."""
+    """Stores changes until they are sent to one sink. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def start(self) -> None:
-        """Has the database record changes in the transactions that make them, and ends a halt.
+        """Installs the triggers that record changes, and ends a halt.
 
-        A sink that is new begins behind the records that another one was given before.
+        A new sink starts after the records that other sinks have already been given.
         """
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             _set_triggers(connection, wanted=True)
             self._set(connection, active=True, halted="", error="")
 
     def stop(self) -> None:
-        """Has the database record no more changes for this sink; what waits stays as long as no other sink goes on."""
+        """Stops recording changes for this sink; its unsent records stay unless another sink is active."""
         if self._read()["active"]:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
                 self._set(connection, active=False)
@@ -284,15 +284,17 @@ class Streams:
                     _set_triggers(connection, wanted=False)
 
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
-        """The oldest records that wait, with their versions; None while another worker sends, or nothing may be sent.
+        """Claims the oldest unsent records with their versions.
 
-        The same worker gets the same records until it says that they are sent.
+        None while another worker sends, or the stream is halted.
+
+        The same worker gets the same records until it marks them sent.
 
         Args:
-            holder: the worker.
+            holder: The worker.
             now: Unix seconds.
-            lease: seconds for which no other worker gets any.
-            limit: how many records at most.
+            lease: Seconds during which no other worker can claim.
+            limit: Maximum number of records.
         """
         if self._is_idle(holder, now, lease):
             return []
@@ -309,11 +311,11 @@ class Streams:
             return _versioned(connection, sink["version"], limit)
 
     def is_leased_to(self, holder: str) -> bool:
-        """Whether that worker was the last one to claim."""
+        """Whether that worker made the last claim."""
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
-        """Notes that the sink has the records up to that version; those that all sinks have are removed."""
+        """Marks records up to a version as sent to this sink; deletes those that all sinks have."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             before = self._position(connection)["version"]
             done = (stream_records.c.version > before) & (stream_records.c.version <= version)
@@ -326,22 +328,22 @@ class Streams:
             connection.execute(delete(stream_records).where(stream_records.c.version <= everywhere))
 
     def count_refused(self) -> None:
-        """Counts a record that went to the dead-letter topic."""
+        """Counts a record that was sent to the dead-letter topic."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             self._add(connection, REFUSED, 1)
 
     def identity(self) -> str:
-        """Names this store among all that send to the same topics."""
+        """Returns an id that distinguishes this store from others that send to the same topics."""
         with self._database.reading() as connection:
             return str(_found_state(connection)["identity"])
 
     def cursor(self) -> int:
-        """The sequence of the last record of the dead letters' log that was copied."""
+        """Returns the sequence of the last dead-letter record copied."""
         with self._database.reading() as connection:
             return int(_found_state(connection)["letter_cursor"])
 
     def copy(self, records: Sequence[LogRecord]) -> None:
-        """Adds records of the dead letters' log behind the cursor, and moves it."""
+        """Copies records of the dead-letter log and advances the cursor."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             new = [record for record in records if record.sequence > _state(connection)["letter_cursor"]]
             if new:
@@ -349,10 +351,10 @@ class Streams:
                 _set(connection, letter_cursor=new[-1].sequence)
 
     def compare(self, found: Mapping[str, Change]) -> None:
-        """Adds divergences that were not there when this was last called, and notes the end of those that were.
+        """Adds divergences that are new since the last call, and records the end of those that are gone.
 
         Args:
-            found: all that there are, by what tells each from the others.
+            found: All current divergences by identity.
         """
         query = select(stream_divergences.c.identity, stream_divergences.c.change)
         if {identity for identity, _ in self._database.rows(query)} == found.keys():
@@ -369,24 +371,24 @@ class Streams:
                 connection.execute(insert(stream_divergences), rows)
 
     def note_error(self, error: str) -> None:
-        """Notes what kept the last try from sending."""
+        """Records why the last send failed."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             self._set(connection, error=error)
 
     def halt(self, reason: str) -> None:
-        """Nothing is sent until `resume`."""
+        """Halts sending until `resume`."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             self._set(connection, halted=reason)
 
     def resume(self) -> bool:
-        """Ends a halt; whether there was one."""
+        """Ends a halt; returns whether there was one."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             was_halted = bool(self._position(connection)["halted"])
             self._set(connection, halted="", error="")
         return was_halted
 
     def status(self) -> StreamStatus:
-        """How far the streams are."""
+        """Returns the streams' progress."""
         counts = select(stream_counts.c.name, stream_counts.c.count).where(stream_counts.c.sink == _SINK)
         with self._database.reading() as connection:
             sink = self._found(connection)
@@ -415,7 +417,7 @@ class Streams:
         return _NO_SINK if found is None else dict(found)
 
     def _position(self, connection: Connection) -> Mapping[str, Any]:
-        """The row of this sink, created if missing."""
+        """Returns this sink's row, creating it if missing."""
         found = self._found(connection)
         if found is _NO_SINK:
             row = {**_NO_SINK, "name": _SINK, "version": _state(connection)["claimed"]}
@@ -434,7 +436,7 @@ class Streams:
             connection.execute(insert(stream_counts).values(sink=_SINK, name=name, count=count))
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
-        """Whether nothing waits and the lease is long enough, so that nothing has to be written."""
+        """Whether nothing is unsent and the lease is long enough, so that no write is needed."""
         with self._database.reading() as connection:
             sink = self._found(connection)
             is_leased = sink["holder"] == holder and sink["leased_until"] > now + lease / 2 and not sink["halted"]
@@ -449,7 +451,7 @@ _NO_SINK: Final[Mapping[str, Any]] = {
 
 
 def _is_behind(version: int) -> ColumnElement[bool]:
-    """Whether a record waits for a sink that has everything up to that version."""
+    """Whether a sink with everything up to `version` lacks a record."""
     return or_(stream_records.c.version.is_(None), stream_records.c.version > version)
 
 
@@ -459,7 +461,7 @@ def _found_state(connection: Connection) -> Mapping[str, Any]:
 
 
 def _state(connection: Connection) -> Mapping[str, Any]:
-    """The single row, created if missing."""
+    """Returns the single row, creating it if missing."""
     found = _found_state(connection)
     if found is _NOTHING:
         connection.execute(insert(stream_state).values(**{**_NOTHING, "identity": uuid.uuid4().hex}))
@@ -487,7 +489,7 @@ def _give_versions(connection: Connection, last: int, now: float, limit: int) ->
 
 
 def _versioned(connection: Connection, after: int, limit: int) -> list[StreamRecord]:
-    """The oldest records above a version."""
+    """Returns the oldest records above a version."""
     query = select(stream_records).where(stream_records.c.version > after).order_by(stream_records.c.version)
     return [
         StreamRecord(
@@ -534,7 +536,7 @@ def forget_triggers(connection: Connection) -> None:
 
 
 def _statement(trigger: _Trigger, dialect: Mapping[str, Any]) -> str:
-    """The body of a trigger."""
+    """Renders the body of a trigger."""
 
     def expanded(expression: str) -> str:
         return re.sub(r"\{(hex|json)\((.+?)\)\}", lambda found: dialect[found[1]].format(found[2]), expression)

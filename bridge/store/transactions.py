@@ -1,4 +1,4 @@
-"""The nonce ledger in SQL."""
+"""The nonce ledger."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ _OLD = (
 
 
 class TransactionLedger:
-    """Where slots are kept. Every method is one transaction."""
+    """Stores nonce slots. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -125,11 +125,11 @@ class TransactionLedger:
         pack: Packing = one_by_one,
         check: SpendCheck | None = None,
     ) -> list[Slot | None]:
-        """The slot of each request, with nonces that follow the last one, none below `first_nonce`.
+        """Reserves a slot for each request, with consecutive nonces, none below `first_nonce`.
 
-        A transaction_key that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None; `pack`
-        says which of the others share one. What they may cost is noted with them; for what the bounds of `check` have no
-        room there is None, and the check knows why.
+        A transaction key with an open slot gets that slot. A request gets None if its claim is lost, its
+        dispatch is orphaned, or the bounds of `check` have no room, in which case the check holds the reason.
+        `pack` decides which of the others share a slot. The maximum cost is recorded with the slots.
         """
         check = check or SpendCheck()
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
@@ -157,7 +157,7 @@ class TransactionLedger:
         ]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
-        """The slot of a nonce that nothing of ours is going to use, to be closed by a no-op."""
+        """Returns a slot for an unused nonce, to be closed by a no-op."""
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             existing = _slots(
                 connection, select(slots).where(_OF_ACCOUNT, slots.c.nonce == nonce), _account(chain_id, account)
@@ -171,10 +171,10 @@ class TransactionLedger:
     def sign(
         self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
     ) -> bool:
-        """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now.
+        """Stores a signed version, unless the latest version is not `replaces` (its hash, or None for none).
 
         Raises:
-            SpendBlockedError: it costs more than the versions before, and the bounds have no room for that.
+            SpendBlockedError: It costs more than earlier versions, and the bounds have no room.
         """
         with self._database.transaction() as connection:
             chain_id = connection.execute(select(slots.c.chain_id).where(slots.c.slot_id == slot_id)).scalar_one()
@@ -194,7 +194,7 @@ class TransactionLedger:
             return True
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
-        """Stores first versions of many slots; returns the ids of those that took theirs."""
+        """Stores the first versions of many slots; returns the ids of the slots that accepted theirs."""
         wanted = dict(versions)
         reserved = slots.c.slot_id.in_(list(wanted)) & (slots.c.state == SlotState.RESERVED)
         with self._database.transaction() as connection:
@@ -205,14 +205,14 @@ class TransactionLedger:
         return set(taken)
 
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
-        """Notes that nodes took the latest versions."""
+        """Records that nodes accepted the latest versions."""
         sent = slots.c.slot_id.in_(list(slot_ids)) & slots.c.state.in_([state.value for state in SENT_STATES])
         state = case((slots.c.state == SlotState.SIGNED, SlotState.BROADCAST.value), else_=slots.c.state)
         with self._database.transaction() as connection:
             connection.execute(update(slots).where(sent).values(state=state, broadcast_at=now))
 
     def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
-        """Notes that blocks include them; returns them as they are then."""
+        """Records the blocks that include slots; returns the updated slots."""
         places = dict(inclusions)
         with self._database.transaction() as connection:
             included = [slot.in_block(places[slot.slot_id]) for slot in _locked_slots(connection, list(places))]
@@ -222,7 +222,7 @@ class TransactionLedger:
         return included
 
     def orphan(self, slot_id: int) -> None:
-        """Notes that the including block fell."""
+        """Records that the including block was reorged away."""
         with self._database.transaction() as connection:
             slot = _locked_slot(connection, slot_id)
             orphaned = slot.orphaned()
@@ -231,55 +231,55 @@ class TransactionLedger:
             settle(connection, [orphaned])
 
     def finalise(self, slot_ids: Collection[int]) -> None:
-        """Notes that the including blocks are final."""
+        """Records that the including blocks are final."""
         included = slots.c.slot_id.in_(list(slot_ids)) & (slots.c.state == SlotState.INCLUDED)
         with self._database.transaction() as connection:
             connection.execute(update(slots).where(included).values(state=SlotState.FINAL.value))
 
     def take(self, slot_id: int) -> None:
-        """Notes that a transaction signed elsewhere used the nonce."""
+        """Records that a transaction signed elsewhere used the nonce."""
         with self._database.transaction() as connection:
             taken = _locked_slot(connection, slot_id).became(SlotState.USED_EXTERNALLY)
             _save(connection, taken)
             settle(connection, [taken])
 
     def slot(self, slot_id: int) -> Slot:
-        """One slot."""
+        """Returns one slot."""
         with self._database.reading() as connection:
             return _slot(connection, slot_id)
 
     def open_slot(self, chain_id: int, account: str, transaction_key: str) -> Slot | None:
-        """The open slot of a transaction_key."""
+        """Returns a transaction key's open slot."""
         with self._database.reading() as connection:
             return _open_by_key(connection, chain_id, account, [transaction_key]).get(transaction_key)
 
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
-        """Slots whose nonce is unused, lowest first."""
+        """Returns slots with an unused nonce, lowest first."""
         return self._read(_OPEN_OF_ACCOUNT, _account(chain_id, account))
 
     def has_unsettled(self, chain_id: int, account: str) -> bool:
-        """Whether a slot of the account is open, or in a block that may still fall."""
+        """Whether a slot of the account is open, or in a block that is not final."""
         return self._database.scalar(_UNSETTLED, _account(chain_id, account)) is not None
 
     def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
-        """The ids of slots that are in blocks which may still fall, by block, lowest block first."""
+        """Returns the ids of slots in blocks that are not final, by block, lowest first."""
         by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
         for number, block_hash, slot_id in self._database.rows(_INCLUDED_OF_ACCOUNT, _account(chain_id, account)):
             by_block[BlockRef(number, block_hash)].append(slot_id)
         return dict(by_block)
 
     def forget(self, before: float, limit: int) -> int:
-        """Deletes slots that were reserved before that moment (Unix seconds) and whose nonce is used for good.
+        """Deletes slots that were reserved before a moment and whose nonce is used with finality.
 
-        Their signed transactions and what they cost go with them. The highest nonce of an account stays, since the next one
-        follows it.
+        Their signed versions and costs are deleted with them. The account's highest nonce stays, since the next
+        one follows it.
 
         Args:
             before: Unix seconds.
-            limit: slots deleted at once.
+            limit: Maximum number of slots to delete.
 
         Returns:
-            How many slots it deleted.
+            Number of slots deleted.
         """
         with self._database.transaction() as connection:
             ids = list(connection.execute(_OLD, {"before": before, "limit": limit}).scalars())
@@ -290,11 +290,11 @@ class TransactionLedger:
         return len(ids)
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
-        """Every slot of an account, lowest first."""
+        """Returns an account's slots, lowest first."""
         return self._read(select(slots).where(_OF_ACCOUNT).order_by(*_IN_ORDER), _account(chain_id, account))
 
     def slots_for(self, transaction_key: str) -> list[Slot]:
-        """Every slot that a transaction_key ever had, in order."""
+        """Returns every slot that a transaction key ever had, in order."""
         return self._read(select(slots).where(_FOR_ANY).order_by(*_IN_ORDER), {"transaction_keys": [transaction_key]})
 
     def _read(self, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
@@ -303,24 +303,24 @@ class TransactionLedger:
 
 
 def _keep_count(connection: Connection, slot: Slot) -> None:
-    """Adds the outcome of a nonce to the permanent counters before a reorg takes it back, or its row is deleted."""
+    """Adds a nonce's outcome to the permanent counters before a reorg removes it or its row is deleted."""
     outcome = outcome_of(slot)
     if outcome is not None:
         add_counts(connection, {(Counted.TRANSACTION, (slot.chain_id, slot.account, outcome.value)): 1})
 
 
 def _nonces_of(chain_id: int, account: str) -> str:
-    """The lock name that keeps two workers of one account from giving out the same nonce."""
+    """Names the lock that prevents two workers of one account from reserving the same nonce."""
     return f"nonces {chain_id} {account}"
 
 
 def _account(chain_id: int, account: str) -> dict[str, Any]:
-    """The values of `_OF_ACCOUNT`."""
+    """Returns the values of `_OF_ACCOUNT`."""
     return {"chain": chain_id, "sender": account}
 
 
 def _good_claims(connection: Connection, claims: Sequence[Claim]) -> set[Claim]:
-    """The claims that are still held and whose dispatches are not orphaned."""
+    """Returns the claims that are still held and whose dispatches are not orphaned."""
     wanted = {"event_ids": [claim.event_id for claim in claims]}
     return {Claim(*row) for row in connection.execute(_GOOD_CLAIMS, wanted)}.intersection(claims)
 
@@ -356,7 +356,7 @@ def _slot(connection: Connection, slot_id: int) -> Slot:
 
 
 def _locked_slots(connection: Connection, slot_ids: Sequence[int]) -> list[Slot]:
-    """Slots, locked until this transaction ends, in a fixed order so that transactions cannot deadlock."""
+    """Returns slots, locked until this transaction ends, in a fixed order so that transactions cannot deadlock."""
     these = {"slot_ids": slot_ids}
     connection.execute(_LOCK, these)
     return _slots(connection, _SLOTS, these)

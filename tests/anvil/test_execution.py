@@ -47,7 +47,7 @@ async def test_what_was_delivered_while_a_gmp_was_paused_is_executed_by_the_rela
             await until(lambda: "QuorumNotReached" in awaited(bridge, sent.message.id).outcome, "it was looked at")
             assert not await world.executed(dispatch)
             await end_pause(world, Gmp.HYPERLANE)
-            await until(lambda: awaited(bridge, sent.message.id).state is ExecutionState.EXECUTED, "it is executed")
+            await until(lambda: awaited(bridge, sent.message.id).state is ExecutionState.EXECUTED, "it was executed")
             assert await world.executed(dispatch)
             await asyncio.sleep(3)
             one = awaited(bridge, sent.message.id)

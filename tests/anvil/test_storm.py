@@ -39,15 +39,15 @@ EXPLAINED = {
     "step failed, will be repeated": "a node did not answer, or not sensibly",
     "delivery failed": "a node did not answer, or not sensibly; it is tried again",
     "source chain reorganised": "a reorg",
-    "delivery reorged away, opened again": "a reorg",
-    "messages missing, reading again": "a node left logs out",
+    "delivery reorged away, reopened": "a reorg",
+    "messages missing, rereading the chain": "a node left logs out",
     "dispatch not recognised": "a node left a GMP's logs out, twice in a row",
-    "delivery is not there, opened again": "a node showed a receipt that is not there",
+    "delivery missing, reopened": "a node showed a receipt that is not there",
     "endpoint fails": "a node did not answer, or not sensibly",
     "nonce taken by another signer": "a node was behind",
     "transaction refused": "a node was behind, and knew of another state",
-    "sender's choice can't be read, delivery put off": "a node did not answer, or not sensibly",
-    "circuit breaker opened: its messages wait": "deliveries over one GMP failed in a row",
+    "sender's choice unreadable, delivery postponed": "a node did not answer, or not sensibly",
+    "circuit breaker opened": "deliveries over one GMP failed in a row",
 }
 """Warnings that this weather accounts for; any other warning or error fails the test."""
 

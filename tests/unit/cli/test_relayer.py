@@ -127,7 +127,7 @@ def test_a_store_that_takes_no_commit_ends_the_command_with_what_to_do(
     assert ended.code == ExitCode.FAILED
     said = " ".join(ended.err.split())
     assert "could not be committed in 3 tries: the disk is full" in said
-    assert "start the relayer again" in said
+    assert "restart the relayer" in said
 
 
 KAFKA = '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n'

@@ -125,7 +125,7 @@ async def test_a_node_without_old_state_and_one_that_never_has_the_logs_stop_not
         with capture_logs() as logs:
             for _ in range(60):
                 await later(case, MINUTE)
-        unverified = [log for log in logs if log["event"].startswith("completeness unverified")]
+        unverified = [log for log in logs if log["event"].startswith("lane completeness unverified")]
         assert len(unverified) == (0 if has_state else 1), "said once, not at each look"
         assert case.position == case.chain.height - CONFIRMATIONS
         assert chain.reads_from_the_start == (7 if has_state else 1), "it looks again ever more rarely"

@@ -172,7 +172,7 @@ async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be()
         dead_letters.append(happened(f"{name}/axelar/0", RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), seal)
         case.pause(paused=False)
         await until(lambda: case.is_in(ExecutionState.BLOCKED), seconds=600)
-        assert case.awaited.outcome == "it was abandoned by decision"
+        assert case.awaited.outcome == "an operator abandoned it"
         await asyncio.sleep(1_500)
         assert (case.executions, case.transactions) == (0, [])
 

@@ -282,7 +282,7 @@ async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: 
         await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
         one._chains = {**world.chains, ALPHA: cast(Chain, Showing(shown))}
         await until(lambda: followed(store, sent.message).state is SyncState.DIVERGED, seconds=1500)
-        assert "does not show the block that its record names" in followed(store, sent.message).outcome
+        assert "no longer has the block that the record names" in followed(store, sent.message).outcome
     assert True not in counting.by_force
     await world.stop()
 

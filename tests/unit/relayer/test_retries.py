@@ -121,7 +121,7 @@ async def test_when_every_gmp_has_delivered_or_is_paused_the_retry_waits_until_o
             lambda: case.store.jobs.of_message(RetryJob, sent.message.id) != [] and job(case.store, request).tries > 2
         )
         assert job(case.store, request).state is RetryState.OPEN
-        assert "no GMP is left" in (job(case.store, request).outcome or "")
+        assert "no GMP left" in (job(case.store, request).outcome or "")
     async with running(SimulatedRelayer(case.world, case.store)):
         await until(lambda: case.world.executions(sent.message) == 1)
     await case.world.stop()
@@ -136,7 +136,7 @@ async def test_a_message_executed_meanwhile_needs_no_retry() -> None:
         await until(lambda: sent.created != [] and case.world.executions(sent.message) == 1)
         request = case.world.request_retry(sent.message)
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
-    assert job(case.store, request).outcome == "it is executed"
+    assert job(case.store, request).outcome == "it was executed"
     assert case.spent() == 0
     await case.world.stop()
 
@@ -320,7 +320,7 @@ async def test_a_retry_by_hand_that_can_not_be_made_says_why() -> None:
             await case.bridge.recovery.retry(bytes(32))
         case.world.down.clear()
         await until(lambda: case.world.executions(fixed.message) == 1)
-        with pytest.raises(RetryFailedError, match="it is executed"):
+        with pytest.raises(RetryFailedError, match="it was executed"):
             await case.bridge.recovery.retry(fixed.message.id)
     await case.world.stop()
 
