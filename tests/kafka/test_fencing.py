@@ -13,9 +13,10 @@ from bridge.store import Store
 from bridge.streams.publisher import Publisher
 from bridge.streams.settings import Semantics
 from tests.kafka.broker import Broker
-from tests.kafka.life import History, new_history, publish_all, publisher
+from tests.kafka.life import new_history, publish_all, publisher
 from tests.kafka.test_publishing import all_arrived, happen, recorded
 from tests.support.settings import tuned
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -56,10 +57,10 @@ def test_a_second_store_with_the_same_transactional_id_fences_the_first_which_ha
 def test_another_relayer_of_the_same_store_takes_over_and_the_first_waits_for_its_turn(
     broker: Broker, tmp_path: Path
 ) -> None:
-    history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
+    history = replace(new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE), lease=PATIENCE)
     happen(history, 1, 2)
     expected = recorded(history)
-    slow = History(history.url, history.settings, lease=0.01)  # it does not come to claim again in time
+    slow = replace(history, lease=0.01)  # it does not come to claim again in time
     with publisher(slow, "first") as (first, streams), publisher(history, "second") as (second, _):
         publish_all(first, streams)
         happen(history, 3, 2)
