@@ -154,14 +154,6 @@ async def test_over_a_storm_of_hostile_recipients_the_loss_is_within_the_bounds(
     await storm(devnet, chains, tmp_path, seed, messages=12, seconds=10)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(8))
-async def test_over_every_storm_of_hostile_recipients_the_loss_is_within_the_bounds(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, seed: int
-) -> None:
-    await storm(devnet, chains, tmp_path, seed, messages=30, seconds=100)
-
-
 async def test_a_stranger_that_appoints_the_relayer_gets_no_retry_without_consent_or_when_it_is_denied(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

@@ -103,12 +103,3 @@ def test_an_endpoint_that_says_429_without_end_is_left_alone_and_read_when_it_an
         for proxy in proxies:
             proxy.always = None
         index.follow()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3_000)
-@pytest.mark.parametrize("seed", range(20))
-def test_storms_of_bad_answers(world: World, seed: int) -> None:
-    with following_through(world, 0.25, seed) as (index, _):
-        tell_and_follow(world, index, 8)
-        index.follow()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +14,6 @@ from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import FACTS, World
 from tests.unit.indexer.world import contents
 
-ROOT = Path(__file__).resolve().parents[2]
 DEEPEST = 64  # blocks: anvil calls final what has 64 above it
 
 
@@ -139,38 +135,16 @@ def check_against_a_new_index(world: World, index: Follower) -> None:
         assert contents(index.store, *FACTS) == contents(second.store, *FACTS)
 
 
-def sample() -> list[tuple[str, int]]:
-    """Other ways and depths with every commit, the same ones for the same commit."""
-    dice = seeds.dice("reorg")
-    return [(way, dice.randint(1, DEEPEST)) for way in dice.sample(sorted(WAYS), 3)]
+def drawn_reorgs(count: int) -> list[tuple[str, int]]:
+    """Return ways and depths that the seed draws; each way is there once before one is there twice."""
+    dice = seeds.dice(f"{count} reorgs")
+    ways = dice.sample(sorted(WAYS), len(WAYS))
+    return [(ways[number % len(ways)], dice.randint(1, DEEPEST)) for number in range(count)]
 
 
-def test_sampled_reorgs_leave_the_chains_own_logs(world: World) -> None:
+@pytest.mark.parametrize("count", [3, pytest.param(18, marks=pytest.mark.long)])
+def test_reorgs_leave_the_chains_own_logs(world: World, count: int) -> None:
     with Follower(world) as index:
-        for way, depth in sample():
+        for way, depth in drawn_reorgs(count):
             reorganise(world, index, way, depth)
         check_against_a_new_index(world, index)
-
-
-@pytest.fixture(scope="module")
-def figures() -> Iterator[Counter[str]]:
-    """Counts what the sweep has done, for `build/reorg-sweep.json`."""
-    done: Counter[str] = Counter()
-    started = time.monotonic()
-    yield done
-    result = ROOT / "build" / "reorg-sweep.json"
-    result.parent.mkdir(exist_ok=True)
-    result.write_text(json.dumps(done | {"seconds": round(time.monotonic() - started)}, indent=2) + "\n")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("depth", range(1, DEEPEST + 1))
-def test_after_reorgs_of_every_depth_in_every_way_the_index_is_the_chains_own_logs(
-    world: World, depth: int, figures: Counter[str]
-) -> None:
-    with Follower(world) as index:
-        for way in WAYS:
-            reorganise(world, index, way, depth)
-            figures[way] += 1
-        check_against_a_new_index(world, index)
-        figures["events compared"] += len(contents(index.store)["events"])

@@ -138,18 +138,11 @@ def die_before(broker: Broker, folder: Path, semantics: Semantics, step: int) ->
 
 
 @BOTH
-def test_a_publisher_that_dies_between_two_steps_loses_nothing_and_doubles_nothing_that_is_committed(
+@pytest.mark.timeout(1_800)
+def test_publisher_that_dies_before_any_step_loses_nothing(
     broker: Broker, tmp_path: Path, semantics: Semantics
 ) -> None:
     assert die_before(broker, tmp_path, semantics, NOTING)
-    for step in random.Random(str(semantics)).sample(range(40), 3):
-        die_before(broker, tmp_path, semantics, step)
-
-
-@BOTH
-@pytest.mark.long
-@pytest.mark.timeout(1_800)
-def test_a_publisher_that_dies_before_any_of_its_steps(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
     step = 0
     while die_before(broker, tmp_path, semantics, step):
         step += 1
@@ -187,15 +180,5 @@ def storm(broker: Broker, folder: Path, semantics: Semantics, kills: int, seed: 
 
 
 @BOTH
-def test_records_arrive_though_broker_and_publisher_are_killed_at_random(
-    broker: Broker, tmp_path: Path, semantics: Semantics
-) -> None:
-    storm(broker, tmp_path, semantics, kills=2, seed=3)
-
-
-@BOTH
-@pytest.mark.long
-@pytest.mark.timeout(3_600)
-def test_records_arrive_in_a_long_storm(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
-    for seed in range(10):
-        storm(broker, tmp_path, semantics, kills=8, seed=100 + seed)
+def test_records_arrive_though_broker_and_publisher_die(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
+    storm(broker, tmp_path, semantics, kills=4, seed=3)

@@ -6,9 +6,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count, product
 from pathlib import Path
 
 from bridge.records.transactions import SlotState
@@ -20,7 +18,6 @@ from tests.anvil.tracing import allow_tracing, attach
 from tests.builders import BETA
 from tests.waiting import PATIENCE
 
-SYSTEM_CALLS = ("pwrite64", "fdatasync", "sendto", "write", "fsync", "openat", "unlink")
 STRATEGIES = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
 SHARES = (1, MESSAGES)  # deliveries to a transaction at most
 _NEW_ACCOUNT = hex(10**20)  # wei
@@ -42,17 +39,6 @@ class Point:
     def injection(self) -> str:
         """For strace."""
         return f"{self.system_call}:signal=KILL:when={self.number}"
-
-
-def all_points(rpc_url: str) -> Iterator[tuple[Point, list[str]]]:
-    """Kills at every point there is, and yields what was wrong after each: nothing, as a rule."""
-    for strategy, share, system_call in product(STRATEGIES, SHARES, SYSTEM_CALLS):
-        for number in count(1):
-            point = Point(strategy, share, system_call, number)
-            was_killed, complaints = kill_at(point, rpc_url)
-            if not was_killed:
-                break
-            yield point, complaints
 
 
 def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
