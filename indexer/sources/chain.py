@@ -32,8 +32,6 @@ _SLOWEST: Final = 30.0  # seconds from block to block that are waited for in one
 _SLOWER: Final = 1.05  # times as long, each wait for a block that may come at any time
 _RAREST: Final = 12  # times the shortest wait, at most
 
-_USUAL: Final = SourceLimits()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainConfig:
@@ -238,11 +236,6 @@ class ChainReader:
         """The same as raw logs, `schemas.LOGS`: nothing is decoded."""
         for _, logs in self._events.read(first, last, [], final=final, table=logs_table):
             yield logs
-
-    @property
-    def new_adapters(self) -> frozenset[bytes]:
-        """The adapters, 20 bytes each, that the router took in what was read so far, and that `config` does not name."""
-        return self._events.emitters.adapters - self.config.emitters.adapters
 
     def _lags(self, position: ChainPosition, head: Header) -> bool:
         """Whether a head below ours is that of an endpoint that lags: one that stays there is a rollback.
