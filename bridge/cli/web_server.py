@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 import structlog
 from sqlalchemy import make_url
 
+from bridge.cli.index_settings import chains_to_ask
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import UsageError, progress
 from bridge.cli.root import DEVNET, current
@@ -22,9 +23,10 @@ from bridge.dead_letters.review import DeadLetterReview
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.protocol.indexed import Payment
 from bridge.protocol.ports import TransientError
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
-from bridge.rpc.answers import WrongChainError
+from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.listening import listening_at
@@ -34,7 +36,11 @@ from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web.costs import Payments
+from bridge.web.timeline import Transaction
 from indexer.model.errors import IndexerError, StoreVersionError
+from indexer.model.settings import SourceLimits
+from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.store.browser import IndexBrowser
 
 
@@ -88,6 +94,7 @@ def serve(
         coordinators=kept.actions.named(deployment),
         store=store,
         dead_letters=_letters(kept),
+        payments=partial(_payments, chains_to_ask(workspace)),
     )
     reviews = DeadLetterReviews(sources, kept)
     listener = listening_at(http)
@@ -190,6 +197,19 @@ def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], 
         return asyncio.run(read())
     except WrongChainError as error:
         raise TransientError(str(error)) from error
+
+
+def _payments(chains: Sequence[ChainConfig], wanted: Sequence[Transaction]) -> Payments:
+    """Asks the chains what transactions cost."""
+    payments: dict[Transaction, Payment] = {}
+    for chain in chains:
+        on_chain = {one.hash: one for one in wanted if one.chain_id == chain.chain_id}
+        try:
+            with ChainReader(chain, SourceLimits()) as reader:
+                payments |= {on_chain[digest]: paid for digest, paid in reader.costs(list(on_chain)).items()}
+        except RpcError as error:
+            _log.warning("costs of transactions unavailable", chain=chain.chain_id, error=str(error))
+    return payments
 
 
 def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:

@@ -220,6 +220,23 @@ class Tally:
     arrived: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """The cost of one transaction, read from its chain.
+
+    Attributes:
+        payer: Address of the account that sent it.
+        gas: Gas used.
+        gas_paid: Wei paid for that gas.
+        value: Wei sent with it, such as the GMPs' fees, including what was refunded in the same transaction.
+    """
+
+    payer: str
+    gas: int
+    gas_paid: int
+    value: int
+
+
 def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Status]) -> dict[Status, int]:
     """The number of messages in each state, with contradicted messages counted as DIVERGED.
 

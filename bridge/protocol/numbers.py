@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 
 def count(number: int) -> str:
@@ -36,6 +37,15 @@ def duration(seconds: float | None) -> str:
         return f"{minutes} m {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} m" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def amount(wei: int) -> str:
+    """Formats an amount of wei with four digits, in wei, gwei or ETH."""
+    if wei < 10**9:
+        return f"{wei} wei"
+    unit, size = ("gwei", 10**9) if wei < 10**13 else ("ETH", 10**18)
+    text = f"{Decimal(f'{wei / size:.4g}'):,f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
 
 
 def percentile(ascending: Sequence[int], share: float) -> int:

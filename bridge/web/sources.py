@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from bridge.evm.actions import Coordinator
@@ -14,6 +14,8 @@ from bridge.queries.commands import for_network
 from bridge.queries.lanes import chain_name
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
+from bridge.web.costs import Payments
+from bridge.web.timeline import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,9 @@ class Sources:
 
     coordinators: Collection[Coordinator] = ()
     """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
+
+    payments: Callable[[Sequence[Transaction]], Payments] = lambda _transactions: {}
+    """What transactions cost; asks the chains."""
 
     clock: Callable[[], float] = time.time
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +25,24 @@ class Step:
     block_number: int | None
     transaction_hash: bytes | None
     note: str = ""  # why it happened, and what came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction that took steps of a message."""
+
+    chain_id: int
+    hash: bytes
+    steps: tuple[str, ...]  # their titles
+
+
+def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
+    """Returns the transactions behind the steps, each once, in the order of time."""
+    titles: dict[tuple[int, bytes], list[str]] = {}
+    for step in steps:
+        if step.chain_id is not None and step.transaction_hash is not None:
+            titles.setdefault((step.chain_id, step.transaction_hash), []).append(step.title)
+    return tuple(Transaction(chain_id, digest, tuple(of_one)) for (chain_id, digest), of_one in titles.items())
 
 
 def timeline(

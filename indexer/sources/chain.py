@@ -12,11 +12,14 @@ from typing import Final, Self
 
 import httpx
 import pyarrow as pa
+from eth_utils.address import to_checksum_address
 
 from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.indexed import Payment
 from bridge.rpc.answers import TransientRpcError, UnknownBlockError
 from bridge.rpc.policy import EndpointPolicy, KnownBlock
 from indexer.decode.events import Emitters, logs_table
+from indexer.decode.hexadecimal import HexError, quantity
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import INDEX_POLICY, SourceLimits
@@ -179,6 +182,31 @@ class ChainReader:
             return [bytes.fromhex(answer.removeprefix("0x")) for answer in answers]
         except (AttributeError, ValueError) as error:
             raise TransientRpcError(f"{self.config.called}: eth_call answered with no bytes: {error}") from error
+
+    def costs(self, transactions: Sequence[bytes]) -> dict[bytes, Payment]:
+        """What transactions cost; those that the chain does not have are left out.
+
+        Raises:
+            RpcError: no usable answer.
+        """
+        asked = [["0x" + transaction.hex()] for transaction in transactions]
+        receipts = self._rpc.batch("eth_getTransactionReceipt", asked)
+        bodies = self._rpc.batch("eth_getTransactionByHash", asked)
+        try:
+            return {
+                transaction: Payment(
+                    gas=quantity(receipt["gasUsed"]),
+                    gas_paid=quantity(receipt["gasUsed"]) * quantity(receipt["effectiveGasPrice"]),
+                    value=int(body["value"], 16),
+                    payer=to_checksum_address(body["from"]),
+                )
+                for transaction, receipt, body in zip(transactions, receipts, bodies, strict=True)
+                if receipt is not None and body is not None
+            }
+        except (AttributeError, HexError, KeyError, TypeError, ValueError) as error:
+            raise TransientRpcError(
+                f"{self.config.called}: a transaction or receipt has a missing or wrong field: {error}"
+            ) from error
 
     @property
     def waits(self) -> bool:

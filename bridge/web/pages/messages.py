@@ -13,7 +13,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Kind
-from bridge.protocol.numbers import count, counted
+from bridge.protocol.numbers import amount, count, counted
 from bridge.protocol.status import Status
 from bridge.web.cells import (
     Cell,
@@ -27,13 +27,16 @@ from bridge.web.cells import (
     link,
     message_link,
     moment,
+    quiet,
     shortened,
     state,
     words,
 )
+from bridge.web.costs import Costs
 from bridge.web.explorer import NO_INDEX, Explorer
 from bridge.web.messages import MESSAGE_COLUMNS, ShownMessage, gmp_table, message_data, message_rows, read_message
 from bridge.web.search import Listing, read_listing
+from bridge.web.timeline import transactions
 
 _ROWS: Final = 50
 
@@ -44,6 +47,7 @@ class MessagePages:
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
         self.sources = explorer.sources
+        self._costs = Costs(explorer.sources.payments, explorer.sources.clock)
 
     def messages(self, request: Request) -> Response:
         """The list of messages that the link's filters choose."""
@@ -99,7 +103,7 @@ class MessagePages:
             shown=shown,
             gmps=gmp_table(shown, self.explorer.transaction),
             evidence=[self._evidence(one) for one in shown.divergences],
-            sections=list(self._details(shown)),
+            sections=[*self._details(shown), *self._fees(shown)],
             data=json.dumps(message_data(sent)) if sent else "",
             tried=",".join(gmp_label(one.gmp) for one in shown.explanation.gmps if one.gmp in tuple(Gmp)),
             can_act=not settings.read_only and needed <= settings.public_rpc.keys(),
@@ -129,6 +133,37 @@ class MessagePages:
         if any(sent.replaces):
             facts.append(("Replaces", message_link(sent.replaces)))
         yield Section(title="Details", facts=facts)
+
+    def _fees(self, shown: ShownMessage) -> Iterator[Section]:
+        """The cost of each of its transactions, and the sum of each chain, which has a currency of its own."""
+        sent = transactions(shown.steps)
+        if not sent:
+            return
+        payments = self._costs.of(sent, self.explorer.settings.patience)
+        rows: list[list[Cell]] = []
+        for one in sent:
+            paid = (payments or {}).get(one)
+            unknown = "being read" if payments is None else "the chain does not say"
+            rows.append(
+                [
+                    self.explorer.transaction(one.chain_id, one.hash),
+                    self.sources.chain_name(one.chain_id),
+                    cut("; ".join(one.steps), 200),
+                    account(paid.payer) if paid else quiet(unknown),
+                    amount(paid.gas_paid) if paid else "–",
+                    amount(paid.value) if paid and paid.value else "–",
+                ]
+            )
+        for chain_id in dict.fromkeys(one.chain_id for one in payments or {}):
+            known = [paid for one, paid in (payments or {}).items() if one.chain_id == chain_id]
+            name, value = self.sources.chain_name(chain_id), sum(paid.value for paid in known)
+            gas_paid = amount(sum(paid.gas_paid for paid in known))
+            rows.append(
+                ["Total", name, counted(len(known), "transaction"), "", gas_paid, amount(value) if value else "–"]
+            )
+        columns = ("Transaction", "Chain", "What it did", "Paid by", "Gas", "Sent along for GMPs")
+        note = "In each chain's own currency. A transaction can deliver several messages; refunds are not deducted."
+        yield Section(title="Fees", note=note, table=Table(label="Fees", columns=columns, rows=rows))
 
 
 def message_table(explorer: Explorer, records: Sequence[MessageRecord], empty: str) -> Table:

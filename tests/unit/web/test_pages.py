@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from threading import Event
@@ -10,12 +11,14 @@ from threading import Event
 from pydantic import SecretStr
 
 from bridge.protocol.errors import StoreError
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, Payment
 from bridge.protocol.numbers import count, duration, percent
 from bridge.protocol.ports import TransientError
 from bridge.store import open_dead_letters
 from bridge.web import create_app
+from bridge.web.costs import Payments
 from bridge.web.messages import headline
+from bridge.web.timeline import Transaction
 from indexer.store.browser import IndexBrowser
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
@@ -95,6 +98,23 @@ def test_message_shows_stages_gmps_reason_and_next_step(world: World) -> None:
     assert f'data-copy="0x{sent.id.hex()}"' in body
     assert "data-message=" in body
     assert '<meta property="og:description" content="stalled: alpha → beta.' in body
+
+
+def test_message_page_shows_what_its_transactions_cost(world: World) -> None:
+    sent = sent_message(1, quorum=1)
+    world.alpha.mine(routed(sent), time=START)
+    world.beta.mine(received(sent, 1), executed(sent), time=START + 20)
+    world.index()
+
+    def payments(wanted: Sequence[Transaction]) -> Payments:
+        known = [one for one in wanted if one.chain_id == ALPHA]
+        paid = Payment(payer="0x" + "ab" * 20, gas=40_000, gas_paid=8 * 10**14, value=3 * 10**15)
+        return dict.fromkeys(known, paid)
+
+    shown = text_of(world.explorer(payments=payments).get(page(sent)).text)
+    assert "0.0008 ETH 0.003 ETH" in shown
+    assert "Total alpha 1 transaction 0.0008 ETH 0.003 ETH" in shown
+    assert "the chain does not say" in shown, "beta has not answered"
 
 
 def test_message_page_names_a_refusal_without_solidity(world: World) -> None:

@@ -1,0 +1,46 @@
+"""What the transactions of a message cost, as their chains say."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from bridge.evm.ttl_cache import Cached
+from bridge.protocol.indexed import Payment
+from bridge.web.timeline import Transaction
+
+Payments = Mapping[Transaction, Payment]
+"""By transaction; those whose chain lacks them or does not answer are left out."""
+
+_LASTS: Final = 30.0  # seconds
+_MAX_MESSAGES: Final = 500  # whose costs are kept, so that reloading a page does not ask the chains again
+
+
+class Costs:
+    """Reads the costs of messages' transactions in the background, and keeps them for a while."""
+
+    def __init__(self, ask: Callable[[Sequence[Transaction]], Payments], clock: Callable[[], float]) -> None:
+        """Keeps nothing yet.
+
+        Args:
+            ask: Asks the chains.
+            clock: Current Unix time in seconds.
+        """
+        self._ask = ask
+        self._clock = clock
+        self._kept: OrderedDict[tuple[Transaction, ...], Cached[Payments]] = OrderedDict()
+
+    def of(self, transactions: tuple[Transaction, ...], patience: float) -> Payments | None:
+        """Returns the costs of transactions, or None while the chains have not answered within `patience` seconds."""
+        if not transactions:
+            return {}
+        cached = self._kept.get(transactions)
+        if cached is None:
+            cached = Cached(partial(self._ask, transactions), lasts=_LASTS, clock=self._clock)
+            self._kept[transactions] = cached
+            while len(self._kept) > _MAX_MESSAGES:
+                self._kept.popitem(last=False)
+        dated = cached.look(patience)
+        return None if dated is None else dated.value
