@@ -79,6 +79,16 @@ class ReceiptRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateRecord:
+    """A repeated delivery, which the router absorbed."""
+
+    message_id: bytes
+    gmp: int
+    chain_id: int
+    block_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainRecord:
     """How far a chain has been read."""
 
@@ -288,6 +298,9 @@ class Index(Protocol):
 
     def lane_checks(self) -> list[LaneCheckRecord]:
         """The last comparison of each lane with its routers' own totals."""
+
+    def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
+        """Returns repeated deliveries, newest first."""
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
         """The divergences of one message, or of the fan-out that it belongs to."""

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from bridge.protocol.indexed import (
+    DuplicateRecord,
     EventRecord,
     LaneCheckRecord,
     MessageFilter,
@@ -134,6 +135,18 @@ class IndexBrowser(IndexReader):
         rows = self._rows(f"select effective_status, count(*) as number from ({shown}) o group by effective_status")
         counts.update({Status(row["effective_status"]): row["number"] for row in rows})
         return dict(counts)
+
+    def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
+        """Returns repeated deliveries that routers absorbed, newest first."""
+        rows = self._rows(
+            """
+            select message_id, gmp, chain_id, block_time from events
+            where event = 'DuplicateAbsorbed' and error is null
+            order by block_time desc, chain_id, block_number desc, log_index desc limit :limit
+            """,
+            limit=limit,
+        )
+        return [DuplicateRecord(**row) for row in rows]
 
     def tallies(self, since: int, until: int) -> list[Tally]:
         """The messages that were created in a time, by lane and by GMP, with how long each took.

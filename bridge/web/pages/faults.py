@@ -1,16 +1,34 @@
-"""Contradictions between chains, or between a chain and the index."""
+"""Contradictions between chains, or between a chain and the index, and duplicates that routers absorbed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from fastapi import Response
 
+from bridge.protocol.indexed import DuplicateRecord
+from bridge.protocol.numbers import count, counted
 from bridge.queries.lanes import lane_name
-from bridge.web.cells import Cell, Section, Table, coded, cut, message_link, quiet, state, words
+from bridge.web.cells import (
+    Cell,
+    Section,
+    Table,
+    coded,
+    cut,
+    gmp,
+    joined,
+    message_link,
+    moment,
+    quiet,
+    state,
+    words,
+)
 from bridge.web.explorer import Explorer
 
 _MOST_FAULTS: Final = 200
+_MOST_DUPLICATES: Final = 1_000
+_BURST: Final = 600  # maximum seconds between two duplicates of one burst
 
 
 class FaultPages:
@@ -21,7 +39,11 @@ class FaultPages:
         self.sources = explorer.sources
 
     def faults(self) -> Response:
-        """The contradictions, the worst first."""
+        """Shows contradictions, the worst first, and bursts of duplicates, the newest first."""
+        sections = [self._contradictions(), self._duplicates()]
+        return self.explorer.sections("Faults", sections, here="/faults", live=("sections",))
+
+    def _contradictions(self) -> Section:
         index = self.sources.index()
         found = self.explorer.list.divergences.look(self.explorer.settings.patience) if index else None
         rows: list[list[Cell]] = [
@@ -39,5 +61,35 @@ class FaultPages:
         empty = "None: the chains and the index agree." if found else "Being computed."
         shown = empty if index else "No index has run yet."
         table = Table(label="Contradictions", columns=columns, rows=rows, empty=shown)
-        section = Section(title="Contradictions", table=table)
-        return self.explorer.sections("Faults", [section], here="/faults", live=("sections",))
+        return Section(title="Contradictions", table=table)
+
+    def _duplicates(self) -> Section:
+        index = self.sources.index()
+        rows: list[list[Cell]] = [
+            [
+                gmp(burst[0].gmp),
+                self.sources.chain_name(burst[0].chain_id),
+                count(len(burst)),
+                counted(len({one.message_id for one in burst}), "message"),
+                message_link(burst[0].message_id),
+                joined([moment(burst[-1].block_time), moment(burst[0].block_time)], " – "),
+            ]
+            for burst in bursts(index.duplicates(limit=_MOST_DUPLICATES) if index else ())
+        ]
+        columns = ("GMP", "On", "Deliveries", "Of", "Newest", "When")
+        table = Table(label="Duplicates", columns=columns, rows=rows, empty="No GMP has delivered a message twice.")
+        note = "Grouped where one followed another within ten minutes."
+        return Section(title="Duplicates that were absorbed", note=note, table=table)
+
+
+def bursts(duplicates: Iterable[DuplicateRecord]) -> list[list[DuplicateRecord]]:
+    """Groups duplicates of the same GMP on the same chain that followed one another, newest first."""
+    open_bursts: dict[tuple[int, int], list[DuplicateRecord]] = {}
+    found: list[list[DuplicateRecord]] = []
+    for one in sorted(duplicates, key=lambda one: -one.block_time):
+        burst = open_bursts.get((one.gmp, one.chain_id))
+        if burst is None or burst[-1].block_time - one.block_time > _BURST:
+            burst = open_bursts[one.gmp, one.chain_id] = []
+            found.append(burst)
+        burst.append(one)
+    return found

@@ -178,10 +178,13 @@ def test_lane_and_gmp_have_a_row(world: World) -> None:
     assert "Axelar 3 0 0.0 %" in gmps
 
 
-def test_faults_show_severity(world: World) -> None:
+def test_faults_show_severity_and_group_duplicates(world: World) -> None:
     sent, forged = sent_message(1, quorum=1), sent_message(9, quorum=1)
+    again = ("DuplicateAbsorbed", {"message_id": sent.id, "source_chain": ALPHA, "gmp": 1})
     world.alpha.mine(routed(sent, gmps=0b1), time=START)
     world.beta.mine(received(sent, 1), executed(sent), time=START + 10)
+    for at in (20, 30, 5_000):
+        world.beta.mine(again, time=START + at)
     world.beta.mine(executed(forged), time=START + 6_000)
     world.alpha.mine(time=START + 9_000)
     world.index()
@@ -189,6 +192,8 @@ def test_faults_show_severity(world: World) -> None:
     shown = " ".join(text_of(body).split())
     assert "critical" in shown
     assert page(forged) in body
+    assert "Hyperlane beta 2 1 message" in shown
+    assert "Hyperlane beta 1 1 message" in shown
     assert 'Faults <span class="state bad">' in body
 
 
