@@ -66,6 +66,11 @@ def files_in(table: DeltaTable, place: StorageLocation) -> list[str]:
     return uris if place.is_bucket else [unquote(uri.removeprefix("file://")) for uri in uris]
 
 
+def root_of(table: DeltaTable) -> str:
+    """Returns the absolute path of a table on this machine, with a slash, as the paths of its files begin."""
+    return unquote(table.table_uri.removeprefix("file://")).rstrip("/") + "/"
+
+
 @contextmanager
 def explained(*places: StorageLocation) -> Iterator[None]:
     """Says in plain words what S3 answered, or which file of these tables is lost or damaged.

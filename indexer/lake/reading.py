@@ -6,17 +6,19 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow.dataset import dataset
 
-from indexer.lake.files import check_there, explained, files_in, files_of
+from indexer.lake.files import check_there, explained, files_in, files_of, root_of
 from indexer.model.dictionary import TABLES
 from indexer.model.storage_location import StorageLocation
 
-_RECENT = 20  # commits among which the last refresh is looked for
+_LAST_TABLE: Final = "gold.divergences"  # of those that a refresh writes
+_AS_OF: Final = "waybill.asOf"  # the property of that table which says as of when all tables are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,29 +34,35 @@ class AsOf:
     refreshed_at: int
 
     def to_json(self) -> str:
-        """What a commit says of itself."""
+        """Returns the text that `from_json` reads."""
         return json.dumps(
             {"blocks": {str(chain): block for chain, block in self.blocks.items()}, "at": self.refreshed_at}
         )
 
     @classmethod
     def from_json(cls, text: str) -> AsOf | None:
-        """What `to_json` wrote; None if the text says something else."""
-        stated = json.loads(text or "{}")
-        if "at" not in stated:
+        """Reads what `to_json` returned; None if the text is empty."""
+        if not text:
             return None
+        stated = json.loads(text)
         return cls(blocks={int(chain): block for chain, block in stated["blocks"].items()}, refreshed_at=stated["at"])
 
 
 def as_of(lake: StorageLocation) -> AsOf | None:
-    """As of when the gold tables are; None if they were never refreshed."""
-    folder = lake.table("gold.divergences")  # the last one that a refresh writes
+    """Returns as of when the gold tables are; None if they were never refreshed."""
+    folder = lake.table(_LAST_TABLE)
     with explained(folder):
         if not DeltaTable.is_deltatable(folder.root, folder.options):
             return None
-        history = DeltaTable(folder.root, storage_options=folder.options).history(_RECENT)
-        found = (AsOf.from_json(commit.get("userMetadata", "")) for commit in history)
-        return next((one for one in found if one is not None), None)
+        properties = DeltaTable(folder.root, storage_options=folder.options).metadata().configuration
+        return AsOf.from_json(str(properties.get(_AS_OF, "")))
+
+
+def state_as_of(lake: StorageLocation, stated: AsOf) -> None:
+    """States as of when the tables are. Spark makes no commit of its own for a table that stays empty."""
+    folder = lake.table(_LAST_TABLE)
+    table = DeltaTable(folder.root, storage_options=folder.options)
+    table.alter.set_table_properties({_AS_OF: stated.to_json()}, raise_if_not_exists=False)
 
 
 def rows_of(lake: StorageLocation, name: str) -> pa.Table:
@@ -96,12 +104,13 @@ def register(connection: duckdb.DuckDBPyConnection, alias: str, lake: StorageLoc
     """Makes a table of the lake known to a DuckDB connection, in its newest version."""
     schema, _ = TABLES[name]
     folder = lake.table(name)
-    files: list[str] = []
+    names: list[str] = []
     if DeltaTable.is_deltatable(folder.root, folder.options):
-        files = files_in(DeltaTable(folder.root, storage_options=folder.options), folder)
-    check_there(files, folder)
-    root = f"{folder.root}/"
-    names = [path.removeprefix(root) for path in files]
+        table = DeltaTable(folder.root, storage_options=folder.options)
+        files = files_in(table, folder)
+        check_there(files, folder)
+        root = f"{folder.root}/" if folder.is_bucket else root_of(table)
+        names = [path.removeprefix(root) for path in files]
     rows = (
         dataset(names, schema=schema, format="parquet", filesystem=files_of(folder)) if names else schema.empty_table()
     )

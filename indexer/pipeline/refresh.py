@@ -22,7 +22,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from indexer.lake.lake import BronzeState, Lake, ensure_table
-from indexer.lake.reading import AsOf, as_of
+from indexer.lake.reading import AsOf, as_of, state_as_of
 from indexer.model.dictionary import TABLES
 from indexer.model.storage_location import StorageLocation
 from indexer.pipeline import bronze, gold, silver
@@ -185,10 +185,8 @@ def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf)
     if facts.paid is not None:  # without a relayer's store, the table of costs stays as it is
         tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(facts.paid, messages)), **tables}
     named = {name: gold.with_names(rows, facts.chain_names) for name, rows in tables.items()}
-    divergences = named.pop("gold.divergences")
     _at_once(lambda name: _overwrite(named[name], lake.place.table(name)), named)
-    # The last one, since its commit says as of when the tables are.
-    _overwrite(divergences, lake.place.table("gold.divergences"), now.to_json())
+    state_as_of(lake.place, now)
     for frame in (deliveries, *rules.values()):
         frame.unpersist()
 
@@ -199,9 +197,9 @@ def _at_once(make: Callable[[str], Made], names: Iterable[str]) -> list[Made]:
         return list(pool.map(make, names))
 
 
-def _overwrite(rows: DataFrame, folder: StorageLocation, metadata: str = "") -> None:
-    """Replace a table's rows in one commit, which keeps `metadata`."""
-    rows.write.format("delta").mode("overwrite").option("userMetadata", metadata).save(folder.uri)
+def _overwrite(rows: DataFrame, folder: StorageLocation) -> None:
+    """Replaces a table's rows in one commit."""
+    rows.write.format("delta").mode("overwrite").save(folder.uri)
 
 
 def _maintain(spark: SparkSession, lake: StorageLocation, keep_hours: int) -> None:

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from indexer.lake.lake import FinalBlocks, Lake
-from indexer.lake.reading import AsOf
+from indexer.lake.lake import FinalBlocks, Lake, ensure_table
+from indexer.lake.reading import AsOf, state_as_of
 from indexer.model.dictionary import TABLES
 from tests.unit.indexer.world import SimulatedChain, new_world, routed, sent_message
 
@@ -28,13 +28,13 @@ def final(chain: SimulatedChain, first: int, last: int) -> dict[int, FinalBlocks
 def write_table(lake: Lake, name: str, rows: list[dict[str, Any]]) -> None:
     """Writes a table of the lake as a refresh would, with these rows."""
     schema, _ = TABLES[name]
-    as_of = AsOf(blocks=lake.state().blocks, refreshed_at=1_700_000_000)
     write_deltalake(
         lake.place.table(name).root,
         pa.Table.from_pylist(rows, schema=schema),
         mode="overwrite",
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": as_of.to_json()}),
     )
+    ensure_table(lake.place, "gold.divergences")
+    state_as_of(lake.place, AsOf(blocks=lake.state().blocks, refreshed_at=1_700_000_000))
 
 
 def repairs(lake: Lake) -> list[str]:
