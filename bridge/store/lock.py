@@ -12,7 +12,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import IO, Final, Protocol
 
 from sqlalchemy import URL, Connection, create_engine, text
@@ -26,6 +26,7 @@ _TAKE_SHARED: Final = text(
     "SELECT pg_try_advisory_lock_shared(hashtextextended(concat(current_schema(), '/relayers'), 0))"
 )
 _TAKE_ALONE: Final = text("SELECT pg_try_advisory_lock(hashtextextended(concat(current_schema(), '/relayers'), 0))")
+_UNLOCK: Final = text("SELECT pg_advisory_unlock_all()")
 _HOLDERS: Final = text(
     "SELECT DISTINCT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)"
     " WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND ((classid::bigint << 32) | objid::bigint)"
@@ -156,6 +157,7 @@ class _SessionLock:
             connect_args={"connect_timeout": 5, "application_name": holder[:63]},
         )
         self._session: Connection | None = None
+        self._is_exclusive = False
 
     def take(self, *, exclusive: bool) -> None:
         try:
@@ -167,6 +169,7 @@ class _SessionLock:
         if not taken:
             self.close()  # otherwise `renew` would mistake the open session for the lock
             raise _taken(self._shown, ", ".join(holders), exclusive=exclusive)
+        self._is_exclusive = exclusive
 
     def renew(self) -> None:
         try:
@@ -179,6 +182,9 @@ class _SessionLock:
 
     def close(self) -> None:
         if self._session is not None:
+            if self._is_exclusive:  # the server frees the lock of a session that just ended a moment later
+                with suppress(DBAPIError):
+                    self._session.execute(_UNLOCK)
             self._session.invalidate()
             self._session.close()
             self._session = None

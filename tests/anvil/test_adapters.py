@@ -267,7 +267,7 @@ async def test_nothing_is_signed_for_a_block_that_fell_to_a_reorg(world: World, 
     (dispatch,) = await world.dispatches(gmp)
     mine(url, 2)
     rpc(url, "anvil_reorg", 3, [])
-    with pytest.raises(TransientError, match="nothing is signed"):
+    with pytest.raises(TransientError, match="nothing was signed"):
         await world.adapter(gmp).attest(dispatch)
 
 

@@ -427,7 +427,7 @@ async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its
         async with running(SimulatedRelayer(world, store, relaying=relaying)):
             short, long = world.send(ALPHA, BETA, gmps=GMPS[:2], ttl=599), world.send(ALPHA, BETA, ttl=600)
             await until(lambda: all(one.created and world.executions(one.message) == 1 for one in (short, long)))
-    told = [(one["message"], one["asset_class"], one["ttl"], one["least"]) for one in logs if "asset_class" in one]
+    told = [(one["message"], one["asset_class"], one["ttl"], one["min_ttl"]) for one in logs if "asset_class" in one]
     assert told == [(f"0x{short.message.id.hex()}", "regulatory", 599, 600)]
     assert store.counters.counted(Counted.TTL_VIOLATION) == {("regulatory",): 1}
     await world.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -73,9 +72,7 @@ async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() 
     dear, signed = world.chains[BETA], partial(store.transactions.slots, BETA, RELAYER.address)
     dear.base_fee = 500
     relaying = RelaySettings(phase_timeouts=PhaseSettings(deliver=30.0))
-    async with running(
-        SimulatedRelayer(world, store, sending=replace(PATIENT, max_fee=100), relaying=relaying, poll=5)
-    ):
+    async with running(SimulatedRelayer(world, store, sending=tuned(PATIENT, max_fee=100), relaying=relaying, poll=5)):
         sent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
         await asyncio.sleep(1_000)
         assert [(entry.failed_tries, entry.last_error) for entry in store.outbox.listed()] == [(0, None)] * 5
