@@ -96,8 +96,7 @@ class Lake:
             hashes = json.loads(commit.get("userMetadata") or "{}").get("hashes", {})
             if (found := hashes.get(str(chain))) is not None:
                 return (last, bytes.fromhex(found)) if found else None
-        newest = self.logs(chain, 0, last).slice(-1).to_pylist()
-        return (newest[0]["block_number"], newest[0]["block_hash"]) if newest else None
+        return max(self.blocks(chain, 0, last), default=None)
 
     def check_follows(self, blocks: Mapping[int, FinalBlocks]) -> None:
         """Refuses blocks that do not follow those that are there.

@@ -77,6 +77,17 @@ def test_who_opens_the_lake_reads_no_more_than_the_last_ten_commits(lake: Lake) 
     assert lake.last_known(ALPHA) == (12, chain.blocks[12].hash)
 
 
+def test_last_block_of_a_chain_that_was_long_silent_is_known(lake: Lake) -> None:
+    """Its hash is in none of the recent commits, which are all of another chain."""
+    chain = chain_with_events(3)
+    _, beta = new_world()
+    lake.append(chain.events(0, 3), final(chain, 0, 3))
+    for number in range(1, 26):
+        beta.mine()
+        lake.append(beta.events(number, number), final(beta, number, number))
+    assert lake.last_known(ALPHA) == (3, chain.blocks[3].hash)
+
+
 def test_lake_with_other_columns_is_refused(tmp_path: Path) -> None:
     newer = schemas.LOGS.append(pa.field("from_the_future", pa.int64()))
     DeltaTable.create(tmp_path / "lake" / "bronze" / "logs", schema=newer)
