@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,12 +22,13 @@ class ProcessFailedError(Exception):
 class Service:
     """A long-running `waybill` command with its output in a file."""
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
+    def __init__(self, arguments: list[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         """Starts the command in its own process group, so that stopping it reaches its children.
 
         Args:
             arguments: Command line without `waybill`.
             log: File for the output.
+            environment: Variables to set beside those of this process.
         """
         self._name = " ".join(arguments)
         self._log = log
@@ -38,6 +40,7 @@ class Service:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
 
     @property

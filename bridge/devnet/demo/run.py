@@ -33,6 +33,7 @@ _PATIENCE = 90  # seconds, timeout of each step
 _POLL = 0.5  # seconds
 _PATIENT = ("--max-behind", "3600")  # the demonstration waits for the index itself, so its age does not matter
 _MOST_REQUESTS = 10_000
+_INDEX_SETTINGS = {"WAYBILL_INDEX": '{"lake_interval": 1}'}  # seconds; so the tables need one refresh
 
 Say = Callable[[str], None]
 Finished = Callable[[Report], Awaitable[None]]
@@ -253,13 +254,13 @@ class Demonstration:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def _index_service(self) -> Service:
-        return self._service("index", "run", "--stall-after", str(STALL_AFTER))
+        return self._service("index", "run", "--stall-after", str(STALL_AFTER), environment=_INDEX_SETTINGS)
 
     def _relayer_service(self, *options: str) -> Service:
         return self._service("relayer", "run", *options)
 
-    def _service(self, *arguments: str) -> Service:
-        return Service(list(arguments), self._folder / f"{arguments[0]}.log")
+    def _service(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Service:
+        return Service(list(arguments), self._folder / f"{arguments[0]}.log", environment)
 
 
 async def demonstrate(network: Devnet, index_url: str, folder: Path, say: Say, finished: Finished) -> None:
