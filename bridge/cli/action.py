@@ -275,7 +275,7 @@ _COLUMNS: Final = {
     },
     "messages": {"branch": "", "phase": "phase", "status": "state", "messageId": "message"},
     "inForce": {"chain": "chain", "change": "change", "actionId": "by action", "decidedAt": "decided"},
-    "onSubject": {"actionId": "action", "state": "state", "begunAt": "begun"},
+    "onSubject": {"actionId": "action", "state": "state", "begunAt": "started"},
 }
 _TITLES: Final = {
     "participants": "Participants",

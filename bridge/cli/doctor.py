@@ -158,7 +158,7 @@ def _versions() -> Finding:
 
 
 def _verification(deployment: Deployment) -> Iterator[Finding]:
-    """Who vouches for messages, as the deployments file says; what a GMP may change by itself is a warning."""
+    """Compares the GMPs' verification with the deployments file; a GMP that may change its own is a warning."""
     for chain in deployment.chains:
         for gmp, who in (chain.verification or {}).items():
             section, advice = f"verification.{gmp} in networks/{deployment.network}.json", ""

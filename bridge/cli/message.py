@@ -245,7 +245,7 @@ def watch(
 
 
 async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
-    """Returns what was said last; None if nothing could be."""
+    """Returns the last explanation; None if there was none."""
     deadline = time.monotonic() + timeout
     shown: tuple[Any, ...] = ()
     explanation = None
@@ -272,7 +272,7 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
 
 
 def _has_ended(status: Status) -> bool:
-    """Whether nothing more happens to a message by itself: a person has to look at one that is DIVERGED."""
+    """Whether the message's state is final, or DIVERGED, which needs a person."""
     return status.is_final or status is Status.DIVERGED
 
 

@@ -124,7 +124,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], ti
 
 
 def details(value: Mapping[str, Any]) -> Table:
-    """The values of a JSON object by their names; what has no value is left out."""
+    """Picks the named values of a JSON object, without those that are empty."""
     shown = {name: _cell(one) for name, one in value.items()}
     return facts({_CAPITAL.sub(_in_words, name): text for name, text in shown.items() if text})
 

@@ -257,7 +257,7 @@ def _account(text: str) -> str:
     except AddressError as error:
         raise UsageError(f"an account, or `nobody`: {error}") from error
     if int(account, 16) == 0:
-        raise UsageError(f"{text!r} is no account; `nobody` leaves the role to nobody")
+        raise UsageError(f"{text!r} is not an account; `nobody` leaves the role to nobody")
     return account
 
 

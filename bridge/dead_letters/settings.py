@@ -15,7 +15,7 @@ DEFAULT_WEI_PER_DAY: Final = 10**17
 
 
 class EmailSettings(Section):
-    """A mail server, and whom to write to."""
+    """A mail server with sender and recipients."""
 
     host: str = Field(description="the mail server")
     port: int = Field(default=25, gt=0, lt=65_536, description="of the mail server")
@@ -27,7 +27,7 @@ class EmailSettings(Section):
 
 
 class AlertSettings(Section):
-    """Who is notified of dead letters. Each channel that is named is notified of each one."""
+    """The alert channels. Each configured channel is notified of each dead letter."""
 
     enabled: bool = Field(default=True, description="whether alerts are sent")
     webhook: str | None = Field(
@@ -55,7 +55,7 @@ class ContractOnChain(Section):
 
 
 class GovernanceSettings(ContractOnChain):
-    """Who decides what operators may not."""
+    """The governance contract, which decides what operators may not."""
 
     wei_per_day: Wei = Field(
         default=DEFAULT_WEI_PER_DAY,
@@ -92,7 +92,7 @@ class DeadLetterSettings(Section):
     alerts: AlertSettings = Field(default=AlertSettings(), description="who is notified")
 
     PAUSE: ClassVar[float] = 1.0  # seconds between two tries, as StreamForge's document has it
-    BATCH: ClassVar[int] = 200  # letters looked at together
+    BATCH: ClassVar[int] = 200  # letters per batch
 
     @property
     def retention(self) -> float:

@@ -231,7 +231,7 @@ class ActionReader:
         self.coordinators = coordinators
 
     async def count(self, coordinator: Coordinator) -> int:
-        """Returns the number of actions that were begun."""
+        """Returns the number of actions, open and ended."""
         return int(await self._ask(coordinator, "actionCount"))
 
     async def at(self, coordinator: Coordinator, number: int) -> Action | None:

@@ -17,7 +17,7 @@ _GmpAttestations: Any = create_model("_GmpAttestations", __base__=Section, **_FI
 
 
 class AttestationServices(_GmpAttestations):  # type: ignore[misc]  # the GMPs' folders say what it holds
-    """Whom to ask for what a GMP's own parties signed. A devnet asks nobody: it signs itself."""
+    """The attestation services of the GMPs. A devnet needs none, since it signs as the GMPs' own parties."""
 
     TIMEOUT: ClassVar[float] = 10.0  # seconds until an answer is given up
 

@@ -190,7 +190,7 @@ FAILURES: Final = (
         disposition=_ESCALATE,
         errors=(EnvelopeError,),
         theirs=("MessageDeserialization", "Compression", "Decompression"),
-        handling="bytes that are no envelope, or of an unknown version: DEAD at once, with a letter if its kind has dead letters",
+        handling="bytes that are not an envelope, or of an unknown version: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
         kind=FailureKind.TERMINAL,

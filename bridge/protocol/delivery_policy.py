@@ -44,7 +44,7 @@ def kind_of(name: Any) -> Any:
     if not isinstance(name, str):
         return name
     if name.upper() not in Kind.__members__:
-        raise ValueError(f"{name!r} is no kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
+        raise ValueError(f"{name!r} is not a kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
     return Kind[name.upper()]
 
 

@@ -135,7 +135,7 @@ class OperatorPolicies:
     bounds: ChoiceBounds = field(default_factory=ChoiceBounds)
 
     def lets_choose(self, kind: Kind) -> bool:
-        """Whether senders choose the policy of messages of that kind; of critical regulatory actions nobody does."""
+        """Whether senders may choose the policy of messages of that kind; not of critical regulatory actions."""
         return self.bounds.enabled and kind is not Kind.REGULATORY_ACTION_CRITICAL
 
 

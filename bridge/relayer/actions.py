@@ -49,7 +49,7 @@ class ActionSettings(Section):
     poll_interval: float = Field(default=5.0, gt=0, description="between two looks at actions that are not over")
 
     def named(self, deployment: Deployment) -> tuple[Coordinator, ...]:
-        """The coordinators on a network; those on chains that it does not have are left out."""
+        """Returns the coordinators on a network, without those on chains that it lacks."""
         found: dict[Coordinator, None] = {}  # in order, each once
         for chain in deployment.chains:
             examples = [chain.examples[COORDINATOR_EXAMPLE]] if COORDINATOR_EXAMPLE in chain.examples else []

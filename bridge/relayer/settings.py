@@ -181,7 +181,7 @@ class RelaySettings(CommitSettings):
         return OperatorPolicies(rows=self.delivery_policies(), atomicity=atomicity, bounds=self.sender_choices)
 
     def classes(self, deployment: Deployment) -> tuple[AssetClass, ...]:
-        """The classes of assets on a network; members on chains that it does not have are left out."""
+        """Returns the asset classes on a network, without members on chains that it lacks."""
         ids = {chain.name: chain.chain_id for chain in deployment.chains}
         return tuple(
             AssetClass(

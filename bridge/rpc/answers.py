@@ -370,7 +370,7 @@ def result_of(answer: Any, request: Request, where: str, request_id: int | None 
         RpcError: it is an error, or no answer to that request.
     """
     if not isinstance(answer, Mapping):
-        raise TransientRpcError(f"{where}: the answer is no JSON-RPC answer: {str(answer)[:80]}")
+        raise TransientRpcError(f"{where}: the answer is not a JSON-RPC response: {str(answer)[:80]}")
     if answer.get("error") is not None:
         raise error_of(answer["error"], request, where)
     if request_id is not None and answer.get("id") != request_id:

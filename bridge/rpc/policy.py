@@ -572,7 +572,7 @@ def _require_urls(urls: Sequence[str], policy: EndpointPolicy) -> None:
         if not text.startswith(("http://", "https://")):
             shown = quoted(text.partition("/")[0])  # the rest may hold a key
             raise NoUrlError(
-                f"{shown} is no JSON-RPC URL: it has to begin with http:// or https://; correct {policy.origin}"
+                f"{shown} is not a JSON-RPC URL: it must begin with http:// or https://; correct {policy.origin}"
             )
 
 

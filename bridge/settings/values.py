@@ -46,11 +46,11 @@ def _wei(value: Any) -> Any:
         return value
     number, _, unit = value.strip().partition(" ")
     if unit not in _UNITS:
-        raise ValueError(f"{value!r} is no amount: a number of wei, or one with its unit, such as '0.5 ether'")
+        raise ValueError(f"{value!r} is not an amount: give a number of wei, or one with its unit, such as '0.5 ether'")
     whole, _, fraction = number.partition(".")
     decimals = len(str(_UNITS[unit])) - 1
     if not whole.isdigit() or (fraction and not fraction.isdigit()) or len(fraction) > decimals:
-        raise ValueError(f"{value!r} is no whole number of wei")
+        raise ValueError(f"{value!r} is not a whole number of wei")
     return int(whole) * _UNITS[unit] + int(fraction.ljust(decimals, "0") or "0")
 
 

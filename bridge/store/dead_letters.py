@@ -323,7 +323,7 @@ def _record_from(row: RowMapping) -> LogRecord:
     try:
         document = None if row["document"] is None else json.loads(row["document"])
     except json.JSONDecodeError as error:
-        raise BrokenLogError(f"record {row['sequence']}: its document is no JSON any more ({error})") from error
+        raise BrokenLogError(f"record {row['sequence']}: its document is no longer JSON ({error})") from error
     return LogRecord(
         sequence=row["sequence"],
         previous=row["previous"],

@@ -12,7 +12,7 @@ from bridge.protocol.indexed import Payment
 from bridge.web.timeline import Transaction
 
 Payments = Mapping[Transaction, Payment]
-"""By transaction; those whose chain lacks them or does not answer are left out."""
+"""Costs by transaction, without those that their chain lacks or does not answer about."""
 
 _LASTS: Final = 30.0  # seconds
 _MAX_MESSAGES: Final = 500  # whose costs are kept, so that reloading a page does not ask the chains again

@@ -131,7 +131,7 @@ def search(sources: Sources, typed: str, actions: Callable[[], Collection[str]] 
             return Goal(problem=str(error))
         return Goal(path=f"/messages?account={address}")
     return Goal(
-        problem=f"{text[:80]!r} is no message's or action's id, transaction hash (0x and 64 hex digits) or address (40)"
+        problem=f"{text[:80]!r} is not the id of a message or action, transaction hash (0x and 64 hex digits) or address (40)"
     )
 
 

@@ -60,7 +60,7 @@ def to_uint64(words: Bytes) -> NDArray[np.uint64]:
 
 
 def exceeds(words: Bytes, bits: int) -> Flags:
-    """Which 32-byte words are no unsigned integer of so many bits, a multiple of eight."""
+    """Returns which 32-byte words exceed an unsigned integer of `bits` bits, a multiple of eight."""
     # Eight bytes at a time, in the machine's own order: whether any is not zero is the same in each.
     eights = np.ascontiguousarray(words).view(np.uint64)
     whole, more = divmod(32 - bits // 8, 8)

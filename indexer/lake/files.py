@@ -119,7 +119,7 @@ def damages(place: StorageLocation) -> Iterator[str]:
                 yield f"{commit} is empty"
                 return
         except (OSError, ValueError):
-            yield f"{commit} is no whole commit"
+            yield f"{commit} is not a complete commit"
             return
     try:
         named = [Path(path) for path in files_in(DeltaTable(place.root), place)]
@@ -133,7 +133,7 @@ def damages(place: StorageLocation) -> Iterator[str]:
         try:
             pq.ParquetFile(path)
         except (OSError, pa.ArrowException):
-            yield f"{path} is no whole Parquet file"
+            yield f"{path} is not a complete Parquet file"
 
 
 def _damaged(place: StorageLocation, what: str) -> LakeDamagedError:

@@ -83,7 +83,7 @@ def _parsed(body: bytes, where: str) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:  # cut off, or a proxy's error page
         raise TransientRpcError(
-            f"{where}: the answer is no JSON ({error}); its first bytes are {body[:80]!r}"
+            f"{where}: the answer is not JSON ({error}); its first bytes are {body[:80]!r}"
         ) from error
 
 

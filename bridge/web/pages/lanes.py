@@ -87,7 +87,7 @@ def _checks(lane: LaneFigures) -> Cell:
 
 
 def _held(lane: LaneFigures) -> Cell:
-    """Who holds a lane back, and why."""
+    """Shows who paused a lane, and why."""
     if lane.held is None:
         return ""
     return joined([state(lane.held.state, "warn"), f"by {lane.held.by}: {cut(lane.held.reason)}"])

@@ -79,7 +79,7 @@ class MessagePages:
         return {"note": "", "table": message_table(self.explorer, found.messages, empty), "older": older}
 
     def message(self, message_id: bytes) -> Response:
-        """One message; the page of one that nobody has seen yet follows it as soon as somebody has."""
+        """Shows one message; the page of an unknown message follows it once it is seen."""
         shown = read_message(self.sources, message_id)
         if shown is None:
             return self.explorer.page(

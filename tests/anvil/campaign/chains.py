@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +32,7 @@ from tests.anvil.campaign.records import (
     word,
 )
 from tests.anvil.rpc import free_ports
+from tests.waiting import eventually
 
 GAS = 16_000_000
 PROFILE = "(uint16,uint8,uint64,uint32,uint8,bool,uint40)"
@@ -199,15 +199,16 @@ class Chain:
     def __init__(self, chain_id: int, port: int, process: subprocess.Popen[bytes]) -> None:
         self.chain_id, self.process = chain_id, process
         self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        while True:
-            try:
-                self.rpc("eth_chainId")
-            except ConnectionError:
-                assert process.poll() is None, "anvil ended"
-                self._http.close()
-                time.sleep(0.02)
-            else:
-                break
+        eventually(self._answers, "anvil")
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, "anvil ended"
+        try:
+            self.rpc("eth_chainId")
+        except ConnectionError:
+            self._http.close()
+            return False
+        return True
 
     def rpc(self, method: str, *parameters: Any) -> Any:
         """One request.

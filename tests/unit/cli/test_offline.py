@@ -115,7 +115,7 @@ def failed(waybill: Command) -> dict[str, str]:
             "relayer run",
             [
                 "has 1 endpoints, and 2 have to agree: name more of them in rpcUrls of chain 'alpha'",
-                '"rpc.example" is no JSON-RPC URL',
+                '"rpc.example" is not a JSON-RPC URL',
             ],
         ),
         (

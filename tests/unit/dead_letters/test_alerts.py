@@ -405,4 +405,4 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
         trusted = await trusted_accounts(log, parameters, settings)
         verified = verify_letters(log, memory_store(), trusted)
         await Alerts(log, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), StillClock()).announce_tampering(verified)
-    assert "no JSON any more" in hook.posted[0]["summary"]
+    assert "no longer JSON" in hook.posted[0]["summary"]

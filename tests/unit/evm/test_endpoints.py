@@ -48,7 +48,7 @@ async def test_a_wrong_chain_behind_any_url_is_refused_and_the_text_names_url_an
 
 async def test_what_is_no_url_is_refused_without_what_may_be_a_key() -> None:
     with pytest.raises(
-        WrongChainError, match="is no JSON-RPC URL: it has to begin with http:// or https://; correct"
+        WrongChainError, match="is not a JSON-RPC URL: it must begin with http:// or https://; correct"
     ) as refused:
         await EvmChain.connect(ALPHA, ["https://sound.example", "127.0.0.1:8545/secret"])
     assert '"127.0.0.1:8545"' in str(refused.value)

@@ -95,7 +95,7 @@ def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) ->
 @pytest.mark.parametrize(
     ("policies", "complaint"),
     [
-        ({"telegram": {"base": 1}}, "'telegram' is no kind of message"),
+        ({"telegram": {"base": 1}}, "'telegram' is not a kind of message"),
         ({"plain": {"base": 9, "cap": 1}}, "cap is 1.0 s, less than base 9.0 s"),
         ({"plain": {"speed": 1}}, "speed"),
     ],
@@ -220,7 +220,7 @@ def test_every_profile_is_valid_and_leaves_the_rows_of_the_document_alone(profil
 def test_amounts_have_units(amount: object, wei: int | None) -> None:
     limits = [{"wei_per_day": amount}]
     if wei is None:
-        with pytest.raises(SettingsError, match="no whole number of wei"):
+        with pytest.raises(SettingsError, match="not a whole number of wei"):
             Settings.load(spend_limits=limits)
     else:
         assert Settings.load(spend_limits=limits).spend_limits[0].wei_per_day == wei

@@ -119,7 +119,7 @@ def test_each_reader_is_told_from_where_it_stopped(dead_letters: DeadLetterLog) 
             "UPDATE dead_letter_log SET document = replace(document, 'no proof', 'all fine') WHERE sequence = 2",
             "not the one",
         ),
-        ("UPDATE dead_letter_log SET document = 'gone' WHERE sequence = 2", "no JSON"),
+        ("UPDATE dead_letter_log SET document = 'gone' WHERE sequence = 2", "no longer JSON"),
         ("UPDATE dead_letter_log SET at = at + 1 WHERE sequence = 3", "signature is not that"),
         ("UPDATE dead_letter_log SET event_id = 'b' WHERE sequence = 1", "signature is not that"),
         ("UPDATE dead_letter_log SET key = 'entered/d' WHERE sequence = 1", "signature is not that"),
