@@ -19,9 +19,9 @@ from bridge.cli.workspace import Workspace
 from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_safe, preview
 from bridge.deploy.deploy import deploy as deploy_network
 from bridge.deploy.plan import NetworkPlan, adapter_numbers
+from bridge.evm.rpc_answers import RpcError
 from bridge.protocol.ports import TransientError
 from bridge.queries.replacements import replacement_values
-from bridge.rpc.answers import RpcError
 from bridge.service.connections import independent
 
 T = TypeVar("T")

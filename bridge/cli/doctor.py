@@ -29,6 +29,7 @@ from bridge.deploy.drift import find_drift
 from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain
 from bridge.deploy.transactions import DeployError
 from bridge.evm.chain import EvmChain
+from bridge.evm.rpc_answers import WrongChainError
 from bridge.evm.signing import InvalidKeyError
 from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.registry import adapter_class, attestation_choice, create_attesters
@@ -43,7 +44,6 @@ from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.queries.lanes import chain_name, is_late
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.spending import ether
-from bridge.rpc.answers import WrongChainError
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
 from bridge.service.settings import Settings, check_chains

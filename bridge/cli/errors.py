@@ -13,6 +13,7 @@ from bridge.deploy.addresses import UnknownChainError
 from bridge.deploy.plan import PlanError
 from bridge.deploy.transactions import DeployError
 from bridge.devnet import DevnetError, PortTakenError
+from bridge.evm.rpc_answers import RpcError
 from bridge.evm.signing import InvalidKeyError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
@@ -21,7 +22,6 @@ from bridge.protocol.gmps import UnknownGmpError
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError
 from bridge.records.dead_letters import BrokenLogError
 from bridge.relayer.delivery_commits import CommitsHaltedError
-from bridge.rpc.answers import RpcError
 from bridge.service.listening import ListeningError
 from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError, QueryError

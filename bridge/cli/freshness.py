@@ -166,7 +166,7 @@ def freshness(workspace: Workspace, index: IndexReader | None, max_behind: int |
 
 def _head(chain: ChainConfig, limits: Any) -> tuple[int, int] | None:
     """Number and time of the chain's newest block; None if it does not answer."""
-    from bridge.rpc.answers import RpcError
+    from bridge.evm.rpc_answers import RpcError
     from indexer.sources.chain import ChainReader
 
     try:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bridge.cli.workspace import Workspace
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.settings import ChainSettings
 from bridge.protocol.deployment import Deployment
-from bridge.rpc.policy import EndpointPolicy
 from bridge.service.settings import Settings, check_chains
 from indexer.model.settings import INDEX_POLICY, IndexSettings, SourceLimits
 

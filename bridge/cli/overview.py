@@ -13,6 +13,7 @@ from bridge.cli.pending import sync_value
 from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import adapter_numbers
 from bridge.evm.chain import EvmChain
+from bridge.evm.rpc_answers import WrongChainError
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import TerminalError, TransientError
 from bridge.protocol.times import iso
@@ -21,7 +22,6 @@ from bridge.queries.lanes import chain_name
 from bridge.queries.overview import chain_value, overview_value
 from bridge.queries.replacements import replacement_values
 from bridge.queries.streams import stream_value
-from bridge.rpc.answers import WrongChainError
 
 
 async def overview(workspace: Workspace) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any, Final
 from pydantic import BaseModel, SecretStr
 
 from bridge.cli.settings import WaybillSettings
+from bridge.evm.endpoint_policy import without_secrets
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.rpc.policy import without_secrets
 from bridge.settings import unknown_variables
 
 # Variables that commands read in addition to the settings.

@@ -22,11 +22,11 @@ from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
 from bridge.evm.chain import EvmChain
+from bridge.evm.rpc_answers import RpcError, WrongChainError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment
 from bridge.protocol.ports import TransientError
 from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
-from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.listening import listening_at

@@ -21,6 +21,7 @@ from web3.types import TxReceipt
 from bridge.client.web3_chain import Web3Chain, as_tx_receipt
 from bridge.evm.finality import FinalityRule
 from bridge.evm.routers import Progress, RouterReader, created_messages, is_contract
+from bridge.evm.rpc_answers import Meaning, RpcError
 from bridge.evm.signing import SignedTransaction, Signer, UnsignedTransaction
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
@@ -38,7 +39,6 @@ from bridge.protocol.ports import (
     TerminalError,
     TransientError,
 )
-from bridge.rpc.answers import Meaning, RpcError
 
 _POLL_SECONDS: Final = 0.2
 _INCLUSION_SECONDS: Final = 180

@@ -14,6 +14,7 @@ from web3.exceptions import BlockNotFound, ContractLogicError, TimeExhausted, Tr
 from web3.types import LogReceipt, TxParams, TxReceipt
 
 from bridge.evm.chain import as_port_error, to_values
+from bridge.evm.rpc_answers import Request, RpcError, decoder_of, error_of, revert_data
 from bridge.protocol.deployment import DeploymentError, FinalityTag
 from bridge.protocol.ports import (
     Block,
@@ -26,7 +27,6 @@ from bridge.protocol.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.rpc.answers import Request, RpcError, decoder_of, error_of, revert_data
 
 _BASE_FEE_MARGIN: Final = 2  # as in `bridge.evm.chain`
 

@@ -14,6 +14,18 @@ from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
+from bridge.evm.endpoint_policy import EndpointPolicy, EndpointState, KnownBlock
+from bridge.evm.rpc_answers import (
+    DisagreementError,
+    Meaning,
+    RangeTooLargeError,
+    RefusedError,
+    Request,
+    RpcError,
+    TransientRpcError,
+    decoder_of,
+    revert_data,
+)
 from bridge.evm.transport import Endpoints
 from bridge.protocol.deployment import Deployment, FinalityTag
 from bridge.protocol.ports import (
@@ -30,18 +42,6 @@ from bridge.protocol.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.rpc.answers import (
-    DisagreementError,
-    Meaning,
-    RangeTooLargeError,
-    RefusedError,
-    Request,
-    RpcError,
-    TransientRpcError,
-    decoder_of,
-    revert_data,
-)
-from bridge.rpc.policy import EndpointPolicy, EndpointState, KnownBlock
 
 # A base fee grows by at most an eighth per block: twice the present one lasts for six full blocks.
 _BASE_FEE_MARGIN = 2

@@ -10,8 +10,8 @@ import orjson
 import structlog
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
 
+from bridge.evm.endpoint_policy import without_secrets
 from bridge.protocol.backoff import backoff
-from bridge.rpc.policy import without_secrets
 
 _log = structlog.get_logger(__name__)
 

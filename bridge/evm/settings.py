@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field, model_validator
 
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import MOST_GAS
 from bridge.records.spending import SpendBounds
-from bridge.rpc.policy import EndpointPolicy
 from bridge.settings import Address, LaneRule, Names, Section, Wei
 
 _ETHER: Final = 10**18

@@ -1,4 +1,4 @@
-"""JSON-RPC over aiohttp, following `bridge.rpc.policy`. Concurrent requests are sent together as one batch."""
+"""JSON-RPC over aiohttp, following `bridge.evm.endpoint_policy`. Concurrent requests are sent together as one batch."""
 
 from __future__ import annotations
 
@@ -13,17 +13,7 @@ import orjson
 import structlog
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from bridge.rpc.answers import (
-    BatchRefusedError,
-    DisagreementError,
-    Request,
-    RpcError,
-    TransientRpcError,
-    check_batch,
-    check_status,
-    result_of,
-)
-from bridge.rpc.policy import (
+from bridge.evm.endpoint_policy import (
     Endpoint,
     EndpointPolicy,
     EndpointPool,
@@ -33,6 +23,16 @@ from bridge.rpc.policy import (
     scope_of,
     votes_of,
     without_secrets,
+)
+from bridge.evm.rpc_answers import (
+    BatchRefusedError,
+    DisagreementError,
+    Request,
+    RpcError,
+    TransientRpcError,
+    check_batch,
+    check_status,
+    result_of,
 )
 
 _log = structlog.get_logger(__name__)
@@ -331,7 +331,7 @@ class Endpoints:
         return None
 
     async def ask(self, endpoint: Endpoint, request: Request) -> Any:
-        """See `bridge.rpc.policy.Client`."""
+        """See `bridge.evm.endpoint_policy.Client`."""
         wait = endpoint.pace.wait_from(asyncio.get_running_loop().time())
         if wait:
             await asyncio.sleep(wait)
@@ -339,7 +339,7 @@ class Endpoints:
         return result_of(answer, request, f"{endpoint.name}: {request.method}")
 
     async def sleep(self, seconds: float) -> None:
-        """See `bridge.rpc.policy.Client`."""
+        """See `bridge.evm.endpoint_policy.Client`."""
         await asyncio.sleep(seconds)
 
 

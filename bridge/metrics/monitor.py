@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from bridge.evm.chain import EvmChain
+from bridge.evm.endpoint_policy import EndpointState
 from bridge.evm.ttl_cache import AsyncCached, Cached
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
@@ -21,7 +22,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.ports import Block, Clock, TransientError
 from bridge.protocol.status import Status
-from bridge.rpc.policy import EndpointState
 from bridge.service.settings import Settings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog

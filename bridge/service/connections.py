@@ -9,10 +9,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bridge.evm.chain import EvmChain, open_chains
+from bridge.evm.endpoint_policy import require_endpoints
+from bridge.evm.rpc_answers import RpcError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Block, TransientError
-from bridge.rpc.answers import RpcError
-from bridge.rpc.policy import require_endpoints
 from bridge.service.settings import Settings
 from bridge.settings import SettingsError
 

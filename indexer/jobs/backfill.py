@@ -12,7 +12,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, spark_partition_id, substring
 
-from bridge.rpc.policy import EndpointPolicy
+from bridge.evm.endpoint_policy import EndpointPolicy
 from indexer.decode.events import REGISTRATIONS
 from indexer.jobs.repair import misfit_of_lake
 from indexer.lake.lake import FinalBlocks, Lake

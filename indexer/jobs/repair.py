@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from bridge.rpc.answers import UnknownBlockError
+from bridge.evm.rpc_answers import UnknownBlockError
 from indexer.lake.history import History
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.sources.chain import ChainReader

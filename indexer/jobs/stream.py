@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
-from bridge.rpc.answers import RpcError
+from bridge.evm.rpc_answers import RpcError
 from indexer.jobs.periodic import Periodic
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.repair import find_violation, mark

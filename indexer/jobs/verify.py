@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import structlog
 from sqlalchemy import Engine, delete, insert, select
 
+from bridge.evm.rpc_answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from bridge.protocol.contracts import ROUTER
-from bridge.rpc.answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from indexer.lake.history import PLACE, History, places
 from indexer.lake.lake import Lake
 from indexer.model import schemas

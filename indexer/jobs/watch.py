@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from bridge.rpc.answers import RpcError
+from bridge.evm.rpc_answers import RpcError
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
 from indexer.lake.history import ID_DIFFERS, History
 from indexer.lake.lake import Lake

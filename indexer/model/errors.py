@@ -11,7 +11,7 @@ IndexerError
 ├── LakeUnreachableError    the lake's bucket is not there, refuses, or does not answer
 └── RangeGapError           a block range that does not follow what is stored
 
-What an endpoint answers wrong is a `bridge.rpc.answers.RpcError`.
+What an endpoint answers wrong is a `bridge.evm.rpc_answers.RpcError`.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.delivery_policy import KindName
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
-from bridge.rpc.policy import EndpointPolicy
 from bridge.settings import LaneRule, Section
 from indexer.model.errors import SettingsError
 from indexer.model.storage_location import StorageLocation

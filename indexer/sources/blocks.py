@@ -21,7 +21,14 @@ import pyarrow as pa
 import structlog
 from eth_utils.crypto import keccak
 
-from bridge.rpc.answers import RangeTooLargeError, RefusedError, Request, RpcError, TransientRpcError, UnknownBlockError
+from bridge.evm.rpc_answers import (
+    RangeTooLargeError,
+    RefusedError,
+    Request,
+    RpcError,
+    TransientRpcError,
+    UnknownBlockError,
+)
 from indexer.decode.events import Emitters, events_table, registered_adapters
 from indexer.decode.hexadecimal import HexError, fixed_width, quantity
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs, scan

@@ -14,10 +14,10 @@ import httpx
 import pyarrow as pa
 from eth_utils.address import to_checksum_address
 
+from bridge.evm.endpoint_policy import EndpointPolicy, KnownBlock
+from bridge.evm.rpc_answers import TransientRpcError, UnknownBlockError
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.indexed import Payment
-from bridge.rpc.answers import TransientRpcError, UnknownBlockError
-from bridge.rpc.policy import EndpointPolicy, KnownBlock
 from indexer.decode.events import Emitters, logs_table
 from indexer.decode.hexadecimal import HexError, quantity
 from indexer.model import schemas

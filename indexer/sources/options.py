@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from bridge.rpc.policy import EndpointPolicy
+from bridge.evm.endpoint_policy import EndpointPolicy
 from indexer.decode.events import Emitters
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig

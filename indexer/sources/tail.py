@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from bridge.rpc.answers import RpcError
+from bridge.evm.rpc_answers import RpcError
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits

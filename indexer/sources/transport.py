@@ -1,4 +1,4 @@
-"""JSON-RPC over httpx for code that blocks, as `bridge.rpc.policy` says. Answers are read as bytes, since logs can be many."""
+"""JSON-RPC over httpx for code that blocks, as `bridge.evm.endpoint_policy` says. Answers are read as bytes, since logs can be many."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ import orjson
 import structlog
 import urllib3
 
-from bridge.rpc.answers import (
+from bridge.evm.endpoint_policy import Endpoint, EndpointPolicy, EndpointPool, KnownBlock, Pace, finished
+from bridge.evm.rpc_answers import (
     BatchRefusedError,
     NoAccessError,
     Request,
@@ -34,7 +35,6 @@ from bridge.rpc.answers import (
     check_status,
     result_of,
 )
-from bridge.rpc.policy import Endpoint, EndpointPolicy, EndpointPool, KnownBlock, Pace, finished
 from indexer.model.errors import SettingsError
 
 log = structlog.get_logger(__name__)
@@ -295,7 +295,7 @@ class ChainRpc:
         """The result of one request.
 
         Raises:
-            RpcError: no endpoint gave one; see `bridge.rpc.answers`.
+            RpcError: no endpoint gave one; see `bridge.evm.rpc_answers`.
         """
         return self.call_and_read(parsed_result, method, *params)
 
@@ -342,11 +342,11 @@ class ChainRpc:
         return bool(finished(self._pool.repeated(lambda: self._pool.anyone_has(block))))
 
     async def ask(self, endpoint: Endpoint, request: Request) -> Any:
-        """See `bridge.rpc.policy.Client`."""
+        """See `bridge.evm.endpoint_policy.Client`."""
         return self._connections[endpoint].call(parsed_result, request)
 
     async def sleep(self, seconds: float) -> None:
-        """See `bridge.rpc.policy.Client`."""
+        """See `bridge.evm.endpoint_policy.Client`."""
         time.sleep(seconds)  # noqa: ASYNC251  the index blocks
 
     def _request(self, request: Request, ask: Callable[[Connection], Result], *, final: bool = False) -> Result:

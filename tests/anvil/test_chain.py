@@ -11,10 +11,10 @@ from eth_utils import keccak
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import signer
 from bridge.evm.chain import EvmChain
+from bridge.evm.rpc_answers import WrongChainError
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
-from bridge.rpc.answers import WrongChainError
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, transact
 from tests.builders import ALPHA

@@ -23,13 +23,13 @@ from bridge.deploy.transactions import ChainContracts, DeployError, Transaction
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
+from bridge.evm.rpc_answers import WrongChainError
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, UnansweredError
-from bridge.rpc.answers import WrongChainError
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
 

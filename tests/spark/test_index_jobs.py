@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from bridge.evm.rpc_answers import RpcError, WrongChainError
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
-from bridge.rpc.answers import RpcError, WrongChainError
 from indexer.jobs.index import check_chains
 from indexer.jobs.repair import find_violation, repair
 from indexer.lake.history import History

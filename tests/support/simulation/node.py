@@ -10,12 +10,12 @@ from typing import Any
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 
+from bridge.evm.rpc_answers import TransientRpcError
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.message import decode_envelope
 from bridge.protocol.ports import Block, Call, CallRevertedError, Log, Receipt, TransientError
-from bridge.rpc.answers import TransientRpcError
 from tests.support.simulation.chain import SilentError, SimulatedChain
 from tests.support.simulation.contracts import DISPATCHED, event_log, gmp_address
 

@@ -13,6 +13,7 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.evm.actions import ActionReader, Coordinator
 from bridge.evm.chain import EvmChain
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.sender import Sender
 from bridge.evm.settings import SendingSettings
 from bridge.evm.supervision import run_forever
@@ -31,7 +32,6 @@ from bridge.relayer.retries import BudgetExhaustion, Recovery, RecoverySettings
 from bridge.relayer.retry_planning import Planner
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
-from bridge.rpc.policy import EndpointPolicy
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.finality import Finality

@@ -14,10 +14,10 @@ import pytest
 from bridge.cli.dlq import _named
 from bridge.cli.output import CliError
 from bridge.dead_letters.signing import KeySealer
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.records.dead_letters import RecordKind
 from bridge.records.outbox import TryAgain, snapshot_of
-from bridge.rpc.policy import EndpointPolicy
 from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from tests.builders import ALPHA, BETA, message

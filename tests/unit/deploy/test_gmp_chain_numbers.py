@@ -8,8 +8,8 @@ from bridge.deploy.addresses import address_table
 from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import PlannedChain
 from bridge.evm.chain import EvmChain
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.transport import Endpoints
-from bridge.rpc.policy import EndpointPolicy
 
 SEPOLIA = address_table().chain("sepolia")
 

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from bridge.evm.chain import EvmChain
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.transport import Endpoints
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.ports import Call, TerminalError, TransientError, UnansweredError, read_view
-from bridge.rpc.policy import EndpointPolicy
 from tests.unit.evm.conftest import Serve
 from tests.unit.evm.rpc_server import Answer, Behaviour, error
 

@@ -9,6 +9,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from bridge.evm.chain import EvmChain
+from bridge.evm.rpc_answers import WrongChainError
 from bridge.protocol.classification import Disposition, classify
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.ports import (
@@ -20,7 +21,6 @@ from bridge.protocol.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.rpc.answers import WrongChainError
 from tests.unit.evm.conftest import Serve
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
 

@@ -17,12 +17,12 @@ from aiohttp import web
 
 from bridge.evm.chain import EvmChain
 from bridge.evm.finality import FinalityRule
+from bridge.evm.rpc_answers import range_hint
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.ports import TransientError, UnansweredError
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.observer import Observer
 from bridge.relayer.seen_capacity import SeenCapacity
-from bridge.rpc.answers import range_hint
 from indexer.sources.position import ChainPosition
 from tests.support.simulation import World
 from tests.support.simulation.adapter import SimulatedAdapter

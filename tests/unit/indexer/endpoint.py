@@ -11,8 +11,8 @@ import httpx
 from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.contracts import ROUTER
-from bridge.rpc.policy import EndpointPolicy
 from indexer.model.settings import INDEX_POLICY, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.indexer.logs import ALPHA, BETA, EMITTERS

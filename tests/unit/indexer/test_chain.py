@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.rpc.answers import RangeTooLargeError, Request, RpcError, TransientRpcError, UnknownBlockError
+from bridge.evm.rpc_answers import RangeTooLargeError, Request, RpcError, TransientRpcError, UnknownBlockError
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits
 from indexer.sources.blocks import AdaptiveRanges

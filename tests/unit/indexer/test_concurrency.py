@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.rpc.answers import Request
-from bridge.rpc.policy import EndpointPolicy
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.rpc_answers import Request
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.transport import ConcurrencyLimiter

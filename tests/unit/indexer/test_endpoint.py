@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.rpc.answers import (
+from bridge.evm.endpoint_policy import EndpointPolicy, Pace
+from bridge.evm.rpc_answers import (
     NoAccessError,
     RateLimitedError,
     RpcError,
@@ -20,7 +21,6 @@ from bridge.rpc.answers import (
     TransientRpcError,
     WrongChainError,
 )
-from bridge.rpc.policy import EndpointPolicy, Pace
 from indexer.jobs.backfill import TaskPlan, next_commit
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from bridge.evm.rpc_answers import TransientRpcError, UnknownBlockError
 from bridge.protocol.status import Status
-from bridge.rpc.answers import TransientRpcError, UnknownBlockError
 from indexer.jobs.repair import find_violation, mark, repair
 from indexer.jobs.stream import Stream
 from indexer.lake.history import History

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bridge.rpc.answers import NoAccessError, TransientRpcError
-from bridge.rpc.policy import EndpointPolicy
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.rpc_answers import NoAccessError, TransientRpcError
 from indexer.sources.transport import ChainRpc
 
 POLICY = EndpointPolicy(try_seconds=0.0)  # tried a second time, and no more

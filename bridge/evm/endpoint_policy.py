@@ -18,9 +18,7 @@ from urllib.parse import urlsplit
 import structlog
 from eth_utils import decode_hex
 
-from bridge.protocol.backoff import backoff
-from bridge.protocol.text import quoted
-from bridge.rpc.answers import (
+from bridge.evm.rpc_answers import (
     CHANGING,
     Meaning,
     NoAccessError,
@@ -36,6 +34,8 @@ from bridge.rpc.answers import (
     WrongChainError,
     revert_data,
 )
+from bridge.protocol.backoff import backoff
+from bridge.protocol.text import quoted
 
 _log = structlog.get_logger(__name__)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bridge.rpc.answers import (
+from bridge.evm.endpoint_policy import without_secrets
+from bridge.evm.rpc_answers import (
     Meaning,
     RangeTooLargeError,
     RateLimitedError,
@@ -22,7 +23,6 @@ from bridge.rpc.answers import (
     result_of,
     revert_data,
 )
-from bridge.rpc.policy import without_secrets
 from tests.cases import for_each_case
 
 CORPUS = tomllib.loads((Path(__file__).resolve().parents[2] / "golden" / "node_answers.toml").read_text())["answer"]

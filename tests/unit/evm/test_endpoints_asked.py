@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from bridge.rpc.answers import (
+from bridge.evm.endpoint_policy import (
+    REST_SECONDS,
+    Endpoint,
+    EndpointPolicy,
+    EndpointPool,
+    KnownBlock,
+    finished,
+    votes_of,
+)
+from bridge.evm.rpc_answers import (
     NoAccessError,
     RateLimitedError,
     RefusedError,
@@ -19,15 +28,6 @@ from bridge.rpc.answers import (
     UndecodableError,
     UnknownBlockError,
     error_of,
-)
-from bridge.rpc.policy import (
-    REST_SECONDS,
-    Endpoint,
-    EndpointPolicy,
-    EndpointPool,
-    KnownBlock,
-    finished,
-    votes_of,
 )
 from tests.cases import for_each_case
 
