@@ -32,7 +32,7 @@ from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, An
 from bridge.evm.chain import EvmChain
 from bridge.protocol.actions import Action, Branch, BranchState, Decision
 from bridge.protocol.ports import Chain
-from bridge.protocol.times import utc
+from bridge.protocol.times import readable
 from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, retriable
 from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
@@ -311,5 +311,5 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
 
 
 def _dated(name: str, value: Any) -> Any:
-    """A time in UTC; any other value as it is."""
-    return f"{utc(value)} UTC" if name.endswith(("At", "Until")) and value is not None else value
+    """A time for people; any other value as it is."""
+    return f"{readable(value)} UTC" if name.endswith(("At", "Until")) and value is not None else value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
 import typer
@@ -17,12 +18,16 @@ from bridge.cli.as_of import as_of_text, as_of_value
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
-from bridge.cli.open_stores import open_index
+from bridge.cli.open_stores import open_index, open_relayer_store
 from bridge.cli.output import escaped, facts, progress, result, rows_table, with_network
-from bridge.cli.report import attested_of, paid_of
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
+from bridge.protocol.errors import StoreError
+from bridge.protocol.ports import TransientError
 from bridge.queries.messages import divergence_value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _log = structlog.get_logger(__name__)
 
@@ -101,11 +106,12 @@ def refresh(
     with open_index(workspace):
         pass  # says what to do where no index has run
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
+    paid, attested = _of_relayer(workspace)
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
     done = run_refresh(
         settings,
-        attested=attested_of(workspace),
-        paid=paid_of(workspace),
+        attested=attested,
+        paid=paid,
         chain_names=names,
         full=full,
         keep_hours=workspace.settings().index.keep_hours,
@@ -113,6 +119,30 @@ def refresh(
     )
     reached = {names.get(chain, str(chain)): f"block {block}" for chain, block in sorted(done.blocks.items())}
     result(as_of_value(done), render=lambda console: console.print(facts(reached)))
+
+
+def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]:
+    """Reads what the relayer knows about deliveries: fees paid (`PAID`), and the times of attestations (`ATTESTED`).
+
+    Both are None without a relayer's store on this machine, or if it can't be read; the lake then keeps what it has.
+    """
+    from pyarrow import Table
+
+    from indexer.model.schemas import ATTESTED, PAID
+
+    try:
+        with open_relayer_store(workspace) as store:
+            if store is None:
+                return None, None
+            fees, times = store.figures.paid(), store.figures.attested()
+    except (StoreError, TransientError) as error:
+        progress(f"costs and attestation times stay as they are: {error}")
+        return None, None
+    paid = [{"message_id": message, "gmp": int(gmp), "gwei": gwei} for (message, gmp), gwei in fees.items()]
+    attested = [
+        {"message_id": message, "gmp": int(gmp), "attested_at": math.floor(at)} for (message, gmp), at in times.items()
+    ]
+    return Table.from_pylist(paid, schema=PAID), Table.from_pylist(attested, schema=ATTESTED)
 
 
 def divergences(

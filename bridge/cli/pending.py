@@ -10,6 +10,7 @@ from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import ExitCode, escaped, result
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.times import iso
 from bridge.queries.lanes import lane_name
 from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.store import Store
@@ -23,7 +24,7 @@ def sync_value(deployment: Deployment, store: Store) -> dict[str, Any]:
         "lanes": [
             {
                 "lane": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain),
-                "at": one.at,
+                "at": iso(one.at),
                 "primaryFinal": one.progress.primary_final,
                 "applied": one.progress.applied,
                 "lagSeconds": one.progress.lag_seconds,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
+
+_LAST: Final = 253_402_300_799
+"""The last second of the year 9999, where Python's dates end; a contract may report any number."""
 
 
 def iso(seconds: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``; with milliseconds if they are not whole."""
+    """Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``; with milliseconds if they are not whole.
+
+    What is later than the year 9999 becomes its last second.
+    """
     if seconds is None:
         return None
+    seconds = min(seconds, _LAST)
     if seconds != int(seconds):
         return iso_milliseconds(seconds)
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
@@ -17,6 +25,11 @@ def iso(seconds: float | None) -> str | None:
 def iso_milliseconds(seconds: float) -> str:
     """Unix seconds as ISO 8601 in UTC with milliseconds, such as ``2026-11-28T22:00:00.000Z``."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def timestamp(moment: str | None) -> float | None:
+    """The Unix seconds of a moment that `iso` wrote."""
+    return None if moment is None else datetime.fromisoformat(moment).timestamp()
 
 
 def readable(moment: str) -> str:

@@ -15,6 +15,7 @@ from bridge.protocol.actions import Action, ActionState, Branch, BranchState, De
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.status import Status
+from bridge.protocol.times import iso
 from bridge.queries.lanes import chain_name
 
 NEWEST: Final = 50
@@ -204,8 +205,8 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
             }
             for branch in action.branches
         ],
-        "begunAt": action.begun_at,
-        "decidedAt": action.decided_at or None,
+        "begunAt": iso(action.begun_at),
+        "decidedAt": iso(action.decided_at or None),
     }
 
 
@@ -229,8 +230,8 @@ def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:
         "meaning": meaning(action),
         "initiator": to_checksum_address(action.initiator),
         "phase": None if action.state.is_over else action.phase.name,
-        "phaseEndsAt": action.phase_ends_at or None,
-        "votesEndAt": action.votes_end_at if action.level is Level.ALL_OR_NOTHING else None,
+        "phaseEndsAt": iso(action.phase_ends_at or None),
+        "votesEndAt": iso(action.votes_end_at) if action.level is Level.ALL_OR_NOTHING else None,
         "isTimedOut": action.is_timed_out,
         "window": {
             "prepareTtl": action.window.prepare_ttl,
@@ -258,7 +259,7 @@ def _in_force_values(found: FoundAction, deployment: Deployment) -> list[dict[st
             "change": change_text(branch.chain, branch.participant, branch.change, deployment),
             "actionId": action.name,
             "state": action.state.name,
-            "decidedAt": action.decided_at,
+            "decidedAt": iso(action.decided_at),
         }
         for branch, action in in_force(found)
     ]
@@ -273,10 +274,10 @@ def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
         "change": change_text(branch.chain, branch.participant, branch.change, deployment),
         "state": branch.state.name,
         "retries": branch.retries,
-        "sentAt": branch.sent_at or None,
+        "sentAt": iso(branch.sent_at or None),
         "says": None if told is None else told.state.name,
         "reason": told.reason if told else "",
-        "lockedUntil": (told.locked_until or None) if told else None,
+        "lockedUntil": iso(told.locked_until or None) if told else None,
         "problem": branch.problem or None,
         "messages": [
             {

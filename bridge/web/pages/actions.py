@@ -12,6 +12,7 @@ from fastapi import Response
 from bridge.evm.ttl_cache import Cached
 from bridge.protocol.numbers import duration
 from bridge.protocol.ports import TransientError
+from bridge.protocol.times import timestamp
 from bridge.queries.actions import ActionList, FoundAction, action_value
 from bridge.web.cells import (
     Cell,
@@ -63,7 +64,7 @@ class ActionPages:
                 words(one["level"]),
                 "none yet" if one["decision"] == "NONE" else words(one["decision"]),
                 "; ".join(f"{part['chain']}: {cut(part['change'], 60)}" for part in one["participants"]),
-                moment(one["begunAt"]),
+                moment(timestamp(one["begunAt"])),
             ]
             for one in (listed.values if listed else ())
         ]
@@ -139,12 +140,12 @@ def _facts(value: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         ("Subject", copyable(value["subject"])),
         ("Coordinator", joined([account(value["coordinator"]), f"on {value['chain']}"])),
         ("Initiator", account(value["initiator"])),
-        ("Begun", moment(value["begunAt"])),
+        ("Begun", moment(timestamp(value["begunAt"]))),
     ]
     if value["phase"]:
-        facts.append(("Phase", joined([words(value["phase"]), "until", moment(value["phaseEndsAt"])])))
+        facts.append(("Phase", joined([words(value["phase"]), "until", moment(timestamp(value["phaseEndsAt"]))])))
     if value["votesEndAt"]:
-        facts.append(("Votes count until", moment(value["votesEndAt"])))
+        facts.append(("Votes count until", moment(timestamp(value["votesEndAt"]))))
     if value["level"] != "BEST_EFFORT":
         silence = f"at most {window['maxRetries']} retries per phase, {duration(window['maxBackoff'])} apart"
         facts.append(("Retries", silence))
@@ -152,7 +153,7 @@ def _facts(value: Mapping[str, Any]) -> list[tuple[str, Cell]]:
 
 
 def _decision(value: Mapping[str, Any]) -> Cell:
-    return joined([f"{words(value['decision'])}: {words(value['cause'])},", moment(value["decidedAt"])])
+    return joined([f"{words(value['decision'])}: {words(value['cause'])},", moment(timestamp(value["decidedAt"]))])
 
 
 def _participants(participants: Sequence[Mapping[str, Any]]) -> Table:
@@ -163,7 +164,7 @@ def _participants(participants: Sequence[Mapping[str, Any]]) -> Table:
             "no answer yet" if one["state"] == "NONE" else words(one["state"]),
             quiet("not read") if one["problem"] else words(one["says"] or "NONE"),
             cut(one["obstacle"] or one["reason"], 200),
-            moment(one["lockedUntil"]) if one["lockedUntil"] else "–",
+            moment(timestamp(one["lockedUntil"])) if one["lockedUntil"] else "–",
         ]
         for one in participants
     ]
@@ -178,7 +179,7 @@ def _in_force(values: Sequence[Mapping[str, Any]]) -> Table:
             cut(one["change"]),
             link(f"/actions/{one['actionId']}", shortened(one["actionId"])),
             words(one["state"]),
-            moment(one["decidedAt"]),
+            moment(timestamp(one["decidedAt"])),
         ]
         for one in values
     ]

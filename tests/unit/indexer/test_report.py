@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.cli.report import ActionCounts, report_facts, sections
+from bridge.cli.report import tables
 from bridge.protocol.numbers import percentile
 from indexer.jobs.report import Report, read_report
 from indexer.lake.lake import Lake
 from indexer.model.errors import QueryError
+from tests.unit.cli.network import write_network
 from tests.unit.indexer.lakes import write_table
 from tests.unit.indexer.logs import ALPHA, BETA
 
@@ -79,17 +80,15 @@ def test_report_counts_the_messages_that_were_created(report: Report) -> None:
     assert days == [(1, date(1970, 1, 1), 1), (1, date(1970, 1, 2), 2)]
 
 
-def test_report_shows_the_tables_that_have_rows(report: Report) -> None:
-    shown = {one.title: one.rows for one in sections(report, str)}
-    latencies = shown["Latency, in seconds from the route"]
-    assert [row[1:4] for row in latencies] == [["delivered", "2", "7"], ["quorum", "2", "7"], ["final", "2", "7"]]
-    assert latencies[0][4:] == ["-", "-"]
-    assert sum(map(len, shown.values())) == 2 + 3 + 2
-
-
-def test_report_says_whose_actions_are_not_counted(report: Report) -> None:
-    counts = ActionCounts(by_state={"COMMITTED": 2, "ABORTED": 1}, silent=["beta"])
-    assert report_facts(report, counts)["atomic actions"] == "2 COMMITTED, 1 ABORTED; without beta, no answer"
+def test_report_shows_the_tables_that_have_rows(report: Report, tmp_path: Path) -> None:
+    shown = {
+        str(one.title): [list(column.cells) for column in one.columns]
+        for one in tables(report, write_network(tmp_path))
+    }
+    lanes, stages, messages, *percentiles = shown["Latency, in seconds from the route"]
+    assert (lanes[0], stages, messages) == ("alpha → beta", ["delivered", "quorum", "final"], ["2", "2", "2"])
+    assert percentiles == [["7", "7", "7"], [""] * 3, [""] * 3]
+    assert list(map(len, (columns[0] for columns in shown.values()))) == [2, 3, 2]
 
 
 def test_report_without_tables_names_the_command_that_makes_them(lake: Lake) -> None:
