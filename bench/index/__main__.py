@@ -27,12 +27,11 @@ from bench.index.idle import idle
 from bench.index.ingest import ingest
 from bench.index.refresh import refresh_times
 from bench.index.requests import request_latency
-from bench.index.sold import from_sold_endpoint
 from bridge.cli.logs import configure_logging
 from indexer.spark.session import spark_session
 
 RESULT: Final = Path("build/bench/index.json")
-PARTS: Final = ("cold", "ingest", "sold", "refresh", "requests", "idle")
+PARTS: Final = ("cold", "ingest", "refresh", "requests", "idle")
 
 
 def main() -> None:
@@ -77,7 +76,6 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
         of_part: dict[str, Callable[[], dict[str, Any]]] = {
             "cold": lambda: {"first_row_s": _cold_start()},
             "ingest": lambda: _in_session(lambda spark: ingest(spark, folder, sizes.logs)),
-            "sold": lambda: _in_session(lambda spark: from_sold_endpoint(spark, folder, sizes.logs)),
             "refresh": lambda: refresh_times(folder, sizes.messages),
             "requests": lambda: _in_session(
                 lambda spark: {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}

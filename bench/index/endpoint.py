@@ -1,20 +1,12 @@
-"""A JSON-RPC endpoint with in-memory answers, so that a benchmark measures its client.
-
-`python -m bench.index.endpoint BLOCKS` answers every request at once. `python -m bench.index.endpoint BLOCKS sold` has
-the
-limits of a commercial endpoint.
-"""
+"""A JSON-RPC endpoint with in-memory answers, so that a benchmark measures its client: `python -m bench.index.endpoint BLOCKS`."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import random
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,24 +27,11 @@ _TOPIC_BEGINS: Final = len(f'{{"address":"0x{ROUTER.hex()}","topics":["')
 _TOPIC: Final = slice(_TOPIC_BEGINS, _TOPIC_BEGINS + len("0x") + 64)
 _PLACE: Final = re.compile(rb'"transactionIndex":"0x0","logIndex":"0x([0-9a-f]+)"')
 
-CALLS_PER_SECOND: Final = 25  # of an endpoint that is sold; each request of a batch is a call
-MOST_BLOCKS: Final = 2_000  # in one answer of it
-MOST_LOGS: Final = 10_000
-BLOCKS_FOR_LOGS: Final = 100  # of its history, of which one has logs
-_LATENCY: Final = (0.1, 0.3)  # seconds
-_FAILING: Final = 0.02  # of its answers
-_SEED: Final = 1
-
 
 @contextmanager
-def endpoint(blocks: int, *, sold: bool = False) -> Iterator[str]:
-    """Yields the URL of a chain with `blocks` final blocks of logs, served by a separate process.
-
-    Args:
-        blocks: Number of blocks; of a commercial endpoint, one in `BLOCKS_FOR_LOGS` has logs.
-        sold: Whether to apply the latency, rate and size limits of a commercial endpoint.
-    """
-    command = [sys.executable, "-m", "bench.index.endpoint", str(blocks), *["sold"] * sold]
+def endpoint(blocks: int) -> Iterator[str]:
+    """Yields the URL of a chain with `blocks` final blocks of logs, served by a separate process."""
+    command = [sys.executable, "-m", "bench.index.endpoint", str(blocks)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -62,48 +41,9 @@ def endpoint(blocks: int, *, sold: bool = False) -> Iterator[str]:
         process.wait()
 
 
-class Refused(Exception):  # noqa: N818  a status, not an error of ours
-    """The error response of a commercial endpoint: a status, and possibly a Retry-After."""
-
-    def __init__(self, status: int, retry_after: int | None = None) -> None:
-        super().__init__(status)
-        self.status = status
-        self.retry_after = retry_after
-
-
-class Limits:
-    """The limits of a commercial endpoint. Every call counts, even if it fails; a rejected call uses no allowance."""
-
-    def __init__(self) -> None:
-        """Starts with one second's allowance of calls."""
-        self._lock = threading.Lock()
-        self._random = random.Random(_SEED)
-        self._left = float(CALLS_PER_SECOND)
-        self._at = time.monotonic()
-
-    def take(self, calls: int) -> None:
-        """Waits for the latency of an answer.
-
-        Raises:
-            Refused: the rate is exceeded, or the answer is one of those that fail.
-        """
-        with self._lock:
-            now = time.monotonic()
-            self._left = min(CALLS_PER_SECOND, self._left + (now - self._at) * CALLS_PER_SECOND)
-            self._at = now
-            if calls > self._left:
-                raise Refused(429, retry_after=1)
-            self._left -= calls
-            seconds, fails = self._random.uniform(*_LATENCY), self._random.random() < _FAILING
-        time.sleep(seconds)
-        if fails:
-            raise Refused(503)
-
-
 class Endpoint(BaseHTTPRequestHandler):
     """Serves `blocks`."""
 
-    limits: Limits | None = None
     logs: memoryview  # of all blocks, one after another, with a comma behind each
     ends: list[int]  # of each block's logs, comma included
     protocol_version = "HTTP/1.1"
@@ -113,12 +53,6 @@ class Endpoint(BaseHTTPRequestHandler):
         """Answers a request or a batch."""
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         many = isinstance(request, list)
-        try:
-            if self.limits is not None:
-                self.limits.take(len(request) if many else 1)
-        except Refused as refused:
-            self._refuse(refused)
-            return
         parts: list[bytes | memoryview] = [b"[" if many else b""]
         for one in request if many else [request]:
             parts += [b"," if len(parts) > 1 else b"", *self._answer(one)]
@@ -131,22 +65,11 @@ class Endpoint(BaseHTTPRequestHandler):
         for part in parts:
             self.wfile.write(part)
 
-    def _refuse(self, refused: Refused) -> None:
-        self.send_response(refused.status)
-        if refused.retry_after is not None:
-            self.send_header("retry-after", str(refused.retry_after))
-        self.send_header("content-length", "0")
-        self.end_headers()
-
     def _answer(self, request: dict[str, Any]) -> list[bytes | memoryview]:
         method, params, head = request["method"], request.get("params") or [{}], len(self.ends) - 1
         result: list[bytes | memoryview]
         if method == "eth_getLogs":
-            logs = self._logs(params[0])
-            if (problem := self._too_much(params[0], logs)) is not None:
-                error = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32005, "message": problem}}
-                return [json.dumps(error).encode()]
-            result = [b"[", logs, b"]"]
+            result = [b"[", self._logs(params[0]), b"]"]
         elif method in ("eth_chainId", "eth_blockNumber"):
             result = [json.dumps(hex(SOURCE if method == "eth_chainId" else head)).encode()]
         elif method == "eth_getBlockByNumber":
@@ -158,15 +81,6 @@ class Endpoint(BaseHTTPRequestHandler):
             error = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": method}}
             return [json.dumps(error).encode()]
         return [b'{"jsonrpc":"2.0","id":' + json.dumps(request["id"]).encode() + b',"result":', *result, b"}"]
-
-    def _too_much(self, query: dict[str, Any], logs: bytes | memoryview) -> str | None:
-        if self.limits is None or "blockHash" in query:
-            return None
-        if int(query["toBlock"], 16) - int(query["fromBlock"], 16) >= MOST_BLOCKS:
-            return f"block range is too large: up to {MOST_BLOCKS} blocks are allowed"
-        if bytes(logs).count(b'"logIndex"') > MOST_LOGS:
-            return f"query returned more than {MOST_LOGS} results"
-        return None
 
     def _logs(self, query: dict[str, Any]) -> bytes | memoryview:
         """Returns all logs of a range, or none for requests by topic, which only ask for registrations of adapters."""
@@ -210,10 +124,7 @@ def _logs_of_topics(logs: memoryview, topics: list[str | list[str] | None]) -> b
 
 def main() -> None:
     """Serves, after printing the port."""
-    sold = sys.argv[2:] == ["sold"]
-    if sold:
-        Endpoint.limits = Limits()
-    found = blocks_of_logs(int(sys.argv[1]), BLOCKS_FOR_LOGS if sold else 1)
+    found = blocks_of_logs(int(sys.argv[1]))
     blocks = [logs + b"," if logs else b"" for logs in found]
     Endpoint.ends = list(itertools.accumulate(map(len, blocks)))
     Endpoint.logs = memoryview(b"".join(blocks))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from bench.index.history import ROUTER, SOURCE
 from indexer.decode.events import Emitters
+from indexer.model import schemas
 from indexer.model.settings import SourceLimits
-from indexer.sources import evm, options
+from indexer.model.spark_types import spark_schema
+from indexer.sources.backfill_task import RangeReader
 from indexer.sources.chain import ChainConfig
 from indexer.spark.session import spark_session
 
@@ -18,14 +19,8 @@ def main() -> None:
     emitters = Emitters(chain_id=SOURCE, router=ROUTER, adapters=frozenset())
     chain = ChainConfig(chain_id=SOURCE, urls=(sys.argv[1],), start_block=0, emitters=emitters)
     with spark_session() as spark:
-        rows = (
-            spark.read.format(evm.FORMAT)
-            .option(evm.CHAINS, options.encode_chains([chain]))
-            .option(evm.LIMITS, options.encode_limits(SourceLimits()))
-            .option(evm.RANGES, json.dumps([(SOURCE, 0, 1)]))
-            .load()
-            .take(1)
-        )
+        task = RangeReader(chain, SourceLimits(), final=(1, (1).to_bytes(32)), step=2)
+        rows = spark.range(0, 1, 1, 1).mapInArrow(task, spark_schema(schemas.LOGS)).take(1)
         assert len(rows) == 1
 
 

@@ -69,7 +69,6 @@ def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, Endpoint
         chain_id: replace(
             INDEX_POLICY,
             requests_per_second=chain.requests_per_second,
-            concurrency=chain.concurrency,
             batch=chain.batch,
             origin=relayers[chain_id].origin,
             chain_name=relayers[chain_id].chain_name,

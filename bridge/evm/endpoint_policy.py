@@ -1,18 +1,18 @@
 """The one policy by which the JSON-RPC endpoints of a chain are asked: which one next, when, and what an answer means for it.
 
-It is written once, against an asynchronous `Client`. The relayer's is `bridge.evm.transport`. That of the index,
-`indexer.sources.transport`, blocks, and `finished` runs the policy on it without an event loop.
+It is written once, against an asynchronous `Client`: `bridge.evm.transport` for the relayer, `indexer.sources.transport` for the
+index.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import structlog
@@ -39,8 +39,6 @@ from bridge.protocol.text import quoted
 
 _log = structlog.get_logger(__name__)
 
-Result = TypeVar("Result")
-
 REST_SECONDS: Final = 5.0
 """An endpoint that failed is asked last for so long, so that not every request waits for its time-out again."""
 
@@ -64,7 +62,6 @@ class EndpointPolicy:
             taken; a number in which they may differ is what so many have reached.
         branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
         requests_per_second: to each endpoint; None is as many as there are.
-        concurrency: requests under way at an endpoint at once, from one machine; None is no limit.
         batch: requests that travel to an endpoint together at most.
         origin: where the URLs are from, for the error of one that leads to another chain.
         chain_name: the chain's name in the network's files, for errors; empty if it has none.
@@ -76,7 +73,6 @@ class EndpointPolicy:
     agreement: int = 1
     branch_seconds: float = 30.0
     requests_per_second: float | None = None
-    concurrency: int | None = None
     batch: int = 50
     origin: str = field(
         default="rpcUrls in the network's file or deployments file, or the variable that it names", compare=False
@@ -84,7 +80,7 @@ class EndpointPolicy:
     chain_name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("requests_per_second", "concurrency", "batch", "agreement"):
+        for name in ("requests_per_second", "batch", "agreement"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value}; it must be greater than 0")
@@ -154,7 +150,7 @@ class KnownBlock(NamedTuple):
 
 
 class Client(Protocol):
-    """Makes the requests of a pool, and waits for it. One that blocks does both without ever giving way; see `finished`."""
+    """Makes the requests of a pool, and waits for it."""
 
     async def ask(self, endpoint: Endpoint, request: Request) -> Any:
         """The result that an endpoint gives.
@@ -522,16 +518,6 @@ class EndpointPool:
             first = TransientRpcError(text)
         first.args = (text if sound else f"no RPC endpoint of {self.chain} answers: {text}",)
         return first
-
-
-def finished(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """What a coroutine returns that never gives way, since its client blocks: no event loop is needed for it."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: Result = end.value
-        return result
-    raise RuntimeError("the client of code that blocks has given way to an event loop")
 
 
 def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:

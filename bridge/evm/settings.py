@@ -81,9 +81,6 @@ class ChainSettings(Section):
     )
     requests_per_second: float | None = Field(default=None, gt=0, description="to each endpoint; none is no limit")
     batch: int = Field(default=50, ge=1, description="requests that travel to an endpoint together at most")
-    concurrency: int | None = Field(
-        default=None, gt=0, description="requests that the index has under way at an endpoint; none is no limit"
-    )
 
 
 class EndpointSettings(Section):

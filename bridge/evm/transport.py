@@ -142,18 +142,28 @@ class HttpExchange:
     async def _post(self, requests: Sequence[_Pending]) -> list[Any]:
         documents = [request.as_json(number) for number, request in enumerate(requests)]
         body = orjson.dumps(documents if len(documents) > 1 else documents[0])
-        async with self._session.post(self._url, data=body, headers=_HEADERS) as response:
-            content = await response.read()
-        retry_after = response.headers.get("retry-after")
-        check_status(response.status, retry_after, content, self._name, requests=len(requests), now=time.time())
+        status, retry_after, content = await self._fetch(body)
+        check_status(status, retry_after, content, self._name, requests=len(requests), now=time.time())
         answers = orjson.loads(content)
         if len(requests) == 1:
+            _check_id(answers, self._name)
             return [answers]
         if isinstance(answers, list):
             by_number = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
             return [by_number.get(number) for number in range(len(requests))]
         check_batch(answers, self._name)
         return [answers] * len(requests)
+
+    async def _fetch(self, body: bytes) -> tuple[int, str | None, bytes]:
+        """Returns status, Retry-After header and body of the response to a POST request."""
+        async with self._session.post(self._url, data=body, headers=_HEADERS) as response:
+            return response.status, response.headers.get("retry-after"), await response.read()
+
+
+def _check_id(answer: Any, name: str) -> None:
+    """Rejects the result of another request; errors may lack an id."""
+    if isinstance(answer, dict) and "result" in answer and answer.get("id") != 0:
+        raise TransientRpcError(f"{name}: the answer belongs to request {answer.get('id')!r}, not 0")
 
 
 def _refuse(requests: Sequence[_Pending], reason: RpcError) -> None:

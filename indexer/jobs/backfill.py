@@ -110,10 +110,8 @@ class TaskPlan(NamedTuple):
 
 def ranges_at_once(policy: EndpointPolicy) -> int | None:
     """How many requests keep an endpoint with a limit busy; None where it has none."""
-    limits = [policy.concurrency] if policy.concurrency is not None else []
-    if policy.requests_per_second is not None:
-        limits.append(math.ceil(policy.requests_per_second * _ANSWER_SECONDS))
-    return min(limits) if limits else None
+    rate = policy.requests_per_second
+    return None if rate is None else math.ceil(rate * _ANSWER_SECONDS)
 
 
 def _read_into_lake(

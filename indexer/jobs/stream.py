@@ -281,7 +281,7 @@ def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, Cha
 
 def _told_by_source(error: StreamingQueryException | None) -> IndexerError | None:
     """The error of ours that ended the data source's process: Spark passes on no more than its traceback's text."""
-    lines = re.findall(r"^(?:indexer|bridge\.rpc)\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
+    lines = re.findall(r"^(?:indexer|bridge\.evm)\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
     if not lines:
         return None
     name, text = lines[-1]

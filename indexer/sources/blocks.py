@@ -31,10 +31,10 @@ from bridge.evm.rpc_answers import (
 )
 from indexer.decode.events import Emitters, events_table, registered_adapters
 from indexer.decode.hexadecimal import HexError, fixed_width, quantity
-from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs, scan
+from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
 from indexer.model import schemas
 from indexer.sources.position import Header
-from indexer.sources.transport import ChainRpc, Sent, parsed_result
+from indexer.sources.transport import ChainRpc
 
 _TAIL: Final = 8
 """Newest blocks of a range whose logs are asked for by block hash, one by one: there a node lags behind most often."""
@@ -71,7 +71,7 @@ class Headers:
         Raises:
             RpcError: no endpoint says which it is.
         """
-        return self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", "latest", False)
+        return self._rpc.call("eth_getBlockByNumber", "latest", False, read=header_of)
 
     def newest(self) -> tuple[Header, Header | None]:
         """The newest block, and the last one that the chain calls final, by one HTTP request; None if there is none.
@@ -81,7 +81,7 @@ class Headers:
         """
         if self._knows_finalized:
             try:
-                head, final = self._rpc.batch("eth_getBlockByNumber", [["latest", False], ["finalized", False]])
+                head, final = self._rpc.call_together([_block_request("latest"), _block_request("finalized")])
             except RefusedError:  # in the words and with the code of a wrong method, tag or argument
                 self._knows_finalized = False
             else:
@@ -99,9 +99,8 @@ class Headers:
         Raises:
             UnknownBlockError: there is none.
         """
-        return _expected(
-            number, self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", hex(number), False, final=final)
-        )
+        header = self._rpc.call("eth_getBlockByNumber", hex(number), False, read=header_of, is_final=final)
+        return _expected(number, header)
 
     def between(self, first: int, last: int, known: Header) -> list[Header]:
         """Blocks `first`…`last` on the chain as it is now; `known` is not asked for again.
@@ -122,20 +121,24 @@ class Headers:
         Raises:
             UnknownBlockError: one of them is not there.
         """
-        blocks = self._rpc.batch("eth_getBlockByNumber", [[hex(number), False] for number in numbers])
+        blocks = self._rpc.call_together([_block_request(hex(number)) for number in numbers])
         return [_expected(number, header_of(block)) for number, block in zip(numbers, blocks, strict=True)]
 
     def final(self, head: Header) -> Header | None:
         """The last block that the chain calls final, or None if there is none."""
         if self._knows_finalized:
             try:
-                return self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", "finalized", False)
+                return self._rpc.call("eth_getBlockByNumber", "finalized", False, read=header_of)
             except UnknownBlockError:
                 return None
             except RefusedError:  # in the words and with the code of a wrong method, tag or argument
                 self._knows_finalized = False
         number = head.number - self._finality_depth
         return self.at(number) if number >= 0 else None
+
+
+def _block_request(tag: str) -> Request:
+    return Request("eth_getBlockByNumber", [tag, False])
 
 
 def _bloom(text: Any) -> bytes:
@@ -150,10 +153,6 @@ def _expected(number: int, header: Header) -> Header:
     if header.number != number:
         raise TransientRpcError(f"asked for block {number} and got block {header.number}")
     return header
-
-
-def _read_header(body: bytes, sent: Sent) -> Header:
-    return header_of(parsed_result(body, sent))
 
 
 def header_of(block: Any) -> Header:
@@ -347,19 +346,21 @@ class EventReader:
         """
         ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
         if blocks.header is None:
-            logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", ranged, final=blocks.final)
-            return self._checked(logs, blocks.first, blocks.last)
+            return self._checked(
+                self._rpc.call("eth_getLogs", ranged, is_final=blocks.final), blocks.first, blocks.last
+            )
         by_hash = {**query, "blockHash": "0x" + blocks.header.hash.hex()}
         if blocks.first == blocks.last and not blocks.final:
-            logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", by_hash, final=blocks.final)
-            return self._checked(logs, blocks.last, blocks.last)
+            return self._checked(
+                self._rpc.call("eth_getLogs", by_hash, is_final=blocks.final), blocks.last, blocks.last
+            )
         # The range comes last, since it is long; two nodes that take turns give it to the one that was asked for the number.
         requests = [
-            Request("eth_getBlockByNumber", [hex(blocks.last), False]),
+            _block_request(hex(blocks.last)),
             Request("eth_getLogs", [by_hash]),
             Request("eth_getLogs", [ranged]),
         ]
-        (block, of_last), logs = self._rpc.call_together(_scanned_or_parsed, requests, final=blocks.final)
+        block, of_last, logs = self._rpc.call_together(requests, is_final=blocks.final)
         self._check_last(block, blocks.header, blocks)
         last, raw = self._checked(of_last, blocks.last, blocks.last), self._checked(logs, blocks.first, blocks.last)
         there = raw.block_number == blocks.last
@@ -383,7 +384,7 @@ class EventReader:
 
     def _checked(self, logs: Any, first: int, last: int) -> RawLogs:
         where = self._where(first, last)
-        raw = logs if isinstance(logs, RawLogs) else self._parsed(logs, last, where)
+        raw = self._parsed(logs, last, where)
         if wrong := self._not_asked_for(raw, first, last):
             raise TransientRpcError(f"{where}: the result holds {wrong}")
         return raw
@@ -443,14 +444,6 @@ def _proven_by(logs: RawLogs, first: int, last: int) -> int | None:
         return None
     proven = min(int(logs.block_number.max()) - 1, last)
     return proven if proven - first + 1 >= _MOSTLY * (last - first + 1) else None
-
-
-def _scanned_or_parsed(body: bytes, sent: Sent) -> Any:
-    """The logs in an answer as columns if the scanner is sure of them, else the parsed result."""
-    scanned = scan(body)
-    if scanned is not None and parsed_result(scanned.rest, sent) == []:
-        return scanned.logs
-    return parsed_result(body, sent)
 
 
 class AdaptiveRanges:

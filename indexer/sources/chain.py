@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-import httpx
 import pyarrow as pa
 from eth_utils.address import to_checksum_address
 
 from bridge.evm.endpoint_policy import EndpointPolicy, KnownBlock
-from bridge.evm.rpc_answers import TransientRpcError, UnknownBlockError
+from bridge.evm.rpc_answers import Request, TransientRpcError, UnknownBlockError
+from bridge.evm.transport import Connect, HttpExchange
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.indexed import Payment
 from indexer.decode.events import Emitters, logs_table
@@ -92,7 +92,7 @@ class ChainReader:
         limits: SourceLimits,
         *,
         clock: Callable[[], float] = time.monotonic,
-        transport: httpx.BaseTransport | None = None,
+        connect: Connect = HttpExchange,
         ranges: AdaptiveRanges | None = None,
     ) -> None:
         """Connects lazily.
@@ -101,14 +101,14 @@ class ChainReader:
             config: the chain.
             limits: how to read it.
             clock: measures how long a lower head has lasted, in seconds.
-            transport: what stands in for the network.
+            connect: creates the transport for a URL.
             ranges: how many blocks the endpoint takes, if other readers know that too.
         """
         self.config = config
         self._limits = limits
         self._clock = clock
         policy = replace(config.endpoints, request_seconds=limits.rpc_timeout, branch_seconds=limits.failover_patience)
-        self._rpc = ChainRpc(config.chain_id, config.urls, policy, transport, clock=clock)
+        self._rpc = ChainRpc(config.chain_id, config.urls, policy, connect, clock=clock)
         self._headers = Headers(self._rpc, limits.finality_depth)
         self._schedule = PollSchedule(limits.poll_interval)
         self._next_look = limits.poll_interval
@@ -177,7 +177,8 @@ class ChainReader:
         """
         router = "0x" + self.config.emitters.router.hex()
         block = {"blockHash": "0x" + block_hash.hex(), "requireCanonical": True}
-        answers = self._rpc.batch("eth_call", [[{"to": router, "data": "0x" + data.hex()}, block] for data in calls])
+        requests = [Request("eth_call", [{"to": router, "data": "0x" + data.hex()}, block]) for data in calls]
+        answers = self._rpc.call_together(requests)
         try:
             return [bytes.fromhex(answer.removeprefix("0x")) for answer in answers]
         except (AttributeError, ValueError) as error:
@@ -190,8 +191,8 @@ class ChainReader:
             RpcError: no usable answer.
         """
         asked = [["0x" + transaction.hex()] for transaction in transactions]
-        receipts = self._rpc.batch("eth_getTransactionReceipt", asked)
-        bodies = self._rpc.batch("eth_getTransactionByHash", asked)
+        receipts = self._rpc.call_together([Request("eth_getTransactionReceipt", hashes) for hashes in asked])
+        bodies = self._rpc.call_together([Request("eth_getTransactionByHash", hashes) for hashes in asked])
         try:
             return {
                 transaction: Payment(

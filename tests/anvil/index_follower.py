@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import wait
 from types import TracebackType
 from typing import Final, Self
 
-import httpx
 import pyarrow as pa
 
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.transport import HttpExchange
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
@@ -100,7 +102,9 @@ class Follower:
         config = next(one for one in self._chains if one.chain_id == chain.chain_id)
         wait(self.tail._looks.values())  # one may be under way, and needs its connection
         self.tail._readers[chain.chain_id].close()
-        self.tail._readers[chain.chain_id] = ChainReader(config, LIMITS, transport=_Interrupting(request, action))
+        self.tail._readers[chain.chain_id] = ChainReader(
+            config, LIMITS, connect=lambda url, policy: _Interrupting(url, policy, request, action)
+        )
 
     def wrong_requests(self) -> list[str]:
         """Stalled messages without exactly one standing request for what the chain has now."""
@@ -130,19 +134,16 @@ class Follower:
             }
 
 
-class _Interrupting(httpx.BaseTransport):
-    """The network, and something that happens before one request."""
+class _Interrupting(HttpExchange):
+    """Does something before one of its HTTP requests."""
 
-    def __init__(self, request: int, action: Callable[[], None]) -> None:
-        self._network = httpx.HTTPTransport()
+    def __init__(self, url: str, policy: EndpointPolicy, request: int, action: Callable[[], None]) -> None:
+        super().__init__(url, policy)
         self._left = request
         self._action = action
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    async def _fetch(self, body: bytes) -> tuple[int, str | None, bytes]:
         self._left -= 1
         if self._left == 0:
-            self._action()
-        return self._network.handle_request(request)
-
-    def close(self) -> None:
-        self._network.close()
+            await asyncio.to_thread(self._action)
+        return await super()._fetch(body)

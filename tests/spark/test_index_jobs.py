@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -23,7 +22,6 @@ from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits, StallPolicy
 from indexer.pipeline.refresh import refresh
 from indexer.pipeline.store_facts import StoreFacts
-from indexer.sources import evm, options
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.store import tables
 from indexer.store.store import Store
@@ -188,17 +186,6 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     of_lake = rows(spark.createDataFrame(rows_of(lake.place, "silver.messages")))
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
-    ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
-    as_rows = (
-        spark.read.format(evm.FORMAT)
-        .option(evm.CHAINS, options.encode_chains([chain_config(chain) for chain in world.deployment.chains]))
-        .option(evm.LIMITS, options.encode_limits(world.settings().limits))
-        .option(evm.RANGES, json.dumps(ranges))
-        .load()
-    )
-    of_lake = rows(spark.createDataFrame(rows_of(lake.place, "silver.events")))
-    assert rows(as_rows.select(*schemas.EVENTS.names)) == of_lake
-
     before = world.contents()
     (world.folder / "index.db").unlink()
     world.index_once(spark, backfill_blocks=10)

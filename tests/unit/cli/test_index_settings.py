@@ -50,7 +50,6 @@ max_retries = 2
 [chains.alpha]
 rpc_urls = ["https://one.example", "https://two.example"]
 requests_per_second = 10
-concurrency = 3
 batch = 5
 """
 
@@ -88,7 +87,7 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
     )
     assert settings.limits == SourceLimits(poll_interval=0.5, finality_depth=12)
     assert settings.endpoints == {
-        31337: replace(INDEX_POLICY, requests_per_second=10.0, concurrency=3, batch=5),
+        31337: replace(INDEX_POLICY, requests_per_second=10.0, batch=5),
         31338: INDEX_POLICY,
     }
     assert (settings.lake_interval, settings.refresh_interval, settings.keep_ended) == (11.0, 600.0, 3 * 86_400)
@@ -134,7 +133,7 @@ def test_a_flag_goes_over_the_file(
         ("[index.stall_after_by_kind]\npigeon = 5", "'pigeon' is not a kind of message; the kinds are plain"),
         ("[index.stall_after_by_kind]\nplain = 0", r"index\.stall_after_by_kind\.plain is 0"),
         ('[[index.lanes]]\nsource = "gamma"\nstall_after = 5', "has no chain 'gamma'; its chains are alpha, beta"),
-        ("[chains.alpha]\nconcurrency = 0", "concurrency"),
+        ("[chains.alpha]\nbatch = 0", "batch"),
     ],
 )
 def test_what_cannot_be_set_is_named(workspace: Workspace, text: str, wrong: str) -> None:

@@ -12,6 +12,7 @@ from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 
 from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.transport import HttpExchange
 from bridge.protocol.contracts import ROUTER
 from indexer.model.settings import INDEX_POLICY, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
@@ -20,6 +21,18 @@ from tests.unit.indexer.world import SimulatedChain, routed, sent_message
 
 URL = "http://simulated"
 Misbehaviour = Callable[[str, Any], httpx.Response | None]
+
+
+class SimulatedExchange(HttpExchange):
+    """Sends requests to a simulated endpoint."""
+
+    def __init__(self, url: str, policy: EndpointPolicy, endpoint: Endpoint) -> None:
+        super().__init__(url, policy)
+        self.endpoint = endpoint
+
+    async def _fetch(self, body: bytes) -> tuple[int, str | None, bytes]:
+        response = self.endpoint.handle(httpx.Request("POST", URL, content=body))
+        return response.status_code, response.headers.get("retry-after"), response.content
 
 
 class RpcFaultError(Exception):
@@ -229,5 +242,8 @@ def reader_of(
         emitters=EMITTERS[chain.chain_id],
         endpoints=endpoints,
     )
-    transport = httpx.MockTransport(lambda request: by_url[str(request.url).rstrip("/")].handle(request))
-    return ChainReader(config, limits, clock=clock, transport=transport)
+
+    def connect(url: str, policy: EndpointPolicy) -> SimulatedExchange:
+        return SimulatedExchange(url, policy, by_url[url])
+
+    return ChainReader(config, limits, clock=clock, connect=connect)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from indexer.sources import backfill_task
 from indexer.sources.backfill_task import RangeReader
 from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainConfig, ChainReader
-from tests.unit.indexer.endpoint import Endpoint, chain_of
+from tests.unit.indexer.endpoint import Endpoint, SimulatedExchange, chain_of
 from tests.unit.indexer.logs import ALPHA, EMITTERS
 from tests.unit.indexer.world import SimulatedChain
 from tests.waiting import PATIENCE
@@ -34,7 +36,7 @@ def test_a_task_reads_several_ranges_at_once_and_leaves_out_none(
     config = ChainConfig(chain_id=ALPHA, urls=("http://met",), start_block=0, emitters=EMITTERS[ALPHA])
 
     def reader(told: ChainConfig, limits: SourceLimits, ranges: AdaptiveRanges) -> ChainReader:
-        return ChainReader(told, limits, transport=httpx.MockTransport(endpoint.handle), ranges=ranges)
+        return ChainReader(told, limits, connect=lambda url, policy: InThread(url, policy, endpoint), ranges=ranges)
 
     monkeypatch.setattr(backfill_task, "ChainReader", reader)
     lake = Lake(tmp_path / "lake")
@@ -46,16 +48,23 @@ def test_a_task_reads_several_ranges_at_once_and_leaves_out_none(
     assert sorted(found) == list(range(3, 401, 3))
 
 
+class InThread(SimulatedExchange):
+    """Lets several requests wait in the endpoint at once."""
+
+    async def _fetch(self, body: bytes) -> tuple[int, str | None, bytes]:
+        answer = await asyncio.to_thread(self.endpoint.handle, httpx.Request("POST", "http://met", content=body))
+        return answer.status_code, answer.headers.get("retry-after"), answer.content
+
+
 class Meeting(Endpoint):
     """Answers no logs before four ask at the same time."""
 
     def __init__(self, chain: SimulatedChain, max_range: int) -> None:
         super().__init__(chain, max_range=max_range)
         self.met = threading.Barrier(4)
-        self.first = threading.local()
+        self.waiting = itertools.count(1)  # a reader waits with its first request
 
     def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
-        if not hasattr(self.first, "asked"):
-            self.first.asked = True
+        if next(self.waiting) <= 4:
             self.met.wait(timeout=PATIENCE)
         return Endpoint._eth_getLogs(self, query)

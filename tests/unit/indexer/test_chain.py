@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.evm.rpc_answers import RangeTooLargeError, Request, RpcError, TransientRpcError, UnknownBlockError
+from bridge.evm.rpc_answers import RangeTooLargeError, RpcError, TransientRpcError, UnknownBlockError
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits
 from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
-from indexer.sources.transport import Sent, answers_together
 from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, RpcFaultError, chain_copy, chain_of, reader_of, truth
 from tests.unit.indexer.logs import ADAPTERS, ALPHA
@@ -30,7 +29,10 @@ LIMITS = SourceLimits(hash_window=16, rollback_patience=5.0)
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
+    async def pass_over(_seconds: float) -> None:
+        return
+
+    monkeypatch.setattr("indexer.sources.transport.sleep", pass_over)
 
 
 def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:
@@ -372,19 +374,6 @@ def test_a_batch_that_two_nodes_answer_by_turns_gives_no_half_of_the_logs_though
             found = [row for table in reader.read_final(0, 400) for row in table["block_number"].to_pylist()]
             assert found == [number for number, _ in truth(chain)]
             balancer.nodes[1] = lagging
-
-
-@given(turns=st.lists(st.integers(0, 1), min_size=2, max_size=12), looked_at=st.integers(0, 200))
-@settings(max_examples=25, deadline=None)
-def test_answers_in_any_order_and_with_any_blanks_are_those_of_their_requests(turns: list[int], looked_at: int) -> None:
-    ids = list(range(1, len(turns) + 1))
-    parts = [json.dumps({"id": id_, "result": turn}, indent=turn or None) for id_, turn in zip(ids, turns, strict=True)]
-    sent = [Sent(Request("eth_any"), id_, "here") for id_ in ids]
-    for order in (parts, parts[::-1]):
-        with pytest.MonkeyPatch.context() as changed:
-            changed.setattr("indexer.sources.transport._FIRST", looked_at)  # the first look may end anywhere
-            answers, rest = answers_together((" [ " + " , ".join(order) + "\n] ").encode(), sent)
-        assert [answer["result"] for answer in answers] + [json.loads(rest)["result"]] == turns
 
 
 @for_each_case("fault", FAULTS)

