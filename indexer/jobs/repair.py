@@ -16,7 +16,7 @@ from indexer.lake.lake import FinalBlocks, Lake
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.store.blocks import BlockRange
-from indexer.store.store import FINALITY_VIOLATED, Store
+from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -119,7 +119,7 @@ def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
 def mark(store: Store, violation: Violation, now: float) -> int:
     """Shows the messages concerned as DIVERGED, with the evidence, until the index is repaired; returns how many."""
     marks = list(violation.marks())
-    store.mark(violation.chain_id, FINALITY_VIOLATED, marks, now)
+    store.mark(violation.chain_id, marks, now)
     log.error("final blocks are gone", chain=violation.chain_id, fork=violation.fork, messages=len(marks))
     return len(marks)
 

@@ -52,7 +52,6 @@ log = structlog.get_logger(__name__)
 
 _TICK: Final = 1  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
 _LANE: Final = ["chain_id", "source_chain", "destination_chain"]  # columns of an event that say which lane it is of
-_LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
 _STEADY: Final = 20.0  # seconds for which a stream runs without a batch, after which Spark is taken to work
 _LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
 
@@ -104,7 +103,6 @@ class Stream:
             self._promotion,
             Periodic("verification", settings.verify_interval, watch.look),
             Periodic("maintenance", settings.refresh_interval, self._prune_and_refresh),
-            Periodic("limits", _LIMITS_EVERY, lambda: set_limits(self._store.engine, settings.stall)),
             Periodic("violations", _TICK, self._mark_violations),
         )
         try:

@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import Engine, select
 
-from bridge.protocol.message import decode_envelope
 from indexer.lake.lake import Lake
 from indexer.model import schemas
 from indexer.sources.position import ChainPosition
 from indexer.store import tables
-from indexer.store.store import events_between, ids_checked, position_of
+from indexer.store.store import events_between, position_of
 
-ID_DIFFERS: Final = "ID_DIFFERS"
-_WITH_ENVELOPE: Final = ("message_id", "block_number", "log_index", "event", "envelope")
 _FIRST_PART: Final = 1_000  # blocks
 _ROWS_IN_A_PART: Final = 100_000  # about
 
@@ -85,33 +81,6 @@ class History:
             rows = connection.execute(chosen.where(block.block_number.between(first, last)).distinct())
             found |= {(row.block_number, row.block_hash) for row in rows}
         return sorted(found)
-
-    def ids_checked(self, chain: int) -> int:
-        """The block up to which the running index has compared the chain's message ids with their envelopes."""
-        fact = tables.facts.c
-        with self._engine.connect() as connection:
-            found = connection.scalar(select(fact.value).where(fact.name == ids_checked(chain)))
-        return -1 if found is None else int(found)
-
-    def wrong_ids(self, chain: int, first: int, last: int) -> list[tuple[bytes, int, str]]:
-        """The messages created in some blocks whose ids are not the hashes of their envelopes: id, block and evidence.
-
-        Args:
-            chain: its id.
-            first: the first block.
-            last: the last block, included.
-        """
-        found = []
-        for events in self.parts(chain, first, last, _WITH_ENVELOPE):
-            for row in events.filter(pc.is_valid(events["envelope"])).to_pylist():
-                computed = decode_envelope(row["envelope"]).message.id
-                if computed != row["message_id"]:
-                    text = (
-                        f"{row['event']} in block {row['block_number']}, log {row['log_index']} names it, and its envelope "
-                        f"is that of 0x{computed.hex()}"
-                    )
-                    found.append((row["message_id"], row["block_number"], text))
-        return found
 
 
 PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id")

@@ -36,7 +36,6 @@ class StallPolicy:
     retries_by_kind: Mapping[Kind, int | None] = field(
         default_factory=lambda: {Kind.HEARTBEAT: 0, Kind.REGULATORY_ACTION_CRITICAL: None}
     )  # where fewer than `max_message_retries`, or without end (None): a heartbeat is replaced by the next one, not retried
-    learn: bool = False  # take a lane's limit from its own latencies, where neither of the two says otherwise
 
     def __post_init__(self) -> None:
         for name in ("stall_after", "max_lag", "max_message_retries", "requests_per_lane_minute", "silence_after"):
@@ -141,7 +140,6 @@ class IndexTable(Section):
         default=(),
         description="the same, for some lanes (source, destination, stall_after), before what is said of kinds; the last that fits a lane counts",
     )
-    learn_deadlines: bool = Field(default=False, description="whether other lanes' is taken from their own latencies")
     max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")
     poll_interval: float = Field(
         default=1.0, gt=0, description="between two looks at a chain at least; each block gets one look (devnet: 0.1)"
@@ -167,7 +165,6 @@ class IndexTable(Section):
                 for lane in limit.lanes(deployment)
             },
             retries_by_kind=retries_by_kind,
-            learn=self.learn_deadlines,
         )
 
     @property

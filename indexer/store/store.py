@@ -140,14 +140,9 @@ class Store:
         none = schemas.EVENTS.empty_table()
         with self.engine.begin() as connection:
             before = _row_of(connection, chain)
-            mark = tables.marks.c
-            above = (mark.chain_id == chain) & (mark.kind != FINALITY_VIOLATED) & (mark.block_number >= range_.first)
-            connection.execute(delete(tables.marks).where(above))
             _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none)
             note_final(connection, chain, before, range_, range_)
             _save_position(connection, chain, range_, is_new=before is None)
-            fact = tables.facts.c
-            connection.execute(delete(tables.facts).where(fact.name == ids_checked(chain)))
             checks = tables.lane_checks.c
             connection.execute(
                 delete(tables.lane_checks).where(checks.chain_id == chain, checks.block_number >= range_.first)
@@ -179,12 +174,6 @@ class Store:
             events = events.filter(pc.invert(pc.is_in(events["message_id"], pa.array(pruned, pa.binary()))))
             within = (place.block_number >= first) & (place.block_number <= last)
             _replace_events(connection, chain, within, events)
-
-    def note_ids_checked(self, chain: int, block: int) -> None:
-        """Notes up to which block the chain's message ids were compared with their envelopes."""
-        with self.engine.begin() as connection:
-            connection.execute(delete(tables.facts).where(tables.facts.c.name == ids_checked(chain)))
-            connection.execute(insert(tables.facts).values(name=ids_checked(chain), value=block))
 
     def recompute(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
         """Makes all messages, receipts and pauses again from the events that the store holds.
@@ -229,26 +218,24 @@ class Store:
             return 0
         return self.recompute(progress)
 
-    def mark(self, chain: int, kind: str, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
-        """Marks messages as DIVERGED until the chain is repaired. The same again changes nothing.
+    def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
+        """Marks messages whose final events a chain took back as DIVERGED, until the chain is repaired. Idempotent.
 
         Args:
             chain: its id.
-            kind: of the divergence.
             marks: message id, the lowest block concerned, and the evidence.
             now: Unix seconds.
         """
         mark = tables.marks.c
-        of_kind = (mark.chain_id == chain) & (mark.kind == kind)
+        of_kind = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED)
         with self.engine.begin() as connection:
             open_ = set(connection.scalars(select(mark.message_id).where(of_kind, mark.repaired_at.is_(None))))
             new = [one for one in marks if one[0] not in open_]
             for message_id, block, evidence in new:
                 connection.execute(delete(tables.marks).where(of_kind, mark.message_id == message_id))
+                key = {"message_id": message_id, "chain_id": chain, "kind": FINALITY_VIOLATED}
                 values = {"block_number": block, "evidence": evidence, "noted_at": now}
-                connection.execute(
-                    insert(tables.marks).values(message_id=message_id, chain_id=chain, kind=kind, **values)
-                )
+                connection.execute(insert(tables.marks).values(**key, **values))
             _recompute(connection, [message_id for message_id, _, _ in new])
 
     def note_repair(self, chain: int, now: float) -> None:
@@ -296,11 +283,6 @@ def derivation_fingerprint() -> int:
     """
     texts = f"{_INSERT_MESSAGES}{_INSERT_RECEIPTS}{getsource(pause_log)}"
     return int.from_bytes(sha256(texts.encode()).digest()[:7], "big")
-
-
-def ids_checked(chain: int) -> str:
-    """The fact that says up to which block a chain's message ids were compared with their envelopes."""
-    return f"ids_checked_{chain}"
 
 
 def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:

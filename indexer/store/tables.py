@@ -217,7 +217,7 @@ marks: Final = Table(
     metadata,
     Column("message_id", LargeBinary, primary_key=True),
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", String, primary_key=True),  # FINALITY_VIOLATED: a chain took its final events back; ID_DIFFERS
+    Column("kind", String, primary_key=True),  # always FINALITY_VIOLATED: a chain took its final events back
     Column("block_number", BigInteger, nullable=False),  # the lowest of the blocks concerned
     Column("evidence", String, nullable=False),
     Column("noted_at", Float, nullable=False),

@@ -25,7 +25,6 @@ max_message_retries = 4
 [index]
 stall_after = 300
 max_lag = 60
-learn_deadlines = true
 poll_interval = 0.5
 finality_depth = 12
 lake_interval = 11.0
@@ -83,7 +82,6 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
         by_kind={Kind.STATE_SYNC: 45},
         by_lane={(31337, 31338): 200, (31338, 31337): 100},
         retries_by_kind=RETRIES | {Kind.STATE_SYNC: 2},
-        learn=True,
     )
     assert settings.limits == SourceLimits(poll_interval=0.5, finality_depth=12)
     assert settings.endpoints == {

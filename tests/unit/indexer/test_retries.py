@@ -12,7 +12,6 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.model.settings import StallPolicy
-from indexer.store import tables
 from indexer.store.limits import set_limits
 from indexer.store.reader import IndexReader
 from indexer.store.retries import request_retries
@@ -23,7 +22,6 @@ from tests.unit.indexer.world import (
     START,
     apply,
     cancellation_requested,
-    contents,
     executed,
     failed,
     gmp_pause_set,
@@ -245,24 +243,6 @@ def test_a_lanes_limit_goes_before_a_kinds_and_that_before_the_general_one(world
     assert (world.status(query), world.status(plain)) == (Status.STALLED, Status.STALLED)
     set_limits(world.store.engine, POLICY)
     assert (world.status(query), world.status(plain)) == (Status.ROUTED, Status.ROUTED)
-
-
-@pytest.mark.parametrize(("latency", "limit"), [(5, 60), (30, 90), (500, 400)])
-def test_a_lane_that_has_carried_enough_teaches_its_limit_within_bounds(world: World, latency: int, limit: int) -> None:
-    for nonce in range(1, 50):
-        sent = world.send(sent_message(nonce, quorum=1))
-        world.beta.mine(received(sent, 1), executed(sent), time=START + latency)
-    world.read(world.beta)
-    learning = replace(POLICY, learn=True)
-    set_limits(world.store.engine, learning)
-    assert contents(world.store, tables.stall_limits)["stall_limits"] == []  # 49 are not enough
-    world.send(sent_message(50, quorum=1))
-    world.happens(world.beta, received(sent_message(50), 1))
-    sent = world.send(sent_message(51, quorum=1))
-    world.beta.mine(received(sent, 1), executed(sent), time=START + latency)
-    world.read(world.beta)
-    set_limits(world.store.engine, learning)
-    assert {row[-1] for row in contents(world.store, tables.stall_limits)["stall_limits"]} == {limit}
 
 
 def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_last_up_to_eight_times(

@@ -346,7 +346,7 @@ def test_statuses_by_other_queries_are_made_again_once_and_nothing_else_changes(
     for chain in (alpha, beta):
         apply(store, chain)
     assert store.recompute_if_outdated() == 0
-    store.mark(ALPHA, "FINALITY_VIOLATED", [(sent[2].id, 1, "gone")], 1.0)
+    store.mark(ALPHA, [(sent[2].id, 1, "gone")], 1.0)
     request_retries(store.engine, StallPolicy(stall_after=1), START + 100)
     before = contents(store, *tables.metadata.sorted_tables)
     with store.engine.begin() as connection:  # as an older Waybill has left it
