@@ -148,33 +148,38 @@ def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]
 def divergences(
     message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
     *,
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="All final messages, from the table gold.divergences, as of its last refresh."),
+    ] = False,
     max_behind: options.MaxBehind = None,
 ) -> None:
-    """Print what contradicts: evidence, how bad it is, and what to do next. Fails if there is anything.
+    """Print divergences: evidence, severity, and what to do next. Exits with status 1 if there are any.
 
-    The store judges the messages of the last 30 days as they are now, the table gold.divergences older ones, as of the last
-    refresh. Exits with status 5 if there is nothing, and the index is behind.
+    Judges the messages in the store, which are those of the last 30 days and all open ones, as they are now. Exits with status 5
+    if there are none, but the index is behind.
 
     Example: waybill index divergences
     """
     chosen = None if message is None else options.message_id(message)
-    from indexer.jobs.divergences import all_divergences
+    from indexer.jobs.report import divergences_of_history, time_of_tables
 
     workspace = Workspace.current()
     with open_index(workspace) as index:
-        found, tables = all_divergences(index, workspace.lake)
+        tables = time_of_tables(workspace.lake) if history else None
+        found = divergences_of_history(workspace.lake) if history else index.divergences()
         fresh = freshness(workspace, index, max_behind)
     found = [item for item in found if chosen in (None, item.message_id)]
     value = [divergence_value(item) for item in found]
     failures = [f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}"] if value else []
     fresh.answer(
         {"divergences": value, "tables": as_of_value(tables)},
-        render=lambda console: _draw_divergences(console, value, as_of_text(tables)),
+        render=lambda console: _draw_divergences(console, value, as_of_text(tables) if history else "the store, now"),
         failures=failures,
     )
 
 
-def _draw_divergences(console: Console, value: list[dict[str, Any]], tables: str) -> None:
+def _draw_divergences(console: Console, value: list[dict[str, Any]], source: str) -> None:
     if not value:
         console.print("no divergence: nothing contradicts, as far as the index has read")
     for item in value:
@@ -183,7 +188,7 @@ def _draw_divergences(console: Console, value: list[dict[str, Any]], tables: str
         console.print(escaped(f"  chains    {item['sourceChain']} → {item['destinationChain']}"))
         console.print(escaped(f"  evidence  {item['evidence']}"))
         console.print(escaped(f"  next      {with_network(item['next'])}"))
-    console.print(escaped(f"tables    {tables}"))
+    console.print(escaped(f"source    {source}"))
 
 
 def sql(

@@ -66,18 +66,15 @@ _TABLES: Final = {
 def report(*, max_behind: options.MaxBehind = None) -> None:
     """Print the index's totals: messages, retries, duplicates, divergences, latencies, costs, and what redundancy gained.
 
-    Figures come from the lake's tables, count final blocks, and are as old as the last refresh. Divergences of the last 30 days
-    and retry requests are current. Exits with status 5 if the index is behind.
+    Figures come from the lake's tables, count final blocks, and are as old as the last refresh; retry requests are current. Exits with status 5 if the index is behind.
 
     Example: waybill report
     """
-    from indexer.jobs.divergences import all_divergences
     from indexer.jobs.report import read_report
 
     workspace = Workspace.current()
     with open_index(workspace) as index:
         found = read_report(workspace.lake)
-        divergences, _ = all_divergences(index, workspace.lake)
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     totals = {
@@ -89,16 +86,16 @@ def report(*, max_behind: options.MaxBehind = None) -> None:
         **totals,
         **_rows(found),
         "retriesRequestedFor": requested,
-        "divergences": [divergence_value(item) for item in divergences],
+        "divergences": [divergence_value(item) for item in found.divergences],
         "tables": as_of_value(found.tables),
     }
 
     def draw(console: Console) -> None:
-        console.print(details({**totals, "divergences": len(divergences), "tables": as_of_text(found.tables)}))
+        console.print(details({**totals, "divergences": len(found.divergences), "tables": as_of_text(found.tables)}))
         for table in tables(found, workspace.deployment()):
             console.print()
             console.print(table)
-        for item in divergences:
+        for item in found.divergences:
             about = f"0x{item.message_id.hex()}" if item.message_id else ""
             console.print(escaped(f"DIVERGED {item.kind} {about} {item.evidence}"))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import structlog
@@ -15,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
+from indexer.jobs.lock import exclusive
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.stream import Stream
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import kept_elsewhere, lost, promote
-from indexer.model.errors import IndexerError
 from indexer.model.settings import INDEX_POLICY, IndexSettings
 from indexer.sources.chain import ChainConfig, ChainReader, chain_config
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
@@ -228,20 +226,6 @@ def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str
         backfill(spark, chains, settings, lake, lacking=[chain.chain_id for chain in chains])
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _alone_in(folder: Path) -> AbstractContextManager[None]:
     """Holds an index's folder: two at once would take the stream's files from each other."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "index.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise IndexerError(
-                f"an index is at work in {folder} already (process {file.read().strip()}): end it first, or name another"
-                " WAYBILL_HOME"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+    return exclusive(folder / "index.lock", "an index", "end it first, or name another WAYBILL_HOME")

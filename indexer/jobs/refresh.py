@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 
 import pyarrow as pa
 
+from indexer.jobs.lock import exclusive
 from indexer.lake.lake import Lake
 from indexer.lake.reading import AsOf
 from indexer.model.errors import IndexerError
@@ -44,24 +42,14 @@ def run_refresh(
     Raises:
         IndexerError: Spark fails, or another refresh is running.
     """
+    lock = exclusive(settings.folder.path / "refresh.lock", "a refresh", "wait until it has ended")
     store = reading_engine(settings.folder.store_url)
     try:
         lake = Lake(settings.folder.lake)
-        with _alone_in(settings.folder.path), batch_session(master, events=lake.rows()) as spark:
+        with lock, batch_session(master, events=lake.rows()) as spark:
             facts = read_facts(store, attested=attested, paid=paid, chain_names=chain_names)
             return refresh(spark, lake, facts, full=full, keep_hours=keep_hours)
     except SPARK_ERRORS as error:
         raise IndexerError(f"Spark failed: {reason_of(error)}") from error
     finally:
         store.dispose()
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Two refreshes at once would both merge the same logs."""
-    with (folder / "refresh.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise IndexerError(f"another refresh is running in {folder}; wait until it has ended") from None
-        yield

@@ -1,4 +1,4 @@
-"""The figures of `waybill report`: DuckDB reads them from the silver and gold tables, which Spark has computed."""
+"""What `waybill report` and `waybill index divergences --history` show: DuckDB reads the tables that Spark has computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import duckdb
 
-from indexer.lake.reading import AsOf, as_of, opened
+from bridge.protocol.indexed import DivergenceRecord
+from indexer.lake.reading import AsOf, as_of, opened, rows_of
+from indexer.model.divergences import divergence_record, in_order
 from indexer.model.errors import QueryError
 from indexer.model.storage_location import StorageLocation
 
@@ -73,6 +75,7 @@ class Report:
         redundancy: rows of gold.redundancy, by GMP.
         costs: rows of gold.costs, by lane and GMP.
         duplicates: repeated deliveries by GMP, lane and day (UTC).
+        divergences: rows of gold.divergences, with their meaning.
     """
 
     tables: AsOf
@@ -83,6 +86,29 @@ class Report:
     redundancy: Sequence[Row]
     costs: Sequence[Row]
     duplicates: Sequence[Row]
+    divergences: Sequence[DivergenceRecord]
+
+
+def time_of_tables(lake: StorageLocation) -> AsOf:
+    """Returns the time of the last refresh.
+
+    Raises:
+        QueryError: the tables were never refreshed.
+    """
+    tables = as_of(lake)
+    if tables is None:
+        raise QueryError("the tables of the lake were never refreshed; run `waybill index refresh`")
+    return tables
+
+
+def divergences_of_history(lake: StorageLocation) -> list[DivergenceRecord]:
+    """Reads gold.divergences, which judges all final messages, those that the store has pruned included.
+
+    Raises:
+        LakeDamagedError: a file of the table is lost.
+        LakeUnreachableError: the bucket refuses, or does not answer.
+    """
+    return in_order(map(divergence_record, rows_of(lake, "gold.divergences").to_pylist()))
 
 
 def read_report(lake: StorageLocation) -> Report:
@@ -93,9 +119,7 @@ def read_report(lake: StorageLocation) -> Report:
         LakeDamagedError: a file of a table is lost.
         LakeUnreachableError: the bucket refuses, or does not answer.
     """
-    tables = as_of(lake)
-    if tables is None:
-        raise QueryError("the tables of the lake were never refreshed; run `waybill index refresh`")
+    tables = time_of_tables(lake)
     with opened(lake, _TABLES) as connection:
         (totals,) = _rows(connection, _TOTALS)
         return Report(
@@ -107,6 +131,7 @@ def read_report(lake: StorageLocation) -> Report:
             redundancy=_rows(connection, "select * from redundancy order by gmp"),
             costs=_rows(connection, "select * from costs order by source_chain, destination_chain, gmp"),
             duplicates=_rows(connection, _DUPLICATES),
+            divergences=divergences_of_history(lake),
         )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+from bridge.protocol.indexed import DivergenceRecord
+from indexer.model import schemas
 
 
 class Severity(StrEnum):
@@ -25,7 +29,6 @@ class Meaning:
 
 
 _STOP: Final = "pause the lane (`pauseLane` by the guardian), then compare both chains' transactions by hand"
-_COMPARE: Final = "compare the router's code with the one that was deployed: an honest router emits no such events; pause the lane meanwhile"
 _REVOKE: Final = "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message show`"
 
 MEANINGS: Final[dict[str, Meaning]] = {
@@ -42,7 +45,6 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "QUORUM_LOWERED": Meaning(Severity.CRITICAL, _STOP),
     "REFUSED_WITHOUT_QUORUM": Meaning(Severity.CRITICAL, _STOP),
     "EXECUTED_BEFORE_CREATION": Meaning(Severity.CRITICAL, _STOP),
-    "ID_DIFFERS": Meaning(Severity.CRITICAL, _COMPARE),
     "RECEIPTS_MISCOUNTED": Meaning(Severity.CRITICAL, _STOP),
     "CANCELLED_WITHOUT_REQUEST": Meaning(Severity.CRITICAL, _STOP),
     "EXPIRED_TOO_EARLY": Meaning(
@@ -74,3 +76,24 @@ MEANINGS: Final[dict[str, Meaning]] = {
         Severity.CRITICAL, "check the deliveries named against both chains, then `waybill index verify --repair`"
     ),
 }
+
+
+def divergence_record(row: Mapping[str, Any]) -> DivergenceRecord:
+    """Returns a divergence with its meaning; `row` has the columns of `schemas.DIVERGENCES`, and may have more."""
+    meaning = MEANINGS[row["kind"]]
+    stated = {name: row[name] for name in schemas.DIVERGENCES.names}
+    return DivergenceRecord(**stated, severity=meaning.severity.value, next_action=meaning.next_action)
+
+
+def in_order(found: Iterable[DivergenceRecord]) -> list[DivergenceRecord]:
+    """Sorts divergences by kind, message, lane and evidence. Databases would order text by locales of their own."""
+    return sorted(
+        found,
+        key=lambda one: (
+            one.kind,
+            one.message_id or b"",
+            one.source_chain or 0,
+            one.destination_chain or 0,
+            one.evidence,
+        ),
+    )

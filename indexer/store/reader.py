@@ -24,7 +24,7 @@ from bridge.protocol.indexed import (
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
-from indexer.model.divergences import MEANINGS
+from indexer.model.divergences import divergence_record, in_order
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
 from indexer.store.divergences import CONTRADICTIONS_AMONG, DIVERGENCES, DIVERGENCES_OF_MESSAGE
@@ -128,7 +128,8 @@ class IndexReader:
     def _contradicted_among(self, message_ids: Collection[bytes]) -> set[bytes]:
         rows = (row for ids in _in_parts(message_ids) for row in self._rows(CONTRADICTIONS_AMONG, ids=ids))
         found = (
-            _divergence({"source_chain": None, "destination_chain": None, "evidence": ""} | dict(row)) for row in rows
+            divergence_record({"source_chain": None, "destination_chain": None, "evidence": ""} | dict(row))
+            for row in rows
         )
         return {one.message_id for one in found if one.message_id and one.contradicts_message}
 
@@ -176,11 +177,7 @@ class IndexReader:
         return self._divergences(DIVERGENCES_OF_MESSAGE, id=message_id)
 
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
-        def place(one: DivergenceRecord) -> tuple[str, bytes, int, int, str]:
-            return one.kind, one.message_id or b"", one.source_chain or 0, one.destination_chain or 0, one.evidence
-
-        # Sorted here: a message can show one kind twice, and databases order text by locales of their own.
-        return sorted((_divergence(row) for row in self._rows(found, **arguments)), key=place)
+        return in_order(divergence_record(row) for row in self._rows(found, **arguments))
 
     def retry_requests(self, message_id: bytes | None = None) -> list[RetryRequest]:
         """Requests in the order they were written, of one message or of all."""
@@ -246,11 +243,6 @@ class IndexReader:
 def _in_parts(ids: Collection[bytes]) -> list[list[bytes]]:
     every = sorted(set(ids))
     return [every[first : first + _AT_ONCE] for first in range(0, len(every), _AT_ONCE)]
-
-
-def _divergence(row: Row) -> DivergenceRecord:
-    meaning = MEANINGS[row["kind"]]
-    return DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
 
 
 def _fields_of(record: type[Any], row: Row) -> dict[str, Any]:
