@@ -19,7 +19,7 @@ from bridge.deploy import sending
 from bridge.deploy.artifacts import CHECKOUT
 from bridge.deploy.deploy import Deployed, deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain
-from bridge.deploy.transactions import ChainContracts, DeployError, Transaction
+from bridge.deploy.transactions import DeployError, Transaction
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
@@ -86,29 +86,6 @@ def heads(devnet: Devnet) -> list[str]:
 def read(devnet: Devnet, chain: int, address: str, contract: Contract, function: str, *arguments: object) -> object:
     call = {"to": address, "data": "0x" + contract.encode(function, *arguments).hex()}
     return contract.decode(function, bytes.fromhex(rpc(devnet.chains[chain].url, "eth_call", call, "latest")[2:]))
-
-
-async def test_an_interrupted_deployment_says_what_is_done_and_the_next_one_goes_on(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
-    planned, target, told = plan(devnet), tmp_path / "second.json", list[str]()
-    router = ChainContracts.of(planned, planned.chains[0]).router.address
-    running = asyncio.create_task(deploy(planned, LocalSigner.from_key(OWNER_KEY), target, told.append))
-    while not await chains[planned.chains[0].chain_id].code(router):
-        await asyncio.sleep(0.02)
-    running.cancel()  # as Ctrl-C does
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    first, *done, last = told[-1].splitlines()
-    assert (first, last) == ("interrupted", "run the same command again to continue")
-    assert [line.partition(":")[0] for line in done] == ["alpha", "beta"]
-    assert all(re.fullmatch(r"\w+: \d+ of \d\d transactions included", line) for line in done), done
-    for chain in chains.values():
-        while await chain.pending_count(account(OWNER_KEY).address) > await chain.transaction_count(
-            account(OWNER_KEY).address
-        ):
-            await asyncio.sleep(0.1)
-    assert (await deploy(planned, LocalSigner.from_key(OWNER_KEY), target)).changed
 
 
 def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet: Devnet, tmp_path: Path) -> None:
@@ -290,16 +267,6 @@ def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devne
     assert target.read_text() == before
 
 
-def test_another_number_puts_the_adapter_elsewhere(devnet: Devnet, tmp_path: Path) -> None:
-    full = plan(devnet, account(ANVIL_KEYS[7]))
-    first = run(full, tmp_path / "first.json", ANVIL_KEYS[7]).deployment.chains[0]
-    alpha = full.chains[0]
-    numbered = alpha.gmps | {"axelar": alpha.gmps["axelar"] | {"adapterNumber": 2}}
-    changed = full.model_copy(update={"chains": (alpha.model_copy(update={"gmps": numbered}), full.chains[1])})
-    with pytest.raises(DeployError, match=r"'alpha'.*another adapter for axelar, " + first.adapter(Gmp.AXELAR)):
-        run(changed, tmp_path / "second.json", ANVIL_KEYS[7])
-
-
 async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_same(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -355,11 +322,3 @@ def test_a_deployments_file_that_can_not_be_read_is_not_written_over(devnet: Dev
     with pytest.raises(DeployError, match=r"(?s)second\.json.*repair the file, or delete it"):
         run(plan(devnet), target)
     assert target.read_text().startswith('{"version": 1')
-
-
-def test_a_first_endpoint_that_is_down_does_not_stop_the_deployment(devnet: Devnet, tmp_path: Path) -> None:
-    full = plan(devnet)
-    chains = tuple(
-        chain.model_copy(update={"rpc_urls": ("http://127.0.0.1:1", *chain.rpc_urls)}) for chain in full.chains
-    )
-    assert run(full.model_copy(update={"chains": chains}), tmp_path / "second.json").changed

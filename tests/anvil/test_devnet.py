@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -19,16 +18,13 @@ import pytest
 
 from bridge import devnet
 from bridge.devnet import ChainState, DevnetError, PortTakenError
-from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.devnet.anvil import block_number, mine_every, start, stop
+from bridge.devnet.anvil import start, stop
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
-from tests.anvil.devnets import next_base_fee, silent, undone
+from tests.anvil.devnets import silent
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
-
-DEPLOYER = account(DEPLOYER_KEY).address
 
 
 @pytest.fixture
@@ -88,28 +84,6 @@ def test_chains_outlive_the_process_that_started_them_and_its_signals(home: Path
     assert [chain.state for chain in devnet.status(home=home)] == [ChainState.RUNNING] * 2
 
 
-def test_a_chain_with_its_states_in_memory_keeps_its_contracts_in_reorgs_after_thousands_of_blocks(
-    tmp_path: Path,
-) -> None:
-    (port,) = free_ports(1)
-    chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "alpha.log", keep_states=100)
-    try:
-        (account, *_) = rpc(chain.url, "eth_accounts")
-        sent = rpc(chain.url, "eth_sendTransaction", {"from": account, "data": "0x6001600c60003960016000f300"})
-        rpc(chain.url, "anvil_mine")
-        contract = rpc(chain.url, "eth_getTransactionReceipt", sent)["contractAddress"]
-        mine_every(chain, 0)
-        dice = random.Random(1)
-        for number in range(4_000):
-            rpc(chain.url, "eth_sendTransaction", {"from": account, "to": account})
-            if number % 40 == 39:
-                rpc(chain.url, "evm_increaseTime", 1)
-                rpc(chain.url, "anvil_reorg", dice.randint(1, 64), [])
-        assert rpc(chain.url, "eth_getCode", contract, "latest") == "0x00"
-    finally:
-        stop([chain])
-
-
 def test_a_chain_leaves_no_states_behind_nor_anything_in_the_users_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,39 +99,6 @@ def test_a_chain_leaves_no_states_behind_nor_anything_in_the_users_home(
         stop([chain])
     assert list(users_home.rglob("*")) == []
     assert [path.name for path in (tmp_path / "devnet").iterdir()] == ["alpha.log"]
-
-
-@pytest.mark.parametrize(("block_time", "interval"), [(1, 1), (0, None)])
-def test_devnet_mines_at_the_block_time(home: Path, block_time: int, interval: int | None) -> None:
-    (first_port, _) = free_ports(2)
-    started = up(home, first_port, block_time=block_time)
-    assert [rpc(chain.url, "anvil_getIntervalMining") for chain in started.chains] == [interval] * 2
-
-
-def test_a_chain_that_comes_up_leaves_no_transaction_behind(tmp_path: Path) -> None:
-    # anvil's miner may miss one that arrives while another is mined: a block without a new one must come by itself.
-    (port,) = free_ports(1)
-    chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "alpha.log")
-    try:
-        sent = rpc(chain.url, "eth_sendTransaction", {"from": DEPLOYER, "to": DEPLOYER, "value": "0x0"})
-        receipt = eventually(lambda: rpc(chain.url, "eth_getTransactionReceipt", sent), "the transaction is included")
-        included = int(receipt["blockNumber"], 16)
-        eventually(lambda: (block_number(chain) or 0) > included, "the next block came")
-    finally:
-        stop([chain])
-
-
-def test_what_a_test_did_to_the_blocks_and_their_fees_is_undone(running_devnet: devnet.Devnet) -> None:
-    url = running_devnet.chains[0].url
-    before, fee = height(url), next_base_fee(url)
-    with undone(running_devnet):  # the block at the end of this test as well
-        with undone(running_devnet):
-            rpc(url, "anvil_setNextBlockBaseFeePerGas", hex(100 * 10**9))
-            mine(url)
-            assert (height(url), next_base_fee(url) > 50 * 10**9) == (before + 1, True)
-        assert height(url) == before
-        mine(url)
-        assert int(rpc(url, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16) == fee
 
 
 def height(url: str) -> int:

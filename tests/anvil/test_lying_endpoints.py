@@ -81,28 +81,6 @@ async def test_views_that_are_answered_with_nothing_cost_no_try(
 @pytest.mark.parametrize(
     "fault",
     [
-        FaultProxy.calls_cut,
-        FaultProxy.nothing,
-        FaultProxy.not_understood,
-        FaultProxy.wrong_types,
-        FaultProxy.receipts_of_others,
-        FaultProxy.unavailable,
-        FaultProxy.too_many_requests,
-        FaultProxy.truncated,
-        FaultProxy.slow,
-    ],
-    ids=lambda fault: fault.__name__,
-)
-async def test_no_answer_that_is_none_costs_a_try(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, fault: Fault
-) -> None:
-    assert await all_is_delivered(devnet, chains, tmp_path, fault) == {}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "fault",
-    [
         FaultProxy.logs_left_out,
         FaultProxy.logs_doubled_and_shuffled,
         FaultProxy.logs_altered,

@@ -202,46 +202,6 @@ async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
             await traffic.all_received()
 
 
-async def test_a_delivery_of_somebody_else_that_a_reorg_dropped_is_made_by_the_relayer(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
-    traffic, world = Traffic(devnet, chains), World(devnet.deployment, chains)
-    alpha, beta = devnet.deployment.chains
-    message = await traffic.send(Gmp.HYPERLANE)
-    mine(alpha.rpc_urls[0], 2)
-    (dispatch,) = [one for one in await world.dispatches(Gmp.HYPERLANE) if one.message_id == message.id]
-    (receipt,) = await world.deliver(Gmp.HYPERLANE, dispatch, sender=STRANGER)
-    async with relaying(devnet, tmp_path, commit="message") as bridge:
-        entries = bridge.store.outbox.entries
-        await until(lambda: [one.state for one in entries(message.id)] == [OutboxState.DELIVERED], "it is found there")
-        height = (await chains[beta.chain_id].head()).number
-        rpc(beta.rpc_urls[0], "anvil_reorg", height - receipt.block_number + 1, [])
-        assert not (await Client(devnet.deployment, chains).progress(message)).executed
-        async with blocks(devnet):
-            await traffic.all_executed()
-
-
-@pytest.mark.parametrize("depth", [1, 4, 16])
-async def test_a_message_that_a_reorg_of_the_source_dropped_before_its_delivery_is_never_delivered(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, depth: int
-) -> None:
-    traffic = Traffic(devnet, chains)
-    alpha = devnet.deployment.chain("alpha")
-    mine(alpha.rpc_urls[0], 5)
-    orphan = await traffic.send(Gmp.HYPERLANE)
-    mine(alpha.rpc_urls[0], depth)
-    async with relaying(devnet, tmp_path, gmps="axelar") as bridge:
-        await until(lambda: bridge.store.outbox.entries(orphan.id) != [], "the message is observed")
-        rpc(alpha.rpc_urls[0], "anvil_reorg", depth + 1, [])
-        mine(alpha.rpc_urls[0], 3)
-        await until(lambda: bridge.store.outbox.entries(orphan.id) == [], "the entry falls with its block")
-    traffic.sent.clear()
-    async with blocks(devnet), relaying(devnet, tmp_path):
-        await traffic.send(Gmp.HYPERLANE)
-        await traffic.all_executed()
-    assert not (await Client(devnet.deployment, chains).progress(orphan)).receipts
-
-
 async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over_another_gmp(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:

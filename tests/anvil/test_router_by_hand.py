@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from eth_utils import keccak
-from eth_utils.abi import abi_to_signature
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, account
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.events import MessageIdCreated, MessageRouted, MessageUnfunded, load_abi, topic_of
+from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message, decode_envelope
 from tests.anvil.command import Waybill, new_home
@@ -84,41 +82,9 @@ class Cast:
         return str(rpc(self.url, "eth_getLogs", {"address": self.source.router, "topics": topics})[-1]["topics"][1])
 
 
-def error_selector(name: str) -> str:
-    """The first four bytes of a custom error of the router, as they stand in an error of `cast`."""
-    item = next(item for item in load_abi("Router") if item["type"] == "error" and item["name"] == name)
-    signature = abi_to_signature(item)  # type: ignore[arg-type]  # eth_typing wants its own TypedDict
-    return f"0x{keccak(text=signature)[:4].hex()}"
-
-
 @pytest.fixture
 def cast(devnet: Devnet) -> Cast:
     return Cast(devnet)
-
-
-def test_the_same_call_twice_creates_two_messages_and_says_so_in_an_event(cast: Cast) -> None:
-    first, second = cast.route(b"hello"), cast.route(b"hello")
-    assert second.nonce == first.nonce + 1
-    assert second.id != first.id
-    topic = f"0x{topic_of(MessageIdCreated).hex()}"
-    created = rpc(cast.url, "eth_getLogs", {"fromBlock": "0x0", "address": cast.source.router, "topics": [topic]})
-    assert [log["topics"][1] for log in created[-2:]] == [f"0x{first.id.hex()}", f"0x{second.id.hex()}"]
-    assert [int(log["data"], 16) for log in created[-2:]] == [first.nonce, second.nonce]
-
-
-def test_a_stranger_s_retry_reverts(cast: Cast) -> None:
-    message = cast.route(b"hello")
-    refused = cast.retry(ANVIL_KEYS[6], message, message.id)
-    assert refused.returncode != 0
-    assert error_selector("NotSenderOrRetrier") in refused.stderr
-    assert cast.retry(DAPP_KEY, message, message.id).returncode == 0
-
-
-def test_a_retry_with_one_changed_byte_reverts(cast: Cast) -> None:
-    message = cast.route(b"hello")
-    refused = cast.retry(DAPP_KEY, replace(message, payload=b"hellp"), message.id)
-    assert refused.returncode != 0
-    assert error_selector("MessageIdMismatch") in refused.stderr
 
 
 def test_a_message_sent_without_its_fee_is_found_and_paid_for_over_the_gmps_its_sender_chose(

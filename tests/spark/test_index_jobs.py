@@ -68,45 +68,6 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
     assert world.contents(*tables.metadata.sorted_tables) == before
 
 
-def test_after_reorgs_of_depth_1_to_8_the_index_is_the_chains_own_logs(spark: SparkSession, world: World) -> None:
-    with world.indexing(spark):
-        world.tell_a_story()
-        for depth in range(1, 9):
-            sent = [world.new_message() for _ in range(8)]
-            for one in sent:
-                world.send(one)
-                world.deliver(one)
-            world.until(world.equals_chains, f"the index has caught up before the reorg of depth {depth}")
-            for chain in (world.alpha, world.beta):
-                # Blocks of the same second and content would be the same blocks again: no reorg at all.
-                chain.rpc("evm_increaseTime", 1)
-                chain.rpc("anvil_reorg", depth, [])
-            world.until(world.equals_chains, f"index and chains agree after anvil_reorg of depth {depth}")
-            world.send(world.new_message())
-            world.until(world.equals_chains, f"index and chains agree one block after the reorg of depth {depth}")
-
-
-def test_after_a_chain_went_back_to_a_lower_head_the_index_follows(spark: SparkSession, world: World) -> None:
-    with world.indexing(spark):
-        world.tell_a_story()
-        for depth in (1, 4, 8):
-            snapshots = [chain.rpc("evm_snapshot") for chain in (world.alpha, world.beta)]
-            sent = [world.new_message() for _ in range(depth)]
-            for one in sent:
-                world.send(one)
-                world.deliver(one)
-            world.until(world.equals_chains, f"the index has caught up before going back {depth} blocks")
-            for chain, snapshot in zip((world.alpha, world.beta), snapshots, strict=True):
-                chain.rpc("evm_revert", snapshot)
-            world.until(world.equals_chains, f"index and chains agree {depth} blocks lower")
-            with world.reader() as reader:
-                found = [reader.message(one.id) for one in sent]
-                assert {one.status for one in found if one} == {Status.ORPHANED}
-                assert None not in found
-            world.send(world.new_message())
-            world.until(world.equals_chains, "index and chains agree after a new block")
-
-
 def test_a_reorg_while_the_index_was_down_is_noticed_when_it_starts(spark: SparkSession, world: World) -> None:
     world.tell_a_story()
     world.index_once(spark)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import marshal
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -19,11 +17,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import bridge
 from bridge.cli.extras import EXTRAS
 from tests.anvil.rpc import free_ports
 from tests.unit.cli.network import write_network
-from tests.wheel import ROOT, build_wheel
+from tests.wheel import build_wheel
 
 pytestmark = pytest.mark.long
 
@@ -169,11 +166,6 @@ def test_where_a_relayer_runs_the_index_is_read_and_shown(wheel: Path, tmp_path:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_small_installation_tells_an_error_as_a_whole_one_does(wheel: Path, tmp_path: Path) -> None:
-    done = run(wheel, tmp_path, typed("message show nonsense"))
-    assert (done.returncode, "'nonsense' is not a message id" in done.stderr) == (2, True), done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -190,34 +182,12 @@ def test_a_command_that_lacks_packages_names_the_extra(wheel: Path, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
-def test_the_help_of_a_small_installation_lists_every_command(wheel: Path, tmp_path: Path) -> None:
-    done = run(wheel, tmp_path, typed("--help"))
-    assert done.returncode == 0, done.stderr
-    shown = " ".join(done.stdout.split())
-    assert "Send a message over one or more GMPs." in shown
-    for name in ("web",):
-        assert re.search(rf"{name} Not installed: pip install 'waybill\[relayer\]'", shown), shown
-    done = run(wheel, tmp_path, typed("relayer run --help"))
-    assert (done.returncode, "next  pip install 'waybill[relayer]'" in done.stderr) == (1, True), done.stderr
-
-
 def test_a_devnet_from_the_wheel_says_what_is_missing_and_how_to_get_it(wheel: Path, tmp_path: Path) -> None:
     # npm fetches the GMPs' contracts, and is not there.
     nowhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = run(wheel, tmp_path, typed(f"devnet up --port {free_ports(2)[0]}"), "devnet", **nowhere)
     assert done.returncode == 1, done.stdout
     assert "npm is missing; install Node >= 20" in " ".join(done.stderr.split())
-
-
-def test_what_the_package_index_shows_comes_from_one_place(wheel: Path) -> None:
-    (file,) = wheel.glob("*.dist-info/METADATA")
-    metadata = Parser().parsestr(file.read_text())
-    said = {json.loads((ROOT / name / "package.json").read_text())["version"] for name in ("dapp", "contracts")}
-    assert {metadata["Version"]} == said == {bridge.__version__}
-    assert metadata["Description-Content-Type"] == "text/markdown"
-    assert "Waybill" in str(metadata.get_payload())
-    assert metadata["License-Expression"] == "MIT"
-    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
 
 
 def test_the_client_stays_small(wheel: Path) -> None:

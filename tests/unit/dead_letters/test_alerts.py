@@ -18,9 +18,8 @@ from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
 from bridge.client import RouteRequest
-from bridge.dead_letters import alerts as dead_letter_alerts
-from bridge.dead_letters.alerts import Alerts, severity_of
-from bridge.dead_letters.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
+from bridge.dead_letters.alerts import Alerts
+from bridge.dead_letters.channels import Channel, Email, Mailbox, Notice, PagerDuty, Slack, Webhook
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.parameters import (
     ALERT_THRESHOLD,
@@ -44,7 +43,6 @@ from bridge.service.keys import open_sealer
 from bridge.service.settings import Settings
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, message
-from tests.cases import for_each_case
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
 from tests.unit.dead_letters.test_review import deployed
@@ -249,18 +247,6 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
         assert (len(hook.posted), len(other.posted)) == (3, 3)
 
 
-async def test_a_step_says_whether_there_may_be_more_to_tell(
-    hook: WebhookServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dead_letter_alerts, "_BATCH", 2)
-    review = DeadLetterService()
-    for nonce in (1, 2, 3):
-        await review.die(message(nonce))
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), review.clock)
-    assert [await tell_all(alerts) for _ in range(2)] == [True, False]
-    assert len(hook.posted) == 3
-
-
 async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
     review = DeadLetterService()
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(Thresholds(2, 3)), review.clock)
@@ -273,11 +259,6 @@ async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: We
     await review.die(message(4))
     await tell_all(alerts)
     assert hook.posted[-1]["severity"] == "warning", "the hour is over"
-
-
-@for_each_case("count, severity", [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")])
-def test_the_default_thresholds(count: int, severity: str) -> None:
-    assert severity_of(count, Thresholds()) == Severity(severity)
 
 
 async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServer) -> None:

@@ -13,7 +13,7 @@ from eth_account.messages import encode_typed_data
 from bridge.dead_letters.analysis import Analysis, Situation, analyse
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
-from bridge.dead_letters.signing import KeySealer, decision_signer, decision_typed_data
+from bridge.dead_letters.signing import KeySealer, decision_typed_data
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -120,28 +120,6 @@ async def test_a_decision_changed_after_its_signature_is_refused(field: str, val
     with pytest.raises(DecisionError, match="signed by"):
         record_decision(review.dead_letters, document, SEAL, 0)
     assert len(review.dead_letters.records()) == 1
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("dlqEntryId", "another"),
-        ("letterHash", "0x" + "ee" * 32),
-        ("decisionAt", "2024-01-01T00:00:00.000Z"),
-        ("decisionMaker", GOVERNANCE),
-        ("decisionAccount", STRANGER.address),
-        ("decisionType", "ABANDON"),
-        ("newMessageId", "0x" + "ee" * 32),
-        ("rationale", "another"),
-        ("chainId", 5),
-        ("verifyingContract", STRANGER.address),
-    ],
-)
-async def test_every_field_of_a_decision_is_under_its_signature(field: str, value: object) -> None:
-    review = DeadLetterService()
-    document = decide(review.dead_letters, await review.die(), Decision.RETRY, newMessageId="0x" + "cd" * 32)
-    assert decision_signer(document) == OPERATOR.address
-    assert decision_signer(document | {field: value}) != OPERATOR.address
 
 
 async def test_a_decision_about_one_letter_decides_no_other() -> None:

@@ -140,35 +140,6 @@ async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the
     assert critical["message"] == event_id.partition("/")[0]
 
 
-async def test_scenario_6_once_the_letters_can_be_written_and_the_lane_is_resumed_the_delivery_becomes_one() -> None:
-    review = DeadLetterService(dead_letters=FailingLog(3))
-    event_id = await review.die()
-    running_again = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.RUNNING, reason="fixed", by="ops", at=0)
-    review.store.lanes.change(running_again)
-    review.clock.time += 60
-    (entry,) = review.claim()
-    await review.mark_dead(entry)
-    (record,) = review.dead_letters.records()
-    assert record.event_id == event_id
-    assert record.document is not None
-    assert len(record.document["failureHistory"]) == 2
-
-
-async def test_a_letter_written_before_a_crash_is_not_written_again() -> None:
-    review = DeadLetterService()
-    review.observe(message())
-    (entry,) = review.claim()
-    await review.mark_dead(entry, acknowledge=False)  # killed between the two
-    review.clock.time += 60
-    (again,) = review.claim()
-    assert again.event_id == entry.event_id
-    await review.mark_dead(again)
-    assert [record.kind for record in review.dead_letters.records()] == [RecordKind.ENTERED]
-    dead = review.store.outbox.entry(entry.event_id)
-    assert dead is not None
-    assert dead.state is OutboxState.DEAD
-
-
 async def requeue(review: DeadLetterService, event_id: str) -> None:
     decided = happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.REQUEUE.value)
     review.dead_letters.append(decided, KeySealer(SEALER))

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from bridge.evm.chain import EvmChain
 from bridge.evm.endpoint_policy import EndpointPolicy
@@ -120,27 +119,12 @@ async def test_one_lying_endpoint_of_three_makes_up_no_receipt(serve: Serve, lie
     assert (receipt.succeeded, receipt.block_number, len(receipt.logs)) == (True, 5, 1)
 
 
-@pytest.mark.parametrize("lie", [0, 99])
-async def test_a_number_that_endpoints_differ_in_is_what_enough_of_them_have_reached(serve: Serve, lie: int) -> None:
-    urls = [(await serve(lambda *_, n=number: {"result": hex(n)})).url for number in (lie, 7, 6)]
-    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
-        assert await chain.transaction_count(ADDRESS) == (7 if lie else 6)
-
-
 @pytest.mark.parametrize("lie", [3, 50])
 async def test_one_lying_endpoint_of_three_moves_the_head_nowhere(serve: Serve, lie: int) -> None:
     urls = [(await serve(one)).url for one in (chain_up_to(lie, 2), chain_up_to(9), chain_up_to(9))]
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
         head = await chain.head()
     assert (head.number, head.hash) == (9, (1).to_bytes(32))
-
-
-async def test_a_head_of_which_each_endpoint_says_something_else_is_the_highest_that_enough_of_them_know(
-    serve: Serve,
-) -> None:
-    urls = [(await serve(chain_up_to(height))).url for height in (12, 9, 10)]
-    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
-        assert (await chain.head()).number == 10
 
 
 async def test_a_liar_that_agrees_but_for_a_detail_does_not_get_it_in(serve: Serve) -> None:
@@ -250,26 +234,11 @@ async def test_final_is_what_as_many_endpoints_call_so_as_have_to_agree(
 
 
 @pytest.mark.parametrize("agreement", [1, 2])
-async def test_a_chain_without_the_tag_is_told_from_one_that_is_not_there(serve: Serve, agreement: int) -> None:
-    urls = [(await serve(lambda *_: error(-32602, "invalid argument 0: hex string without 0x prefix"))).url] * 2
-    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
-        with pytest.raises(TransientError, match=r"'safe'.* set confirmations and leave finality out"):
-            await chain.height_of("safe")
-
-
-@pytest.mark.parametrize("agreement", [1, 2])
 async def test_a_young_chain_has_no_final_block_yet(serve: Serve, agreement: int) -> None:
     urls = [(await serve(lambda *_: {"result": None})).url for _ in range(2)]
     async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
         with pytest.raises(TransientError, match="report no finalized block yet"):
             await chain.height_of("finalized")
-
-
-async def test_endpoints_that_do_not_agree_give_no_answer(serve: Serve) -> None:
-    urls = [(await serve(chain_up_to(9, branch))).url for branch in (1, 2, 3)]
-    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
-        with pytest.raises(TransientError, match=r"2 endpoints must agree .* 1 of 3 do \(3 different answers"):
-            await chain.block(5)
 
 
 async def test_without_a_majority_for_a_block_it_is_not_called_missing_either(serve: Serve) -> None:
@@ -283,51 +252,6 @@ async def test_fewer_endpoints_than_have_to_agree_are_refused_at_once(serve: Ser
     only = await serve(chain_up_to(9))
     with pytest.raises(TransientError, match="has 1 endpoints, and 2 have to agree"):
         await EvmChain.connect(ALPHA, [only.url], agreement=2)
-
-
-async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> None:
-    preferred, behind = await serve(chain_up_to(9)), await serve(chain_up_to(7))
-    async with await EvmChain.connect(ALPHA, [preferred.url, behind.url], try_seconds=0.3) as chain:
-        assert (await chain.head()).number == 9
-        preferred.behaviour = lambda *_: web.Response(status=500)
-        with pytest.raises(TransientError, match="is behind: it has no block 9 yet"):
-            await chain.head()
-        behind.behaviour = chain_up_to(10)
-        assert (await chain.head()).number == 10
-
-
-async def test_an_endpoint_on_another_branch_is_not_gone_over_to_until_no_other_has_answered_for_a_while(
-    serve: Serve,
-) -> None:
-    preferred, forked = await serve(chain_up_to(9, 1)), await serve(chain_up_to(12, 2))
-    urls = [preferred.url, forked.url]
-    async with await EvmChain.connect(ALPHA, urls, try_seconds=0.3, branch_seconds=60) as chain:
-        now = 1_000.0
-        chain._endpoints.pool._clock = lambda: now
-        ours = await chain.head()
-        preferred.behaviour = lambda *_: web.Response(status=500)
-        with pytest.raises(TransientError, match=r"is on another branch: its block 9 is 0x0+2, and ours 0x0+1"):
-            await chain.head()
-        preferred.behaviour = chain_up_to(9, 1)
-        assert await chain.head() == ours, "and while ours answers, no time counts"
-        preferred.behaviour = lambda *_: web.Response(status=500)
-        for _ in range(2):
-            with pytest.raises(TransientError, match="is on another branch"):
-                await chain.head()
-            now += 59
-        now += 2
-        head = await chain.head()
-        assert (head.number, head.hash) == (12, (2).to_bytes(32, "big"))
-
-
-async def test_a_reorg_of_the_endpoint_that_answers_is_followed_and_so_is_its_branch(serve: Serve) -> None:
-    preferred, other = await serve(chain_up_to(9, 1)), await serve(chain_up_to(9, 2))
-    async with await EvmChain.connect(ALPHA, [preferred.url, other.url], try_seconds=0.3) as chain:
-        await chain.head()
-        preferred.behaviour = chain_up_to(9, 2)
-        await chain.head()
-        preferred.behaviour = lambda *_: web.Response(status=500)
-        assert (await chain.head()).hash == (2).to_bytes(32, "big")
 
 
 BLOCK_5 = {"number": "0x5", "hash": f"0x{1:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}

@@ -143,26 +143,6 @@ async def test_without_another_endpoint_the_error_is_to_be_retried_and_says_whic
     assert (found.kind, found.disposition) == (FailureKind.UNANSWERED, Disposition.RETRY)
 
 
-async def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then(serve: Serve) -> None:
-    limited = await serve(lambda *_: web.Response(status=429, headers={"retry-after": "600"}))
-    other = await serve(balance)
-    async with await EvmChain.connect(ALPHA, [limited.url, other.url]) as chain:
-        for _ in range(3):
-            assert await chain.balance(ADDRESS) == 42
-    async with await EvmChain.connect(ALPHA, [limited.url]) as chain:
-        with pytest.raises(UnansweredError, match="to be left alone for 600 s"):
-            await chain.balance(ADDRESS)
-    assert limited.asked("eth_getBalance") == 2
-
-
-async def test_an_endpoint_that_wants_a_key_is_not_asked_again_and_again(serve: Serve) -> None:
-    locked = await serve(lambda *_: web.Response(status=401))
-    async with await EvmChain.connect(ALPHA, [locked.url]) as chain:
-        with pytest.raises(UnansweredError, match="the endpoint wants a key"):
-            await chain.balance(ADDRESS)
-    assert locked.asked("eth_getBalance") == 1
-
-
 async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(serve: Serve) -> None:
     async def hang(*_: object) -> Answer:
         await asyncio.sleep(3_600)
@@ -176,58 +156,12 @@ async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(
     assert hanging.asked("eth_getBalance") == 1
 
 
-async def test_the_preferred_endpoint_is_asked_again_once_it_has_rested(serve: Serve) -> None:
-    answers = iter([web.Response(status=500)])
-    preferred = await serve(lambda *_: next(answers, {"result": "0x1"}))
-    other = await serve(lambda *_: {"result": "0x2"})
-    async with await EvmChain.connect(ALPHA, [preferred.url, other.url]) as chain:
-        now = 1_000.0
-        chain._endpoints.pool._clock = lambda: now
-        assert await chain.balance(ADDRESS) == 2
-        now += 4.9
-        assert await chain.balance(ADDRESS) == 2
-        now += 0.2
-        assert await chain.balance(ADDRESS) == 1
-
-
-async def test_a_request_is_tried_again_until_the_only_endpoint_is_back(serve: Serve) -> None:
-    answers = iter([web.Response(status=503), web.Response(status=503)])
-    flaky = await serve(lambda *_: next(answers, {"result": "0x2a"}))
-    async with await EvmChain.connect(ALPHA, [flaky.url]) as chain:
-        assert await chain.balance(ADDRESS) == 42
-    assert flaky.asked("eth_getBalance") == 3
-
-
-async def test_after_a_failure_the_chain_id_is_looked_at_again_and_an_impostor_is_not_asked(serve: Serve) -> None:
-    server, other = await serve(balance), await serve(lambda *_: {"result": "0x7"})
-    async with await EvmChain.connect(ALPHA, [server.url, other.url], try_seconds=0.3) as chain:
-        port = server.port
-        await server.stop()
-        assert await chain.balance(ADDRESS) == 7
-        impostor = await RpcServer(balance, chain_id=1).start(port)
-        try:
-            await other.stop()
-            with pytest.raises(TransientError, match=f"{server.url} serves chain 1"):
-                await chain.balance(ADDRESS)
-            assert impostor.asked("eth_getBalance") == 0
-        finally:
-            await impostor.stop()
-
-
 async def test_one_connection_serves_many_requests_and_is_closed_in_the_end(serve: Serve) -> None:
     server = await serve(balance)
     async with await EvmChain.connect(ALPHA, [server.url]) as chain:
         for _ in range(20):
             await chain.balance(ADDRESS)
     assert len(server.connections) == 1
-
-
-async def test_keys_in_a_url_are_not_shown() -> None:
-    url = closed_port().replace("http://", "http://user:word@") + "/v3/secretkey?token=secretkey"
-    with pytest.raises(TransientError) as refused:
-        await EvmChain.connect(ALPHA, [url])
-    assert "secretkey" not in str(refused.value)
-    assert "word" not in str(refused.value)
 
 
 def log(block: int, index: int, **changes: Any) -> dict[str, Any]:
@@ -241,19 +175,6 @@ def log(block: int, index: int, **changes: Any) -> dict[str, Any]:
         "logIndex": hex(index),
         **changes,
     }
-
-
-async def test_a_range_that_is_too_large_is_asked_for_in_parts_and_nothing_is_lost_or_doubled(serve: Serve) -> None:
-    def limited(_: str, params: list[Any]) -> Answer:
-        first, last = int(params[0]["fromBlock"], 16), int(params[0]["toBlock"], 16)
-        if last - first > 99:
-            return error(-32005, "query returned more than 10000 results")
-        return {"result": [log(number, 0) for number in range(first, last + 1) if number % 7 == 0]}
-
-    server = await serve(limited)
-    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
-        found = await chain.logs(0, 1_000, [ADDRESS], [TOPIC])
-    assert [one.block_number for one in found] == list(range(0, 1_001, 7))
 
 
 async def test_one_block_that_is_still_too_large_is_an_error(serve: Serve) -> None:

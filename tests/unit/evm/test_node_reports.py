@@ -166,22 +166,6 @@ async def test_head_that_goes_back_by_two_orphans_nothing(serve: Serve) -> None:
         assert case.store.observations.final_height(ALPHA) == position - 2
 
 
-async def test_logs_that_a_node_hides_are_found_by_the_routers_count(serve: Serve) -> None:
-    """A node answered `[]` for blocks that it lacked, and the blocks were skipped without a word."""
-    case = Case()
-    case.changed = lambda method, _params, _honest: {"result": []} if method == "eth_getLogs" else None
-    async with await observed(serve, case):
-        sent = [case.world.send(ALPHA, BETA) for _ in range(3)]
-        case.chain.mine(9)
-        await case.look()
-        assert case.recorded == []
-        assert case.store.observations.final_height(ALPHA) == case.chain.height - 2, "the blocks count as read"
-        case.changed = lambda _method, _params, _honest: None
-        case.clock.seconds += COMPLETENESS + 1
-        await case.look()
-    assert len(case.recorded) == len(sent)
-
-
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
@@ -315,49 +299,4 @@ async def test_answer_that_is_none_delays_and_loses_nothing(serve: Serve, name: 
         assert await case.look(3) == 3
         spoilt = False
         await case.look()
-    assert len(case.recorded) == 1
-
-
-async def test_answer_in_gzip_is_read(serve: Serve) -> None:
-    case = Case()
-
-    def compressed(_method: str, _params: list[Any], honest: Any) -> Answer:
-        response = web.json_response({"jsonrpc": "2.0", "id": 0, **honest})
-        response.enable_compression(web.ContentCoding.gzip)
-        return response
-
-    case.changed = compressed
-    async with await observed(serve, case, batch=1):
-        case.world.send(ALPHA, BETA)
-        case.chain.mine(9)
-        assert await case.look() == 0
-    assert len(case.recorded) == 1
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        lambda: error(-32600, "batch requests are not supported"),
-        lambda: web.json_response({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no batches"}}),
-        lambda: web.Response(status=413, text="too large"),
-    ],
-)
-async def test_endpoint_that_takes_no_batches_is_asked_singly(serve: Serve, refusal: Callable[[], Answer]) -> None:
-    case = Case()
-    server = await serve(case.behave, chain_id=ALPHA)
-    handle = server._answer
-
-    async def refuse(request: web.Request) -> web.Response:
-        body = await request.json()
-        answer = refusal() if isinstance(body, list) else await handle(body)
-        return answer if isinstance(answer, web.Response) else web.json_response(answer)
-
-    server._handle = refuse  # type: ignore[method-assign]  # as a server that refuses whole batches
-    await server.stop()
-    await server.start()
-    async with await EvmChain.connect(ALPHA, [server.url], try_seconds=0.01) as chain:
-        case.observe(chain)
-        case.world.send(ALPHA, BETA)
-        case.chain.mine(9)
-        assert await case.look() == 0
     assert len(case.recorded) == 1

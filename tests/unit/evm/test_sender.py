@@ -23,7 +23,7 @@ from bridge.protocol.ports import (
 )
 from bridge.records.outbox import StaleClaimError
 from bridge.records.spending import SpendBlockedError
-from bridge.records.transactions import SlotRequest, SlotState
+from bridge.records.transactions import SlotState
 from tests.builders import BETA, message, observed_range
 from tests.support.settings import tuned
 from tests.support.simulation import RELAYER
@@ -44,35 +44,6 @@ async def test_many_calls_are_in_flight_at_once_and_each_gets_its_own_receipt() 
 
 
 @in_virtual_time
-async def test_the_chain_is_asked_for_the_nonce_once_not_for_each_transaction() -> None:
-    account = Account()
-    asked = []
-
-    async def transaction_count(address: str) -> int:
-        asked.append(address)
-        return await account.chain.transaction_count(address)
-
-    sender = account.sender(chain=account.chain_with(transaction_count=transaction_count))
-    sending = [asyncio.create_task(sender.send(f"p{n}", call(n))) for n in range(30)]
-    await until(lambda: len(account.slots) == 30)
-    sending += [asyncio.create_task(sender.send(f"q{n}", call(n))) for n in range(30)]
-    await until(lambda: len(account.slots) == 60)
-    assert asked == [RELAYER.address]
-    for task in sending:
-        task.cancel()
-
-
-@in_virtual_time
-async def test_a_purpose_asked_for_twice_is_sent_once() -> None:
-    account = Account()
-    sender = account.sender()
-    async with account.looked_after(sender):
-        first, second = await asyncio.gather(sender.send("same", call()), sender.send("same", call()))
-    assert first == second
-    assert len(account.slots) == 1
-
-
-@in_virtual_time
 async def test_bytes_are_stored_before_any_node_sees_them() -> None:
     account = Account()
     stored_when_sent = []
@@ -85,22 +56,6 @@ async def test_bytes_are_stored_before_any_node_sees_them() -> None:
     async with account.looked_after(sender):
         await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(3)))
     assert stored_when_sent == [True] * 3
-
-
-@in_virtual_time
-async def test_bytes_that_a_slow_node_has_not_answered_for_are_not_handed_over_again() -> None:
-    account = Account()
-    handed_over = []
-
-    async def broadcast(transaction: bytes) -> None:
-        handed_over.append(transaction)
-        await asyncio.sleep(8 * SETTINGS.poll_interval)
-        await account.chain.broadcast(transaction)
-
-    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
-    async with account.looked_after(sender):
-        await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(3)))
-    assert len(handed_over) == 3
 
 
 @in_virtual_time
@@ -124,19 +79,6 @@ async def test_after_a_crash_the_same_bytes_are_sent_again() -> None:
 
 
 @in_virtual_time
-async def test_a_transaction_sent_just_before_a_crash_is_found_included_after_it() -> None:
-    account = Account()
-    task = asyncio.create_task(account.sender().send("p", call()))
-    await until(lambda: account.chain.pool != {})
-    task.cancel()
-    account.chain.mine()
-    second = account.sender()
-    async with account.looked_after(second):
-        await second.send("p", call())
-    assert [slot.nonce for slot in account.slots] == [0]
-
-
-@in_virtual_time
 async def test_an_answer_that_is_lost_leads_to_no_second_transaction() -> None:
     account = Account()
     account.chain.faults.answer_lost = 1
@@ -145,20 +87,6 @@ async def test_an_answer_that_is_lost_leads_to_no_second_transaction() -> None:
         await sender.send("p", call())
     assert len(account.slots) == 1
     assert account.chain.state.nonces[RELAYER.address] == 1
-
-
-@in_virtual_time
-async def test_a_call_reserved_before_a_crash_is_sent() -> None:
-    account = Account()
-    account.store.transactions.reserve(
-        CHAIN, RELAYER.address, [SlotRequest("lost", call())], first_nonce=0, now=account.clock.now()
-    )
-    sender = account.sender()
-    async with account.looked_after(sender):
-        receipt = await sender.send("p", call())
-        await until(lambda: not account.store.transactions.open_slots(CHAIN, RELAYER.address))
-    assert receipt.succeeded
-    assert [slot.ended_as_noop for slot in account.slots] == [False, False], "a no-op would be paid for nothing"
 
 
 class UnreliableSigner:
@@ -335,19 +263,6 @@ async def test_nothing_is_sent_for_a_claim_that_is_lost() -> None:
         await account.sender().send(entry.event_id, call(), entry.current_claim)
     assert account.slots == []
     assert account.chain.broadcasts == 0
-
-
-@in_virtual_time
-async def test_two_processes_with_one_key_and_one_store_never_share_a_nonce() -> None:
-    account = Account()
-    first, second = account.sender(), account.sender()
-    async with account.looked_after(first, second):
-        receipts = await asyncio.gather(
-            *(sender.send(f"{name}{n}", call(n)) for n in range(10) for name, sender in (("a", first), ("b", second)))
-        )
-    assert all(receipt.succeeded for receipt in receipts)
-    assert [slot.nonce for slot in account.slots] == list(range(20))
-    assert account.chain.state.nonces[RELAYER.address] == 20
 
 
 @in_virtual_time

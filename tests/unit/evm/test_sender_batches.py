@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridge.evm.sender import CallBatching, Sender, receipt_of
 from bridge.protocol.contracts import MULTICALL
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import Call, Chain, Log, NotTakenError, Receipt, TerminalError, UnansweredError
+from bridge.protocol.ports import Call, Chain, Log, NotTakenError, Receipt, UnansweredError
 from bridge.records.transactions import Slot, SlotRequest
 from tests.builders import word
 from tests.cases import for_each_case
@@ -146,21 +146,6 @@ def test_what_became_of_each_call_is_told_by_the_contracts_own_last_event(
     assert not any(receipt_of(one.transaction_key, slot, reverted).succeeded for one in requests)
 
 
-@pytest.mark.parametrize(("many", "expected"), [(2, "p0, p1"), (20, ", ".join(f"p{n}" for n in range(20)))])
-def test_logs_name_all_that_shares_a_transaction(many: int, expected: str) -> None:
-    assert slot_for(many).named_keys == expected
-
-
-def test_logs_name_the_first_of_very_many_that_share_a_transaction_and_say_how_many_more_there_are() -> None:
-    assert slot_for(25).named_keys == ", ".join(f"p{n}" for n in range(20)) + " and 5 more"
-
-
-def slot_for(many: int) -> Slot:
-    requests = [SlotRequest(f"p{number}", call(number, value=0), may_share=True) for number in range(many)]
-    (batch,) = CallBatching(MULTICALL_ADDRESS, most=many, max_gas=MOST_GAS).pack(requests)
-    return Slot.reserved(CHAIN, RELAYER.address, 0, batch, 1.0)
-
-
 @in_virtual_time
 async def test_when_every_call_reverts_so_does_the_transaction() -> None:
     account = Account()
@@ -205,30 +190,6 @@ async def test_a_shared_transaction_that_a_reorg_took_comes_back_with_the_same_b
         await until(lambda: account.slots[0].included is not None)
     assert [one.transaction_keys for one in account.slots] == [("p0", "p1")]
     assert account.slots[0].versions == slot.versions
-
-
-@in_virtual_time
-async def test_a_shared_transaction_that_no_node_takes_condemns_none_of_its_calls() -> None:
-    account = Account()
-
-    async def broadcast(transaction: bytes) -> None:
-        slot = account.slots[0]
-        if slot.latest is not None and transaction == slot.versions[0].raw and slot.parts:
-            raise TerminalError("exceeds block gas limit")
-        await account.chain.broadcast(transaction)
-
-    sender = account.sender(
-        settings=SHARING, multicall=MULTICALL_ADDRESS, chain=account.chain_with(broadcast=broadcast)
-    )
-    async with account.looked_after(sender):
-        tried = [asyncio.create_task(sender.send(f"p{n}", call(n, value=0), may_share=True)) for n in range(2)]
-        errors = await asyncio.gather(*tried, return_exceptions=True)
-        assert [type(error) for error in errors] == [UnansweredError] * 2
-        assert all("exceeds block gas limit" in str(error) for error in errors)
-        await until(lambda: not account.store.transactions.open_slots(CHAIN, RELAYER.address))
-        again = await sender.send("p0", call(0, value=0))
-    assert again.succeeded
-    assert [slot.ended_as_noop for slot in account.slots] == [True, False]
 
 
 @in_virtual_time

@@ -15,8 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.dead_letters.signing import KeySealer
 from bridge.evm.chain import EvmChain
-from bridge.metrics import METRICS, MetricType, Monitor, Samples
-from bridge.metrics.monitor import COUNTED
+from bridge.metrics import METRICS, Monitor
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
@@ -371,25 +370,6 @@ async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
 
 
-async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(
-    chains: dict[int, EvmChain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, clock, counts = memory_store(), StillClock(time.time()), list[float]()
-    fill(store)
-    seen = store.outbox.seen
-
-    def counted() -> int:
-        counts.append(clock.now())
-        return seen()
-
-    monkeypatch.setattr(store.outbox, "seen", counted)
-    watching = monitor(store, chains, tmp_path, clock=clock)
-    for passed, times in ((0, 1), (COUNTED - 1, 1), (1, 2), (COUNTED, 3), (-10, 4)):
-        clock.time += passed
-        assert f"waybill_dedup_messages {float(seen())}".encode() in (await watching.samples()).exposition()
-        assert len(counts) == times
-
-
 async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -469,20 +449,3 @@ async def test_dead_letters_that_are_away_hide_no_other_number(chains: dict[int,
     assert value(found, "waybill_scrape_problem", part="dead letters") == 1
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
     assert "waybill_dead_letters" not in {name for name, _ in found}
-
-
-def test_a_metric_or_label_that_is_not_documented_can_not_be_exposed() -> None:
-    samples = Samples()
-    with pytest.raises(KeyError):
-        samples.add("waybill_speed", 1)
-    with pytest.raises(KeyError, match="waybill_gmp_paused has the labels gmp, not lane"):
-        samples.add("waybill_gmp_paused", 1, lane="alpha")
-
-
-def test_names_follow_prometheus_conventions() -> None:
-    assert len({metric.name for metric in METRICS}) == len(METRICS)
-    for metric in METRICS:
-        assert metric.name.startswith("waybill_")
-        assert metric.name.endswith("_total") == (metric.type is MetricType.COUNTER)
-        assert metric.question.endswith("?")
-        assert "seconds" not in metric.meaning.lower() or "_seconds" in metric.name

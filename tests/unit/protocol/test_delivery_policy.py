@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.protocol.delivery_policy import (
     DEFAULT_POLICIES,
-    JITTER,
     DeliveryPolicy,
     GiveUpReason,
     PolicyError,
@@ -112,44 +109,6 @@ def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: DeliveryPolicy, att
     waited = delay(unlimited, attempt, draw=draw)
     assert waited is not None
     assert 0 < waited <= policy.cap
-
-
-def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> None:
-    policy = DeliveryPolicy(10, 1, 1000, dead_letter=True)
-    assert [delay(policy, attempt) for attempt in (1, 2, 3, 4)] == [1, 2, 4, 8]
-
-
-@given(draw=st.floats(0, 1, exclude_max=True))
-def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
-    """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
-    policy = DeliveryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)
-    waits = [delay(policy, attempt, draw=draw) for attempt in (1, 2, 3, 4)]
-    assert waits[3] is None
-    for wait, nominal in zip(waits[:3], (0.1, 0.2, 0.4), strict=True):
-        assert wait is not None
-        assert nominal * 0.9 - 1e-9 <= wait <= nominal * 1.1 + 1e-9
-    assert policy.max_tries == 4
-
-
-@given(draw=st.floats(0, 1, exclude_max=True), attempt=st.integers(1, 5))
-def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, attempt: int) -> None:
-    policy = DeliveryPolicy(10, 1, 1000, dead_letter=True)
-    waited = delay(policy, attempt, draw=draw)
-    assert waited is not None
-    assert abs(waited / 2 ** (attempt - 1) - 1) <= JITTER + 1e-9
-
-
-def test_at_the_cap_senders_still_wait_differently_long() -> None:
-    policy = DEFAULT_POLICIES[Kind.STATE_SYNC]
-    dice = random.Random(1)
-    waits = [next_try(policy, 5, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
-    high = DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
-    at_cap = [next_try(high, 90, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
-    for many, cap in ((waits, policy.cap), (at_cap, high.cap)):
-        known = [waited for waited in many if not isinstance(waited, GiveUpReason)]
-        assert len(set(known)) == 500
-        assert max(known) <= cap
-        assert max(known) - min(known) > 0.15 * min(cap, max(known))
 
 
 @for_each_case("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])

@@ -29,12 +29,10 @@ from bridge.protocol.guarantee import (
     resolve_ttl,
     ttl_violation,
 )
-from bridge.protocol.invariants import LOCKING, Reliability, longest_wait, require_reliable
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.invariants import LOCKING, Reliability, require_reliable
+from bridge.protocol.message import Kind
 from bridge.protocol.ports import Call, Dispatch
 from bridge.records.figures import Counted
-from bridge.records.outbox import OutboxState
-from bridge.relayer.policies import Policies
 from bridge.relayer.settings import AssetClassSettings, RelaySettings
 from bridge.service.settings import Settings
 from bridge.settings import SettingsError
@@ -141,29 +139,6 @@ def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> N
     assert (chosen.max_retries, chosen.dead_letter) == (None, False)
 
 
-class Chosen(Policies):
-    """Every sender has made the same choice."""
-
-    async def _choice(self, message: Message) -> SenderChoice:
-        return replace(CHOICE, max_retries=1)
-
-
-@in_virtual_time
-async def test_the_relayer_keeps_a_senders_choice() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    world.down.add(GMPS[0])
-    bridge = SimulatedRelayer(world, store)
-    for deliveries in bridge.relayer.deliveries.values():
-        deliveries._policies = Chosen(world.deployment, {}, OPERATOR)
-    async with running(bridge):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: sent.created != [])
-        await until(lambda: [one.state for one in store.outbox.entries(sent.message.id)] == [OutboxState.DEAD])
-    assert store.outbox.entries(sent.message.id)[0].failed_tries == 2
-    await world.stop()
-
-
 def test_the_defaults_hold_together() -> None:
     require_reliable(Reliability())
     Settings.load()
@@ -251,11 +226,6 @@ def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() ->
 def test_a_ttl_of_no_kind_is_refused() -> None:
     with pytest.raises(SettingsError, match="not a kind of message"):
         Settings.load(reliability={"ttls": {"gossip": 5}})
-
-
-def test_the_longest_wait_counts_jitter_and_cap() -> None:
-    assert longest_wait(DEFAULT_POLICIES[Kind.QUERY]) == pytest.approx(7.7)
-    assert longest_wait(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]) is None
 
 
 class Hanging(SimulatedAdapter):

@@ -36,18 +36,6 @@ def after(*tries: Tried) -> Breaker:
     return breakers(tries, SETTINGS).get((Gmp.AXELAR, BETA), Breaker(SETTINGS))
 
 
-def test_failures_in_a_row_of_several_messages_open_it() -> None:
-    tries = [tried(at, message=at % 3) for at in range(5)]
-    assert after(*tries[:4]).state(5) is BreakerState.CLOSED
-    assert after(*tries).state(5) is BreakerState.OPEN
-    assert after(*tries).probes_at == 24
-    assert after(*tries).state(24) is BreakerState.HALF_OPEN
-
-
-def test_one_message_that_can_not_be_delivered_opens_nothing() -> None:
-    assert after(*(tried(at) for at in range(100))).state(100) is BreakerState.CLOSED
-
-
 @for_each_case("code", ["TransientError", "Interrupted", "LeaseExpired", "TerminalError"])
 def test_failures_that_are_not_the_gmp_s_do_not_count(code: str) -> None:
     assert after(*(tried(at, code, at) for at in range(100))).state(100) is BreakerState.CLOSED

@@ -95,19 +95,6 @@ class Delivered:
         return self.is_delivered() and self.entry.confirmed_at is not None
 
 
-@in_virtual_time
-async def test_a_delivery_is_confirmed_only_when_its_block_is_deep_enough() -> None:
-    case = Delivered()
-    async with running(SimulatedRelayer(case.world, case.store)):
-        await until(case.is_delivered)
-        assert case.entry.delivery is not None
-        delivered_in = case.entry.delivery.block.number
-        assert not case.is_confirmed()
-        await until(case.is_confirmed)
-        assert case.beta.height >= delivered_in + 2
-    await case.world.stop()
-
-
 @for_each_case("depth", [1, 2, 4, 16, 64])
 @in_virtual_time
 async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(depth: int) -> None:
@@ -125,19 +112,6 @@ async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(de
     block = await case.beta.block(case.entry.delivery.block.number)
     assert block is not None
     assert case.entry.delivery.block.hash == block.hash
-    await case.world.stop()
-
-
-@in_virtual_time
-async def test_a_delivery_that_moved_to_another_block_is_not_made_twice() -> None:
-    case = Delivered()
-    async with running(SimulatedRelayer(case.world, case.store)):
-        await until(case.is_delivered)
-        case.beta.reorganise(1, keep=1)
-        await until(case.is_confirmed)
-        await asyncio.sleep(10)
-    assert len(case.store.transactions.slots_for(case.entry.event_id)) == 1
-    assert case.world.executions(case.sent.message) == 1
     await case.world.stop()
 
 
@@ -177,18 +151,6 @@ async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_cla
         await until(case.is_confirmed)
     assert case.entry.delivery is not None
     assert case.entry.delivery.transaction_hash is not None
-    await case.world.stop()
-
-
-@in_virtual_time
-async def test_a_reorg_while_the_bridge_is_down_is_noticed_when_it_is_back() -> None:
-    case = Delivered()
-    async with running(SimulatedRelayer(case.world, case.store)):
-        await until(case.is_confirmed)
-    case.beta.reorganise(20, keep=0)
-    assert case.world.executions(case.sent.message) == 0
-    async with running(SimulatedRelayer(case.world, case.store)):
-        await until(lambda: case.world.executions(case.sent.message) == 1)
     await case.world.stop()
 
 

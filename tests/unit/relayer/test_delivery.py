@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import replace
 
 import pytest
 from eth_abi.abi import encode
@@ -177,31 +176,6 @@ async def test_a_race_lost_on_chain_is_success_too() -> None:
     await world.stop()
 
 
-@pytest.mark.parametrize("estimated", [False, True])
-@in_virtual_time
-async def test_a_race_lost_before_the_transaction_is_sent_is_success_too(estimated: bool) -> None:
-    world, store = World(), memory_store()
-    world.start()
-
-    class Overtaken(SimulatedAdapter):
-        """The call that it gives is out of date by the time that it is sent."""
-
-        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-            call = await super().next_call(dispatch, attestation)
-            if call is not None:
-                deliver_as_a_stranger(world, sent.message, dispatch.gmp)
-                await until(lambda: world.executions(sent.message) == 1)
-            return replace(call, gas=None) if call is not None and estimated else call
-
-    async with running(with_adapter(SimulatedRelayer(world, store), world, Overtaken)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DELIVERED)
-    assert only_entry(store, sent).failed_tries == 0
-    assert store.outbox.failures(only_entry(store, sent).event_id) == []
-    assert world.chains[BETA].broadcasts == (0 if estimated else 1), "the estimate says so without a transaction"
-    await world.stop()
-
-
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
@@ -276,33 +250,6 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
     await world.stop()
 
 
-@pytest.mark.long
-@in_virtual_time
-@pytest.mark.parametrize("kind", [Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
-async def test_a_proof_that_takes_long_costs_no_try_and_is_seldom_asked_for(kind: Kind) -> None:
-    world, store = World(), memory_store()
-    world.start()
-    asked: list[float] = []
-
-    class Slow(SimulatedAdapter):
-        async def attest(self, dispatch: Dispatch) -> bytes:
-            asked.append(world.clock.now())
-            if world.clock.now() < asked[0] + 1200:
-                raise AttestationPendingError("not yet")
-            return await super().attest(dispatch)
-
-    async with running(with_adapter(SimulatedRelayer(world, store), world, Slow)):
-        sent = world.send(ALPHA, BETA, kind=kind)
-        await until(lambda: bool(asked) and world.executions(sent.message) == 1, seconds=2000)
-    assert (only_entry(store, sent).failed_tries, only_entry(store, sent).setbacks) == (0, 0)
-    assert store.outbox.failures(only_entry(store, sent).event_id) == []
-    late = asked[-1] - (asked[0] + 1200)
-    critical = kind is Kind.REGULATORY_ACTION_CRITICAL
-    assert late <= (6 if critical else 130)
-    assert len(asked) < (1300 if critical else 90)
-    await world.stop()
-
-
 @in_virtual_time
 async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
     world, store = World(), memory_store()
@@ -350,22 +297,6 @@ async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead
 
 
 @in_virtual_time
-async def test_a_message_whose_time_runs_out_before_its_tries_leaves_no_dead_letter() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    bridge = SimulatedRelayer(world, store)
-    async with running(bridge):
-        sent = world.send(ALPHA, BETA, ttl=100)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
-    last = store.outbox.failures(only_entry(store, sent).event_id)[-1]
-    assert last.number < 1 + 10, "it has tries left"
-    assert (last.failure.message.split(":")[0], last.failure.letter) == ("MESSAGE_TTL_EXPIRED", False)
-    assert bridge.dead_letters.records() == []
-    await world.stop()
-
-
-@in_virtual_time
 async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
     world, store = World(), memory_store()
     world.start()
@@ -375,25 +306,6 @@ async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
         sent = world.send(ALPHA, BETA, kind=Kind.HEARTBEAT)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
     assert (only_entry(store, sent).failed_tries, relayer.dead_letters.records()) == (1, [])
-    await world.stop()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("ttl", [0, 600])
-@in_virtual_time
-async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
-    """No router creates one with a TTL; what comes with one all the same ends when its destination says so."""
-    world, store = World(block_time=30), memory_store()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL, ttl=ttl)
-        await asyncio.sleep(3600)
-        assert only_entry(store, sent).failed_tries > 500
-        assert only_entry(store, sent).state in (OutboxState.PENDING, OutboxState.CLAIMED)
-        world.down.clear()
-        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
-    assert world.executions(sent.message) == (ttl == 0)
     await world.stop()
 
 
@@ -436,17 +348,6 @@ class Buggy(SimulatedAdapter):
 class NeverDone(SimulatedAdapter):
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         return Call(to=STRANGER.address, data=attestation[:4] + dispatch.envelope, gas=50_000)
-
-
-@in_virtual_time
-async def test_what_can_never_succeed_is_dead_at_once() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    async with running(with_adapter(SimulatedRelayer(world, store), world, TerminallyBroken)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
-    assert only_entry(store, sent).failed_tries == 1
-    await world.stop()
 
 
 @in_virtual_time

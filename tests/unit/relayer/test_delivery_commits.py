@@ -252,19 +252,6 @@ async def test_auto_loses_a_delivery_that_its_timer_committed_while_it_was_proce
         assert entry_of(store, sent).state is OutboxState.DELIVERED
 
 
-@in_virtual_time
-async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
-    store = CountingStore()
-    async with (
-        world_with_blocks() as world,
-        running(gated(bridge_with(world, store, CommitStrategy.AUTO), Gate(seconds=6))),
-    ):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
-        await until(lambda: is_confirmed(store, sent))
-        assert entry_of(store, sent).delivery is not None
-
-
 def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
     assert Settings.load().commit is CommitStrategy.BATCH
     assert Settings.load().ordering is Ordering.SKIP
@@ -286,13 +273,6 @@ def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: Commi
     assert tuned(block, ordering=Ordering.SKIP).model_dump() == skip.model_dump()
     default = Settings.load(profile=profile, unsafe=True, **chosen)
     assert default.model_dump() == skip.model_dump(), "by default nothing waits for another"
-
-
-def test_the_profiles_choose_among_the_strategies() -> None:
-    default, low, high = (Settings.load(profile=name) for name in ("default", "low-latency", "high-throughput"))
-    assert (default.commit, default.commit_interval, default.commit_wait) == (CommitStrategy.BATCH, 100, 5)
-    assert low.commit is CommitStrategy.MESSAGE
-    assert (high.commit, high.commit_interval) == (CommitStrategy.BATCH, 1_000)
 
 
 @for_each_case(

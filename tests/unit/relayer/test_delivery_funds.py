@@ -6,7 +6,6 @@ import asyncio
 from functools import partial
 
 import pytest
-from structlog.testing import capture_logs
 
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.settings import SendingSettings
@@ -144,20 +143,6 @@ async def test_an_empty_account_leaves_the_sending_to_the_others() -> None:
         receipts = [await pool.send(f"transaction_key {number}", call(number)) for number in range(4)]
     assert all(receipt.succeeded for receipt in receipts)
     assert used(account) == {RELAYER.address: 4}
-
-
-@in_virtual_time
-async def test_lack_of_funds_is_logged_once_a_minute() -> None:
-    account, empty = Account(), LocalSigner.from_key("0x" + "44" * 32)
-    (sender,) = senders_of(account, empty)
-    with capture_logs() as logs:
-        async with account.looked_after(sender):
-            sending = [asyncio.create_task(sender.send(f"key {number}", call(number))) for number in range(5)]
-            await asyncio.sleep(100)
-            for task in sending:
-                task.cancel()
-            await asyncio.gather(*sending, return_exceptions=True)
-    assert [log["waiting"] for log in logs if log["event"] == "account without funds"] == [5, 5]
 
 
 @in_virtual_time

@@ -14,7 +14,6 @@ from bridge.protocol.message import Kind
 from bridge.protocol.ports import Call, Dispatch, TransportUsedError, UnansweredError
 from bridge.records.outbox import STUCK_AFTER, STUCK_PAUSE, OutboxState
 from bridge.store import Store
-from tests.postgresql import running_postgresql
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
@@ -54,26 +53,6 @@ async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
     assert entry.failed_tries == 0
     history = store.outbox.failures(entry.event_id)
     assert {(one.failure.kind, one.failure.code) for one in history} == {(FailureKind.UNANSWERED, "UnansweredError")}
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_tried(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world, store, lies = World(), memory_store(), list[object]([True])
-    blank(monkeypatch, lies)
-    world.start()
-    async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA, kind=Kind.QUERY)  # its row has pauses of 10 s at most
-        await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=600)
-        entry = only_entry(store, sent)
-        assert entry.setbacks == STUCK_AFTER
-        assert entry.available_at - world.clock.now() > STUCK_PAUSE - 5
-        lies.clear()
-        await until(lambda: only_entry(store, sent).confirmed_at is not None, seconds=2 * STUCK_PAUSE)
-        assert sum(count.stuck for count in store.outbox.counts()) == 0
     await world.stop()
 
 
@@ -219,22 +198,3 @@ async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_n
         await until(lambda: bool(new.created) and world.executions(new.message) == 1, seconds=30)
         await until(lambda: world.executions(waiting.message) == 1, seconds=700)
     await world.stop()
-
-
-@pytest.mark.parametrize("seconds", [0.5, pytest.param(20, marks=pytest.mark.long)])
-@in_virtual_time
-async def test_a_database_that_stops_for_seconds_costs_no_try(seconds: float) -> None:
-    with running_postgresql() as server:
-        world, store = World(), Store(server.new_url())
-        world.start()
-        async with running(SimulatedRelayer(world, store)):
-            sent = [world.send(ALPHA, BETA) for _ in range(3)]
-            for _ in range(3):
-                await asyncio.sleep(1)
-                server.freeze(seconds)
-            await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent))
-            await until(lambda: all(only_entry(store, one).confirmed_at is not None for one in sent))
-            assert [only_entry(store, one).failed_tries for one in sent] == [0, 0, 0]
-        assert world.chains[BETA].broadcasts == 3
-        await world.stop()
-        store.close()

@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 from eth_utils import function_signature_to_4byte_selector
-from structlog.testing import capture_logs
 
-from bridge.dead_letters.signing import KeySealer
-from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Message
-from bridge.protocol.ports import Call
-from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.jobs import ExecutionJob, ExecutionState
 from bridge.records.outbox import OutboxState
 from bridge.records.relay_policy import RelayPolicy
@@ -33,11 +28,9 @@ from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA
 from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
-from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import pause, refuse
 from tests.support.simulation.power import Power
-from tests.support.stores import memory_dead_letters, memory_store
-from tests.unit.dead_letters.world import SEALER, entered, happened
+from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
@@ -162,21 +155,6 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
         assert (case.executions, len(case.transactions)) == (1, 1)
 
 
-@pytest.mark.long
-@in_virtual_time
-async def test_what_an_operator_abandoned_is_not_executed_although_it_could_be() -> None:
-    dead_letters, seal = memory_dead_letters(), KeySealer(SEALER)
-    async with relayed(dead_letters=dead_letters) as case:
-        name = f"0x{case.message.id.hex()}"
-        dead_letters.append(entered(f"{name}/axelar/0", messageId=name), seal)
-        dead_letters.append(happened(f"{name}/axelar/0", RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), seal)
-        case.pause(paused=False)
-        await until(lambda: case.is_in(ExecutionState.BLOCKED), seconds=600)
-        assert case.awaited.outcome == "an operator abandoned it"
-        await asyncio.sleep(1_500)
-        assert (case.executions, case.transactions) == (0, [])
-
-
 @for_each_case(
     "signature, code",
     [
@@ -204,43 +182,6 @@ async def test_what_a_guard_rejects_by_its_code_is_tried_no_more_until_it_is_ask
         case.store.jobs.await_execution(case.message.id, case.awaited.since)  # as a retry does
         await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=900)
         assert case.executions == 1
-
-
-@pytest.fixture
-def deceived(monkeypatch: pytest.MonkeyPatch) -> set[bool]:
-    """While it holds True, calls say that an execution would succeed, whatever a transaction then finds."""
-    is_on: set[bool] = set()
-    call, estimate = SimulatedChain.call, SimulatedChain.estimate_gas
-
-    def is_execution(asked: Call) -> bool:
-        return True in is_on and asked.data[:4] == ROUTER.selector("execute")
-
-    async def called(chain: SimulatedChain, asked: Call, **named: Any) -> bytes:
-        return b"" if is_execution(asked) else await call(chain, asked, **named)
-
-    async def estimated(chain: SimulatedChain, asked: Call, sender: str) -> int:
-        return 100_000 if is_execution(asked) else await estimate(chain, asked, sender)
-
-    monkeypatch.setattr(SimulatedChain, "call", called)
-    monkeypatch.setattr(SimulatedChain, "estimate_gas", estimated)
-    return is_on
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_a_transaction_that_reverts_although_its_trial_succeeded_is_not_repeated(deceived: set[bool]) -> None:
-    async with relayed() as case:
-        deceived.add(True)
-        await until(lambda: len(case.transactions) == 1)
-        await until(lambda: case.is_in(ExecutionState.REFUSED))
-        await asyncio.sleep(2_000)
-        assert (case.executions, len(case.transactions)) == (0, 1)
-        assert "its execution reverted in 0x" in case.awaited.outcome
-        deceived.clear()
-        await until(lambda: case.is_in(ExecutionState.WAITING), seconds=700)
-        case.pause(paused=False)
-        await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=200)
-        assert (case.executions, len(case.transactions)) == (1, 2), "it was not executable in between: another state"
 
 
 def change(state: LaneState) -> LaneChange:
@@ -310,19 +251,3 @@ async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_ex
         assert case.store.jobs.save(ended, fence=job.fence)  # as if nobody waited for it
         case.world.request_retry(case.message)
         await until(lambda: case.executions == 1, seconds=30)
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_a_destination_that_does_not_answer_for_a_while_is_no_warning_and_loses_no_execution() -> None:
-    async with relayed() as case:
-        case.store.lanes.change(change(LaneState.PAUSED))
-        case.pause(paused=False)
-        await until(lambda: case.is_in(ExecutionState.BLOCKED))
-        with capture_logs() as logs:
-            case.world.chains[BETA].faults.unavailable = 1
-            case.store.lanes.change(change(LaneState.RUNNING))
-            await asyncio.sleep(120)
-            case.world.chains[BETA].faults.unavailable = 0
-            await until(lambda: case.executions == 1)
-        assert not [one for one in logs if one["event"] in {"message not executed", "execution reverted"}]

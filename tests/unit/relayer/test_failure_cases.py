@@ -13,15 +13,11 @@ from typing import ClassVar
 
 import pytest
 
-from bridge.gmps.attestation import JsonDocuments
-from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
-from bridge.protocol.classification import Disposition, class_of
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES
-from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind, decode_envelope
-from bridge.protocol.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
+from bridge.protocol.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError
 from bridge.records.outbox import OutboxState
 from bridge.store import open_store
 from tests.builders import ALPHA, BETA
@@ -30,18 +26,8 @@ from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import refuse
 from tests.support.stores import memory_store
-from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT
-from tests.unit.relayer.commits import CountingStore
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
-
-
-def answered_by_nobody() -> None:
-    raise UnansweredError("no endpoint answers")
-
-
-def lost_on_the_way() -> None:
-    raise TransientError("connection reset by peer")
 
 
 def of_another_codec() -> None:
@@ -87,44 +73,9 @@ class Failing(SimulatedAdapter):
         return await super().next_call(dispatch, attestation)
 
 
-class AskingValidators(SimulatedAdapter):
-    """Asks Hyperlane's validators, as on a public network. The simulation's dispatches have no leaf in any tree."""
-
-    async def attest(self, dispatch: Dispatch) -> bytes:
-        return await HyperlaneCheckpoints(DEPLOYMENT, {}, {}, JsonDocuments(timeout=1)).attest(dispatch)
-
-
 def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Failing]:
     changes = {"cause": staticmethod(cause), "at_proof": at_proof, "times": itertools.count(), "most": most}
     return type("Failing", (Failing,), changes)
-
-
-@pytest.mark.long
-@for_each_case(
-    "cause, at_proof, code, kind, tries",
-    [
-        (lost_on_the_way, False, "TransientError", FailureKind.TRANSIENT, 2),
-        (lost_on_the_way, True, "NotAttestedError", FailureKind.TRANSIENT, 2),
-        (answered_by_nobody, False, "UnansweredError", FailureKind.UNANSWERED, 0),
-        (answered_by_nobody, True, "AttestationUnansweredError", FailureKind.UNANSWERED, 0),
-    ],
-)
-@in_virtual_time
-async def test_what_may_pass_is_retried_and_then_delivered(
-    cause: Callable[[], None], at_proof: bool, code: str, kind: FailureKind, tries: int
-) -> None:
-    world, store = World(), memory_store()
-    world.start()
-    kinds = failing(cause, at_proof=at_proof, most=2)
-    async with running(with_adapter(SimulatedRelayer(world, store), world, kinds)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1, seconds=120)
-        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
-    entry = only_entry(store, sent)
-    history = [one.failure for one in store.outbox.failures(entry.event_id)]
-    assert [(one.code, one.kind) for one in history] == [(code, kind)] * 2
-    assert (entry.failed_tries, class_of(code).disposition) == (tries, Disposition.RETRY)
-    await world.stop()
 
 
 @for_each_case(
@@ -159,24 +110,6 @@ async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing
     await world.stop()
 
 
-@pytest.mark.long
-@in_virtual_time
-async def test_a_dispatch_without_what_its_proof_is_made_of_is_a_dead_letter_at_once() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    bridge = with_adapter(SimulatedRelayer(world, store), world, AskingValidators)
-    async with running(bridge):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: bridge.dead_letters.dead_letters() != [], seconds=60)
-        await until(lambda: only_entry(store, sent).state is OutboxState.DEAD)
-    (record,) = bridge.dead_letters.history(only_entry(store, sent).event_id)
-    assert record.document is not None
-    (failure,) = record.document["failureHistory"]
-    assert (failure["errorCode"], failure["kind"]) == ("TerminalError", "TERMINAL")
-    assert failure["errorMessage"].startswith("no merkle tree hook has inserted")
-    await world.stop()
-
-
 @pytest.mark.parametrize(("kind", "leaves_letter"), [(Kind.STATE_SYNC, True), (Kind.QUERY, False)])
 @in_virtual_time
 async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and_holds_up_nothing_else(
@@ -205,29 +138,6 @@ async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and
     )
     await world.stop()
     store.close()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, store = World(), memory_store()
-    world.start()
-    bridge = SimulatedRelayer(world, store)
-    chain: Chain = bridge.relayer.observers[ALPHA]._chain
-    reads, read = itertools.count(), chain.logs
-
-    async def logs(*arguments: object, **named: object) -> list[Log]:
-        if next(reads) % 3 != 2:
-            raise TransientError("the source does not answer")
-        return await read(*arguments, **named)  # type: ignore[arg-type]  # passes on whatever came
-
-    monkeypatch.setattr(bridge.relayer.observers[ALPHA], "_chain", _with_logs(chain, logs))
-    async with running(bridge):
-        sent = [world.send(ALPHA, BETA) for _ in range(3)]
-        await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent), seconds=300)
-    assert next(reads) > 3
-    assert {entry.failed_tries for entry in store.outbox.listed()} == {0}
-    await world.stop()
 
 
 @pytest.mark.long
@@ -271,21 +181,6 @@ async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypa
         assert only_entry(store, silent).failed_tries == DEFAULT_POLICIES[Kind.PLAIN].max_tries
         await bridge.recovery.retry(silent.message.id)
         await until(lambda: world.executions(silent.message) == 1, seconds=300)
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_a_store_that_is_away_is_written_again_and_costs_no_try() -> None:
-    world, store = World(), CountingStore()
-    world.start()
-    store.refuse_commits = 4
-    async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.listed(state=OutboxState.DELIVERED) != [], seconds=120)
-    assert store.refuse_commits == 0
-    assert (only_entry(store, sent).failed_tries, store.outbox.failures(only_entry(store, sent).event_id)) == (0, [])
-    assert world.executions(sent.message) == 1
     await world.stop()
 
 

@@ -6,13 +6,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import AttestationPendingError, Dispatch
 from bridge.records.outbox import OutboxEntry, OutboxState
-from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message
 from tests.support.simulation import SimulatedRelayer, World
@@ -60,29 +57,3 @@ async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_
         stuck.clear()
         await until(lambda: all(world.executions(one.message) == 1 for one in backlog), seconds=3_000)
     await world.stop()
-
-
-@given(
-    st.integers(1, 64),
-    st.lists(st.tuples(st.floats(0, 200), st.integers(0, 2)), max_size=80),
-    st.integers(0, 128),
-)
-def test_live_traffic_comes_first_until_it_has_half_of_the_places(
-    in_flight: int, taken: list[tuple[float, int]], active: int
-) -> None:
-    now, shares = 1_000.0, FairQueue(in_flight, every=1.0)
-    entries = [entry(number, at=now - age, now=now, tries=tries) for number, (age, tries) in enumerate(taken, 1)]
-    for one in entries:
-        shares.start(one, now)
-    live = sum(age <= 60 and tries == 0 for age, tries in taken)
-    shares.given(now, now)
-    places, room = shares.of_fresh(active, now).places, max(0, in_flight - active)
-    assert places == max(0, min(in_flight // 2 - live, room))
-    later = shares.of_fresh(active, now + 1).places
-    assert 0 <= later - places <= in_flight // 16, (
-        "now and then a few more, so that it does not wait for a place either"
-    )
-    assert later == 0 or active + later <= in_flight * 3 / 2
-    for one in entries:
-        shares.ended(one)
-    assert shares.of_fresh(active, now).places == min(in_flight // 2, room)

@@ -173,27 +173,6 @@ async def test_after_a_reorg_of_any_depth_exactly_the_messages_of_the_new_chain_
 
 
 @in_virtual_time
-async def test_a_chain_that_got_shorter_is_read_again_from_where_it_still_stands() -> None:
-    case = Observed()
-    case.chain.mine(5)
-    case.world.send(ALPHA, BETA)
-    case.chain.mine(3)
-    await case.catch_up()
-    assert len(case.pending) == 1
-    case.chain.rollback(6, keep=0)
-    await case.catch_up()
-    assert len(case.pending) == 1, "the node may only be behind"
-    await asyncio.sleep(6)
-    await case.catch_up()
-    assert case.pending == []
-    case.chain.mine(4)
-    case.world.send(ALPHA, BETA)
-    case.chain.mine(3)
-    await case.catch_up()
-    assert case.pending == [f"0x{case.world.sent[1].message.id.hex()}/hyperlane/0"]
-
-
-@in_virtual_time
 async def test_an_entry_that_nobody_acted_on_falls_with_its_block() -> None:
     world, store = World(), memory_store()
     world.start()
@@ -280,25 +259,6 @@ async def test_a_log_that_never_comes_does_not_stop_the_chain() -> None:
     await case.catch_up()
     assert case.position == case.chain.height - CONFIRMATIONS
     assert case.observer.unrecognised == 1
-
-
-@in_virtual_time
-async def test_nor_does_it_where_each_look_sees_a_new_block_and_what_follows_is_not_held_up() -> None:
-    case = Observed()
-    case.world.send(ALPHA, BETA)
-    case.chain.mine(1 + CONFIRMATIONS)
-    withholding = Withholding(case, answers=100)
-    case.observer = case.another(chain=withholding)
-    for _ in range(4):
-        await case.observer.step()
-        case.chain.mine(1)
-    assert case.observer.unrecognised == 1
-    withholding.answers = 0
-    case.world.send(ALPHA, BETA)
-    case.chain.mine(1 + CONFIRMATIONS)
-    await case.catch_up()
-    assert case.position == case.chain.height - CONFIRMATIONS
-    assert len(case.pending) == 1
 
 
 class Unreceipted(Withholding):

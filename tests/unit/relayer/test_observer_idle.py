@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 
 from bridge.evm.chain import EvmChain
 from bridge.evm.finality import FinalityRule
-from bridge.protocol.ports import Block, Call
+from bridge.protocol.ports import Block
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.observer import BlockTime, Observer
@@ -112,35 +110,6 @@ async def test_each_block_costs_one_http_request_and_is_read(confirmations: int)
             await relayer.look()
             assert relayer.height() == max(-1, quiet.head - confirmations)
         assert server.exchanges - before == 20
-
-
-async def test_what_is_asked_as_a_look_begins_travels_with_it_and_without_a_look_it_is_asked_all_the_same() -> None:
-    quiet = Quiet()
-    async with idle(quiet, 2) as (relayer, server):
-        await relayer.look()
-
-        async def ask_along() -> None:
-            await relayer.observer.next_look(30)
-            assert await relayer.chain.call(Call(to=ROUTER_ADDRESS, data=b"")) == bytes(64)
-
-        before = server.exchanges
-        for _ in range(20):
-            quiet.head += 1
-            await asyncio.gather(ask_along(), relayer.look())
-        assert server.exchanges - before == 20
-        await relayer.observer.next_look(0.01)
-
-
-async def test_looks_that_find_two_blocks_or_none_cost_no_more_and_nothing_is_left_behind() -> None:
-    quiet, dice = Quiet(), random.Random(1)
-    async with idle(quiet, 2) as (relayer, server):
-        await relayer.look()
-        before, first = server.exchanges, quiet.head
-        for _ in range(100):
-            quiet.head += dice.choice([0, 1, 1, 1, 1, 2])
-            await relayer.look()
-            assert relayer.height() >= quiet.head - 4
-        assert server.exchanges - before <= 1.2 * (quiet.head - first)
 
 
 @for_each_case(

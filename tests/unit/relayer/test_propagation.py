@@ -7,7 +7,6 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -22,11 +21,10 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
-from bridge.protocol.ports import Block, Call, Chain, Receipt, UnansweredError
+from bridge.protocol.ports import Block, Call, Chain, Receipt
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.records.outbox import OutboxState
-from bridge.relayer.jobs import JobContext
 from bridge.relayer.propagation import (
     AbandonedError,
     Propagation,
@@ -196,27 +194,6 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
     assert followed(store, sent.message).tries == 1
     assert store.jobs.listed(SyncJob, UNRESOLVED, 100) == []
     assert {attempt.attempt for attempt in store.observations.attempts(sent.message.id)} == {0, 1}
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_a_worker_brings_it_forward_under_its_lease_while_that_holds_and_then_under_a_new_one() -> None:
-    world, store, counting = World(), memory_store(), Counting()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    settings = tuned(PropagationSettings(pause=60, most=100), LOOK=1, LONGEST_LOOK=1)
-    async with (
-        running(SimulatedRelayer(world, store)),
-        at_work(propagation(world, store, counting, settings, lock_ttl=130)),
-    ):
-        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
-        fences = []
-        for count in range(1, 5):
-            await until(partial(counting.asked, count), seconds=900)
-            fences.append(followed(store, sent.message).fence)
-            assert followed(store, sent.message).lock_until <= world.clock.now() + 130
-    assert fences == [1, 1, 1, 2]
     await world.stop()
 
 
@@ -495,21 +472,6 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
     await world.stop()
 
 
-@pytest.mark.long
-@in_virtual_time
-async def test_what_was_abandoned_is_not_brought_forward() -> None:
-    world, store, counting = World(), memory_store(), Counting(error=AbandonedError("by decision"))
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting)):
-        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: counting.at != [], seconds=900)
-        await asyncio.sleep(400)
-        assert len(counting.at) == 1
-        assert followed(store, sent.message).state is SyncState.ENDED
-    await world.stop()
-
-
 @in_virtual_time
 async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
     world, store = World(chains=3), memory_store()
@@ -541,25 +503,6 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
         assert {followed(store, each.message).state for each in silent} == {SyncState.PENDING}
         world.chains[BETA].faults.unavailable = 0
         await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in silent))
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_a_silent_source_holds_up_no_other_lane_to_its_destination() -> None:
-    world, store = World(chains=3), memory_store()
-    world.start()
-    one = propagation(world, store, Counting(), PropagationSettings())
-    async with running(SimulatedRelayer(world, store)):
-        sent = [world.send(source, BETA, kind=Kind.STATE_SYNC) for source in (ALPHA, BETA + 1)]
-        await until(lambda: all(each.created and world.executions(each.message) for each in sent))
-        while not all(store.jobs.newest(SyncJob, each.message.id) for each in sent):
-            await asyncio.sleep(1)
-            await one.collect()
-        first, second = (JobContext(store.jobs, followed(store, each.message)) for each in sent)
-        one.failed(first, UnansweredError("no endpoint of alpha answers", chain_id=ALPHA))
-        await one.perform(second)
-    assert followed(store, sent[1].message).seen is not None, "its destination was asked"
     await world.stop()
 
 

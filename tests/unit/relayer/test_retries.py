@@ -75,42 +75,6 @@ async def test_a_stalled_message_is_retried_over_an_untried_gmp_as_its_sender_an
 
 
 @in_virtual_time
-async def test_of_untried_gmps_the_one_that_the_index_ranks_best_is_paid() -> None:
-    case = Stalled()
-    async with running(case.bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H,))
-        await until(lambda: sent.created != [])
-        case.world.request_retry(sent.message, ranking=(W, A, H))
-        await until(lambda: case.world.executions(sent.message) == 1)
-    assert only_attempt(case.store, sent.message.id, 1) == {W}
-    await case.world.stop()
-
-
-@in_virtual_time
-async def test_as_many_gmps_are_paid_as_are_missing_and_none_that_has_delivered() -> None:
-    case = Stalled()
-    async with running(case.bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H, W), quorum=2)
-        await until(lambda: sent.created != [] and case.world.receipts(sent.message) == {W})
-        case.world.request_retry(sent.message)
-        await until(lambda: case.world.executions(sent.message) == 1)
-    assert only_attempt(case.store, sent.message.id, 1) == {A}
-    await case.world.stop()
-
-
-@in_virtual_time
-async def test_a_paused_gmp_is_not_paid() -> None:
-    case = Stalled(paused=frozenset({A}))
-    async with running(case.bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H,))
-        await until(lambda: sent.created != [])
-        case.world.request_retry(sent.message)
-        await until(lambda: case.world.executions(sent.message) == 1)
-    assert only_attempt(case.store, sent.message.id, 1) == {W}
-    await case.world.stop()
-
-
-@in_virtual_time
 async def test_when_every_gmp_has_delivered_or_is_paused_the_retry_waits_until_one_is_not() -> None:
     case = Stalled(paused=frozenset({H, A}))
     async with running(case.bridge):

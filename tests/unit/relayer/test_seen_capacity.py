@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from bridge.protocol.invariants import Reliability
-from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
-from tests.builders import message
 from tests.support.simulation import SimulatedRelayer, World
-from tests.support.simulation.contracts import GMPS
 from tests.support.stores import memory_store
-from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observed
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -59,25 +53,3 @@ async def test_a_reorg_is_taken_back_although_the_store_is_full() -> None:
     await asyncio.sleep(5)
     await case.catch_up()
     assert len(case.pending) == 1
-
-
-def test_the_store_is_counted_every_few_seconds_and_without_a_capacity_never_full() -> None:
-    review = DeadLetterService()
-    review.observe(message(1), gmps=GMPS[:2])
-    capacity, unlimited = (SeenCapacity(review.store.outbox, size, review.clock) for size in (2, None))
-    assert not capacity.is_full(), "one message over two GMPs is one"
-    review.observe(message(2))
-    assert not capacity.is_full()
-    review.clock.time += 5
-    assert capacity.is_full()
-    assert not unlimited.is_full()
-
-
-def test_a_store_with_much_room_is_not_counted_before_it_can_be_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    review, counts = DeadLetterService(), [999_000, 990_000, 1_000_000]
-    monkeypatch.setattr(review.store.outbox, "seen", counts.pop)
-    capacity = SeenCapacity(review.store.outbox, 2_000_000, review.clock)
-    for seconds, left in ((0, 2), (999, 2), (1, 1), (1_009, 1), (1, 0)):  # a thousand a second would fill it
-        review.clock.time += seconds
-        assert not capacity.is_full()
-        assert len(counts) == left

@@ -84,14 +84,6 @@ def test_what_is_restored_is_what_was_backed_up_whichever_the_databases_are(
     restored.close()
 
 
-def test_a_path_may_have_characters_that_mean_something_in_an_address(tmp_path: Path) -> None:
-    folder = tmp_path / "50% of #1"
-    folder.mkdir()
-    Store(f"sqlite:///{folder}/bridge.db").close()
-    back_up(f"sqlite:///{folder}/bridge.db", folder / "copy #2.db")
-    assert (folder / "copy #2.db").exists()
-
-
 def test_a_backup_is_of_one_moment_while_others_write(url: str, tmp_path: Path) -> None:
     store, other = Store(url), Store(url)
     store.observations.record(observed_range(message(1)))
@@ -188,11 +180,6 @@ def test_a_relayer_whose_lock_file_was_deleted_keeps_its_store(backed_up: Path) 
             pass
         lock_file.unlink()
     restore(backed_up.with_name("backup.db"), url, replace=True)
-
-
-def test_what_is_in_memory_can_not_be_locked() -> None:
-    with pytest.raises(StoreError, match="in memory"), working_on("sqlite://", "busy"):
-        pass
 
 
 def test_no_relayer_starts_on_a_store_that_is_being_restored(url: str) -> None:

@@ -67,15 +67,6 @@ def test_every_commit_is_on_disk_before_it_returns(path: Path) -> None:
     database.close()
 
 
-def test_what_was_written_is_there_after_opening_again(url: str) -> None:
-    first = Store(url)
-    first.observations.record(observed_range(message()))
-    first.close()
-    second = Store(url)
-    assert len(second.outbox.entries(message().id)) == 1
-    second.close()
-
-
 def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
     database = Database(url)
     with database.transaction() as connection:
@@ -235,17 +226,3 @@ _COLUMNS = (
     " claimed_at, claimed_by, lease_until, delivered_at, delivery_block_number, delivery_block_hash,"
     " delivery_transaction_hash, confirmed_at, orphaned_at, setbacks"
 )
-
-
-def test_two_stores_on_one_database_never_claim_the_same_entry(url: str) -> None:
-    first, second = Store(url), Store(url)
-    first.observations.record(observed_range(*(message(nonce) for nonce in range(1, 9))))
-    claimed = []
-    for _ in range(8):
-        for store, worker in ((first, "a"), (second, "b")):
-            claimed += store.outbox.claim(
-                worker=worker, destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10
-            )
-    assert len({entry.event_id for entry in claimed}) == len(claimed) == 8
-    first.close()
-    second.close()

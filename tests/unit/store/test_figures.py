@@ -9,7 +9,7 @@ import pytest
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, Fees
-from bridge.records.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
+from bridge.records.figures import Counted, TransactionOutcome, Tried
 from bridge.records.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
 from bridge.records.transactions import (
     BatchedCall,
@@ -47,27 +47,6 @@ def deliver(store: Store, gmp: Gmp, *times: float) -> None:
 def fail(store: Store, gmp: Gmp, at: float, code: str) -> None:
     failure = Failure(at=at, kind=FailureKind.TRANSIENT, code=code, message="no answer")
     store.outbox.finish([TryAgain(entry.current_claim, failure, at + 1) for entry in claimed(store, gmp, at)], at)
-
-
-def test_deliveries_are_sorted_by_how_long_they_took(store: Store) -> None:
-    deliver(store, Gmp.HYPERLANE, SEEN + 1, SEEN + 4, SEEN + 100)
-    (figure,) = store.figures.deliveries()
-    assert (figure.source_chain, figure.destination_chain, figure.gmp) == (ALPHA, BETA, Gmp.HYPERLANE)
-    assert (figure.count, figure.seconds) == (3, 105)
-    assert dict(zip(LATENCY_BOUNDS, figure.within, strict=True)) == {
-        bound: 1 if bound < 4 else 2 if bound < 100 else 3 for bound in LATENCY_BOUNDS
-    }
-
-
-def test_failures_are_counted_by_what_they_were(store: Store) -> None:
-    fail(store, Gmp.AXELAR, 200, "TransientError")
-    fail(store, Gmp.AXELAR, 300, "CallRevertedError")
-    fail(store, Gmp.HYPERLANE, 300, "CallRevertedError")
-    assert [(figure.gmp, figure.code, figure.count) for figure in store.figures.failures()] == [
-        (Gmp.HYPERLANE, "CallRevertedError", 3),
-        (Gmp.AXELAR, "CallRevertedError", 3),
-        (Gmp.AXELAR, "TransientError", 3),
-    ]
 
 
 def test_recent_tries_are_those_after_the_moment_in_the_order_in_which_they_ended(store: Store) -> None:
