@@ -1,80 +1,89 @@
-"""`waybill doctor`: looks at everything that a relayer needs, and says what is wrong with it and what to do."""
+"""`waybill doctor`: checks everything that a relayer needs, and says what is wrong and what to do."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import platform
-import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Final
 
 import typer
-from eth_account import Account
 
-from bridge.cli.extras import is_installed
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.output import CliError, ExitCode, result, rows_table, with_network
 from bridge.cli.root import DEVNET
 from bridge.cli.settings_rows import setting_rows, unread_variables
 from bridge.cli.workspace import Workspace
-from bridge.client import Client, RefusedError, RouteRequest
 from bridge.deploy.addresses import is_testnet
 from bridge.deploy.drift import find_drift
-from bridge.deploy.plan import NetworkPlan, PlanError, PlannedChain
+from bridge.deploy.plan import NetworkPlan, PlanError
 from bridge.deploy.transactions import DeployError
 from bridge.evm.chain import EvmChain
 from bridge.evm.rpc_answers import WrongChainError
 from bridge.evm.signing import InvalidKeyError
-from bridge.gmps.attestation import AttestationError, JsonDocuments
-from bridge.gmps.registry import adapter_class, attestation_choice, create_attesters
+from bridge.gmps.registry import adapter_class, attestation_choice
 from bridge.gmps.verification import ALONE, DEFAULT
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError, read_view
-from bridge.queries.completeness import Counted, counted_lanes
 from bridge.queries.gmp_pauses import gmp_pauses
 from bridge.queries.lanes import chain_name, is_late
 from bridge.records.dead_letters import LetterStatus
-from bridge.records.spending import ether
 from bridge.service.connections import connected
-from bridge.service.keys import open_sealer, paying_signers, tripwire_signer
+from bridge.service.keys import paying_signers, tripwire_signer
 from bridge.service.settings import Settings, check_chains
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import SettingsError
-from bridge.store import Store
 
-_SECONDS: Final = 3.0  # that an endpoint may take
-_OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainDown
-_LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
-_SILENT: Final = (TransientError, TerminalError, WrongChainError)
+_SECONDS: Final = 3.0
+"""Patience with one endpoint."""
+
+_MAX_HEAD_AGE: Final = 300
+"""Seconds. A chain whose newest block is older counts as down, as for the alert WaybillChainDown."""
+
+_LOW_BALANCE: Final = 5 * 10**16
+"""Wei. An account with less is about to be empty."""
+
+_UNREACHABLE: Final = (TransientError, TerminalError, WrongChainError, CallRevertedError)
+_FAILURES: Final = (*_UNREACHABLE, SettingsError, StoreError, CliError)
 _COLUMNS: Final = {"check": "check", "result": "result", "found": "found", "advice": "what to do"}
 _SETTING_COLUMNS: Final = {"setting": "setting", "value": "value", "origin": "set by", "meaning": "meaning"}
 
 
-class CheckResult(StrEnum):
-    """What a check came to."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The finding of one check. Advice makes a good result a warning."""
 
-    OK = "ok"
-    WARNING = "warning"  # it works, and may not do so for long
-    FAILED = "failed"
+    check: str
+    found: str
+    advice: str = ""
+    has_failed: bool = False
+
+    @property
+    def result(self) -> str:
+        """``failed``; ``warning`` if it works, and may not do so for long; else ``ok``."""
+        if self.has_failed:
+            return "failed"
+        return "warning" if self.advice else "ok"
+
+    def row(self) -> dict[str, str]:
+        """The finding for JSON."""
+        return {"check": self.check, "result": self.result, "found": self.found, "advice": self.advice}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """The finding of one check, and what to do about it."""
+class _Subject:
+    """A network with valid settings."""
 
-    check: str
-    result: CheckResult
-    found: str
-    advice: str = ""
+    workspace: Workspace
+    settings: Settings
+    deployment: Deployment
 
 
 def doctor(
@@ -83,20 +92,20 @@ def doctor(
         bool,
         typer.Option(
             "--offline",
-            help="Connect to nothing: check settings, keys and deployments, and whether relayer and tripwire start.",
+            help="Connect to nothing: check settings, keys and deployments, and whether relayer and tripwire can start.",
         ),
     ] = False,
     show_settings: Annotated[
         bool,
         typer.Option(
             "--settings",
-            help="Only print every setting: its value, what set it (flag, environment, file, profile), its meaning.",
+            help="Only print every setting: its value, its source (flag, environment, file, profile) and its meaning.",
         ),
     ] = False,
 ) -> None:
-    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances, the tripwire and stores.
+    """Check settings, keys, deployments, stores, endpoints, clocks, contracts, balances and the tripwire. Changes nothing.
 
-    Compares the chains with the network file, if there is one. Changes nothing. Exits with status 1 if a check has failed.
+    Compares the chains with the network file, if there is one. Exits with status 1 if a check fails.
 
     Example: waybill doctor
     """
@@ -105,213 +114,122 @@ def doctor(
         rows = setting_rows(workspace.settings())
         result(rows, render=lambda console: console.print(rows_table(rows, _SETTING_COLUMNS)))
         return
-    findings = list(_checked(workspace, offline=offline))
-    value = [asdict(finding) for finding in findings]
+    findings = list(_findings(workspace, offline=offline))
+    value = [finding.row() for finding in findings]
     shown = [row | {"advice": with_network(row["advice"])} for row in value]
     result(value, render=lambda console: console.print(rows_table(shown, _COLUMNS)))
-    if any(finding.result is CheckResult.FAILED for finding in findings):
+    if any(finding.has_failed for finding in findings):
         raise SystemExit(ExitCode.FAILED)
 
 
-def _checked(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
-    """Makes the checks, each as soon as those that it builds on are made."""
-    yield _versions()
+def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
+    """Runs the checks. One that fails does not keep the others from running."""
+    yield Finding("versions", f"waybill {version('waybill')}, Python {platform.python_version()}")
     for name in unread_variables():
-        yield Finding(
-            f"variable {name}", CheckResult.WARNING, "nothing reads it", "is it misspelt? correct or remove it"
-        )
-    settings, problem = None, ""
+        yield Finding(f"variable {name}", "no setting has this name", "correct it, or remove it")
+    deployment = workspace.deployment()
+    yield Finding("deployments", f"{len(deployment.chains)} chains in {workspace.deployments_file}")
+    yield from _verification(deployment)
     try:
         settings = workspace.settings()
+        check_chains(settings, deployment)
     except SettingsError as error:
-        problem = str(error)
-    deployment = workspace.deployment()
-    if settings is not None and not offline:
+        yield Finding("settings", str(error), "waybill doctor --settings", has_failed=True)
+        return
+    yield Finding("settings", "valid")
+    subject = _Subject(workspace, settings, deployment)
+    for name, advice, check in _OFFLINE if offline else (*_OFFLINE, *_ONLINE):
         try:
-            check_chains(settings, deployment)
-        except SettingsError as error:
-            problem = str(error)
-    if problem:
-        yield Finding("settings", CheckResult.FAILED, problem, "waybill doctor --settings")
-    else:
-        yield Finding("settings", CheckResult.OK, "valid")
-    found = f"{len(deployment.chains)} chains in {workspace.deployments_file}"
-    yield Finding("deployments", CheckResult.OK, found)
-    yield from _verification(deployment)
-    if settings is None:
-        return
-    if offline:
-        yield from _starting(workspace, settings, deployment)
-        return
-    yield from _stores(workspace)
-    yield _dead_letters(settings)
-    yield from asyncio.run(_chains(deployment, settings))
-    yield from _completeness(workspace, deployment, settings)
-    yield from _compared(workspace, deployment, settings)
-
-
-def _versions() -> Finding:
-    installed = [name for name in ("web3", "SQLAlchemy", "pydantic") if is_installed(name.lower())]
-    libraries = ", ".join(f"{name} {version(name)}" for name in installed)
-    found = f"waybill {version('waybill')}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}"
-    return Finding("versions", CheckResult.OK, found)
+            yield from check(subject)
+        except _FAILURES as error:
+            yield Finding(name, str(error), advice, has_failed=True)
 
 
 def _verification(deployment: Deployment) -> Iterator[Finding]:
-    """Compares the GMPs' verification with the deployments file; a GMP that may change its own is a warning."""
+    """Warns of GMPs that may change their own verification, and of single verifiers."""
     for chain in deployment.chains:
-        for gmp, who in (chain.verification or {}).items():
+        for gmp, verifiers in (chain.verification or {}).items():
             section, advice = f"verification.{gmp} in networks/{deployment.network}.json", ""
-            if who.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None:
+            if verifiers.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None:
                 advice = f"choose it under {section}"
-            elif who.endswith(ALONE):
+            elif verifiers.endswith(ALONE):
                 advice = f"name two under {section}"
-            yield Finding(f"{gmp} on {chain.name}", CheckResult.WARNING if advice else CheckResult.OK, who, advice)
+            yield Finding(f"{gmp} on {chain.name}", verifiers, advice)
 
 
-def _starting(workspace: Workspace, settings: Settings, deployment: Deployment) -> Iterator[Finding]:
-    """Whether the relayer, and the tripwire if it is set up, would start with these settings."""
-    checks: dict[str, Callable[[], object]] = {"relayer run": partial(workspace.check_relayer, settings)}
-    if "tripwire" in settings.model_fields_set:
-        checks["tripwire run"] = partial(check_tripwire, settings, deployment, is_dry_run=False)
-    for name, check in checks.items():
-        try:
-            check()
-        except (SettingsError, CliError) as error:
-            yield Finding(name, CheckResult.FAILED, str(error), "waybill doctor --settings")
+def _relayer(subject: _Subject) -> Iterator[Finding]:
+    subject.workspace.check_relayer(subject.settings)
+    yield Finding("relayer run", "can start")
+    if subject.deployment.network != DEVNET:
+        chosen = subject.settings.attestations.settings(is_testnet=is_testnet(subject.deployment))
+        gmps = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in subject.deployment.chains))
+        asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in sorted(gmps & subject.settings.gmps)}
+        hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
+        yield Finding("attestations of GMPs", "; ".join(hosts) or "on the chains themselves")
+
+
+def _tripwire(subject: _Subject) -> Iterator[Finding]:
+    if "tripwire" in subject.settings.model_fields_set:
+        check_tripwire(subject.settings, subject.deployment, is_dry_run=False)
+        yield Finding("tripwire run", "can start")
+
+
+def _store(subject: _Subject) -> Iterator[Finding]:
+    with open_relayer_store(subject.workspace) as store:
+        if store is None:
+            yield Finding("relayer's store", "there is none yet", "waybill relayer run")
+            return
+        yield Finding("relayer's store", "readable")
+        if held := store.lanes.held():
+            yield Finding("lanes", f"{len(held)} held", "waybill lane list")
+
+
+def _letters(subject: _Subject) -> Iterator[Finding]:
+    with open_letters(subject.settings) as log:
+        if log is None:
+            yield Finding("dead letters", "there are none yet", "waybill relayer run")
+        elif waiting := log.counts().get(LetterStatus.PENDING_REVIEW, 0):
+            yield Finding("dead letters", f"{waiting} wait for a decision", "waybill dlq list")
         else:
-            yield Finding(name, CheckResult.OK, "can start")
+            yield Finding("dead letters", "none waits for a decision")
 
 
-def _stores(workspace: Workspace) -> Iterator[Finding]:
-    check = "relayer's store"
-    try:
-        with open_relayer_store(workspace) as store:
-            held = store.lanes.held() if store else ()
-            if store is None:
-                yield Finding(check, CheckResult.WARNING, "there is none yet", "waybill relayer run")
-            else:
-                yield Finding(check, CheckResult.OK, "readable")
-            if held:
-                yield Finding("lanes", CheckResult.WARNING, f"{len(held)} held", "waybill lane list")
-    except (StoreError, TransientError) as error:
-        yield Finding(check, CheckResult.FAILED, str(error))
-    max_lag = workspace.settings().index.max_lag
-    with index_if_any(workspace) as index:
+def _index(subject: _Subject) -> Iterator[Finding]:
+    max_lag = subject.workspace.settings().index.max_lag
+    with index_if_any(subject.workspace) as index:
         if index is None:
-            yield Finding("index", CheckResult.WARNING, "there is none yet", "waybill index run")
+            yield Finding("index", "there is none yet", "waybill index run")
             return
         for chain in index.chains():
-            name = f"index of {chain_name(workspace.deployment(), chain.chain_id)}"
+            name = f"index of {chain_name(subject.deployment, chain.chain_id)}"
             if chain.halted:
-                yield Finding(name, CheckResult.FAILED, f"halted: {chain.halted}", "waybill report")
+                yield Finding(name, f"halted: {chain.halted}", "waybill report", has_failed=True)
             elif is_late(chain, max_lag):
-                yield Finding(name, CheckResult.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
+                yield Finding(name, f"{chain.lag_seconds} s behind", "waybill index run")
             else:
-                yield Finding(name, CheckResult.OK, f"block {chain.block}")
+                yield Finding(name, f"block {chain.block}")
 
 
-def _completeness(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
-    """Whether the relayer has found as many messages as the routers have counted."""
+def _chains(subject: _Subject) -> Sequence[Finding]:
+    """Checks every endpoint alone, then each chain by all its endpoints."""
+    settings, deployment = subject.settings, subject.deployment
+    urls = settings.rpc_urls(deployment)
 
-    async def compare(store: Store) -> list[Finding]:
-        async with connected(deployment, settings, may_be_down=True) as chains:
-            found = []
-            for deployed in deployment.chains:
-                others = [other.chain_id for other in deployment.chains if other is not deployed]
-                counted = await counted_lanes(deployed, chains[deployed.chain_id], others, store)
-                found += [_compared_counts(deployed, counted)] if counted else []
-            return found
+    async def work() -> list[Finding]:
+        checks = []
+        for chain in deployment.chains:
+            asked = tuple(urls.get(chain.chain_id) or chain.rpc_urls)
+            checks += [_endpoint(subject, chain, url) for url in asked]
+            checks.append(_chain(subject, chain, asked))
+        return [finding for found in await asyncio.gather(*checks) for finding in found]
 
-    try:
-        with open_relayer_store(workspace) as store:
-            return asyncio.run(compare(store)) if store is not None else []
-    except (StoreError, TransientError, WrongChainError):
-        return []  # the findings about stores and endpoints say so
+    return asyncio.run(work())
 
 
-def _compared_counts(deployed: ChainDeployment, counted: Sequence[Counted]) -> Finding:
-    name = f"messages from {deployed.name}"
-    silent = next((one for one in counted if one.created is None), None)
-    if silent is not None:
-        text = f"unverified: no endpoint tells what the router had counted at block {silent.block}: {silent.why}"
-        advice = "add an endpoint that keeps the state of that block, such as an archive node"
-        return Finding(name, CheckResult.WARNING, text, advice)
-    created, found = sum(one.created or 0 for one in counted), sum(one.found for one in counted)
-    text = f"{found} found of the {created} that the router had counted at block {counted[0].block}"
-    if any(one.found < (one.created or 0) for one in counted):
-        return Finding(name, CheckResult.WARNING, text, "a running relayer reads them again; is one running?")
-    return Finding(name, CheckResult.OK, text)
-
-
-def _dead_letters(settings: Settings) -> Finding:
-    """The dead letters, which may be in a database of their own."""
-    check = "dead letters"
-    try:
-        with open_letters(settings) as log:
-            if log is None:
-                return Finding(check, CheckResult.WARNING, "there are none yet", "waybill relayer run")
-            waiting = log.counts().get(LetterStatus.PENDING_REVIEW, 0)
-    except (StoreError, TransientError) as error:
-        advice = "correct url in [dlq]: lanes halt while letters can't be written"
-        return Finding(check, CheckResult.FAILED, str(error), advice)
-    if waiting:
-        return Finding(check, CheckResult.WARNING, f"{waiting} wait for a decision", "waybill dlq list")
-    return Finding(check, CheckResult.OK, "none waits for a decision")
-
-
-async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
-    findings, accounts = _relayer_accounts(deployment, settings)
-    pauser = None
-    if settings.tripwire.key or settings.tripwire.signer:
-        try:
-            pauser = tripwire_signer(settings).address
-        except (SettingsError, InvalidKeyError) as error:
-            advice = "correct key or signer in [tripwire]"
-            findings.append(Finding("tripwire's signer", CheckResult.FAILED, str(error), advice))
-    if deployment.network != DEVNET:
-        findings.append(_attestations(deployment, settings))
-    urls, policies = settings.rpc_urls(deployment), settings.endpoint_policies(deployment)
-    checks: list[Awaitable[list[Finding]]] = []
-    for here in deployment.chains:
-        skew, origin = settings.reliability.max_clock_skew, policies[here.chain_id].origin
-        asked = urls.get(here.chain_id) or here.rpc_urls
-        checks += [_endpoint(here, url, skew, origin) for url in asked]
-        checks.append(_on_chain(here, tuple(asked), accounts.get(here.chain_id, ()), pauser))
-    return [*findings, *(finding for found in await asyncio.gather(*checks) for finding in found)]
-
-
-def _relayer_accounts(deployment: Deployment, settings: Settings) -> tuple[list[Finding], dict[int, list[str]]]:
-    """Who seals dead letters, and by chain who pays. Without a key, that is said of each chain."""
-    try:
-        seal = Finding("seal of dead letters", CheckResult.OK, open_sealer(settings).address)
-        signers = paying_signers(settings, deployment)
-    except (SettingsError, InvalidKeyError) as error:
-        failed = Finding("signers", CheckResult.FAILED, str(error), "waybill doctor --offline")
-        unknown = "not checked: no key pays for deliveries there"
-        advice = "set WAYBILL_RELAYER_KEY, or name a signer under [[signers]], if a relayer is to run here"
-        rows = [Finding(f"account on {one.name}", CheckResult.WARNING, unknown, advice) for one in deployment.chains]
-        return [failed, *rows], {}
-    return [seal], {chain_id: sorted({one.address for one in named}) for chain_id, named in signers.items()}
-
-
-def _attestations(deployment: Deployment, settings: Settings) -> Finding:
-    """Whether a relayer knows where each GMP's attestations come from; a devnet's are made here."""
-    check = "attestations of GMPs"
-    chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
-    try:
-        web = JsonDocuments(timeout=settings.attestations.TIMEOUT)  # asks nothing here
-        attesters = create_attesters(deployment, {}, chosen, settings.gmps, web)
-    except AttestationError as error:
-        return Finding(check, CheckResult.FAILED, str(error), "without it no relayer starts")
-    asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in attesters}
-    hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
-    return Finding(check, CheckResult.OK, "; ".join(hosts) or "on the chains themselves")
-
-
-async def _endpoint(here: ChainDeployment, url: str, most_skew: float, origin: str) -> list[Finding]:
-    """One endpoint alone: is it there, is it that chain, how old is its newest block?"""
+async def _endpoint(subject: _Subject, here: ChainDeployment, url: str) -> list[Finding]:
+    """Checks that one endpoint answers, serves that chain, and has a recent newest block."""
     name = f"endpoint of {here.name}"
+    origin = subject.settings.endpoint_policies(subject.deployment)[here.chain_id].origin
     try:
         async with await EvmChain.connect(
             here.chain_id,
@@ -322,148 +240,133 @@ async def _endpoint(here: ChainDeployment, url: str, most_skew: float, origin: s
             chain_name=here.name,
         ) as chain:
             shown = chain.endpoint_states[0].name
-            head, began = await chain.head(), time.time()
-    except _SILENT as error:
+            head, now = await chain.head(), time.time()
+    except _UNREACHABLE as error:
         advice = "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml"
-        return [Finding(name, CheckResult.FAILED, str(error), advice)]
-    ahead = head.timestamp - began
-    if ahead > most_skew:
-        clock = f"its newest block is {ahead:.0f} s in this machine's future"
-        return [Finding(name, CheckResult.FAILED, f"{shown}: {clock}", "set this machine's clock (NTP)")]
+        return [Finding(name, str(error), advice, has_failed=True)]
+    ahead = head.timestamp - now
+    if ahead > subject.settings.reliability.max_clock_skew:
+        text = f"{shown}: its newest block is {ahead:.0f} s in this machine's future"
+        return [Finding(name, text, "set this machine's clock (NTP)", has_failed=True)]
     text = f"{shown}: chain {here.chain_id}, block {head.number}, {-ahead:.0f} s old"
-    if ahead < -_OLD:
-        advice = (
-            "does the node still follow its chain, and is this machine's clock right (NTP)? compare with an explorer"
-        )
-        return [Finding(name, CheckResult.WARNING, text, advice)]
-    return [Finding(name, CheckResult.OK, text)]
+    stale = "check that the node follows its chain, and that this machine's clock is right (NTP)"
+    return [Finding(name, text, stale if ahead < -_MAX_HEAD_AGE else "")]
 
 
-async def _on_chain(
-    here: ChainDeployment, urls: tuple[str, ...], accounts: Iterable[str], pauser: str | None
-) -> list[Finding]:
-    """Contracts, accounts, pauses and the tripwire, as the endpoints together have them."""
-    findings = []
-    try:
+async def _chain(subject: _Subject, here: ChainDeployment, urls: tuple[str, ...]) -> list[Finding]:
+    """Checks one chain. What does not answer is left to the findings about its endpoints."""
+    found: list[Finding] = []
+    with suppress(*_UNREACHABLE):
         async with await EvmChain.connect(here.chain_id, urls, try_seconds=_SECONDS, chain_name=here.name) as chain:
-            findings.append(await _contracts(here, chain))
-            for account in accounts:
-                advice = "send it some: without it deliveries wait"
-                findings.append(_balance(f"account on {here.name}", account, await chain.balance(account), advice))
-            findings += await _base_fee(here, chain)
-            findings.append(await _tripwire(here, chain, pauser))
-            findings.append(await _paused(here, chain))
-    except (*_SILENT, CallRevertedError):
-        pass  # the findings about its endpoints and contracts say so
-    return findings
+            for check in (_contracts, _fees, _accounts, _pauser, _pauses):
+                found += [finding async for finding in check(subject, here, chain)]
+    return found
 
 
-async def _base_fee(here: ChainDeployment, chain: EvmChain) -> list[Finding]:
-    """A chain without EIP-1559, on which nothing can be sent."""
+async def _contracts(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
+    places = {"router": here.router, **{f"adapter for {gmp}": at for gmp, at in here.adapters.items()}}
+    missing = [name for name, address in places.items() if not await chain.code(address)]
+    if missing:
+        text = f"no contract at the address of {', '.join(missing)}"
+        yield Finding(f"contracts on {here.name}", text, "is the deployments file of this network?", has_failed=True)
+    else:
+        yield Finding(f"contracts on {here.name}", f"{len(places)} are there")
+
+
+async def _fees(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
+    """Fails on a chain without EIP-1559, where the relayer can send nothing."""
     try:
         await chain.fees()
     except TransientError as error:
-        advice = "Waybill can send nothing there; leave the chain out of the deployments file"
-        return [Finding(f"fees on {here.name}", CheckResult.FAILED, str(error), advice)]
-    return []
+        advice = "leave the chain out of the deployments file: Waybill can send nothing there"
+        yield Finding(f"fees on {here.name}", str(error), advice, has_failed=True)
 
 
-async def _contracts(here: ChainDeployment, chain: EvmChain) -> Finding:
-    check = f"contracts on {here.name}"
-    places = {"router": here.router, **{f"adapter for {gmp}": at for gmp, at in here.adapters.items()}}
-    missing = [name for name, address in places.items() if not await chain.code(address)]
-    if not missing:
-        return Finding(check, CheckResult.OK, f"{len(places)} are there")
-    text = f"no contract at the address of {', '.join(missing)}"
-    return Finding(check, CheckResult.FAILED, text, "is the deployments file of this network?")
+async def _accounts(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
+    """Checks the balances of the relayer's accounts. Without keys, the check of `relayer run` has failed."""
+    with suppress(SettingsError, InvalidKeyError):
+        for account in {one.address for one in paying_signers(subject.settings, subject.deployment)[here.chain_id]}:
+            advice = "send it some: without it deliveries wait"
+            yield _balance(f"account on {here.name}", account, await chain.balance(account), advice)
 
 
-async def _paused(here: ChainDeployment, chain: EvmChain) -> Finding:
-    """The GMPs over which the router sends and takes nothing now."""
-    check, paused = f"GMPs on {here.name}", await gmp_pauses(here, chain)
-    if not paused:
-        return Finding(check, CheckResult.OK, "none is paused")
-    advice = f"waybill gmp resume {paused[0].gmp.label} --chains {here.name} ends it, if the GMP is sound"
-    return Finding(check, CheckResult.WARNING, "\n".join(one.text for one in paused), advice)
-
-
-async def _tripwire(here: ChainDeployment, chain: EvmChain, pauser: str | None) -> Finding:
-    """Whom the router lets pause a GMP that lies, and whether the settings name that account and it can pay."""
-    check = f"tripwire on {here.name}"
-    try:
-        named = await read_view(chain, ROUTER, here.router, "tripwire")
-    except CallRevertedError:
-        unknown, advice = "the router does not name one", "is it a Waybill router of this version?"
-        return Finding(check, CheckResult.FAILED, unknown, advice)
+async def _pauser(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
+    """Checks that the router names the tripwire's account, and that it can pay."""
+    check, pauser = f"tripwire on {here.name}", None
+    with suppress(SettingsError, InvalidKeyError):
+        pauser = tripwire_signer(subject.settings).address
+    named = await read_view(chain, ROUTER, here.router, "tripwire")
     if int(named, 16) == 0:
         advice = "the owner calls setTripwire: without it nothing pauses a GMP that lies"
-        return Finding(check, CheckResult.WARNING, "the router names none", advice)
-    if pauser is not None and pauser.lower() != named.lower():
+        yield Finding(check, "the router names none", advice)
+    elif pauser is not None and pauser.lower() != named.lower():
         advice = "the owner calls setTripwire, or correct key or signer in [tripwire]"
-        return Finding(check, CheckResult.FAILED, f"the router names {named}, the settings {pauser}", advice)
-    return _balance(check, named, await chain.balance(named), "send it some: without it no pause can be sent")
+        yield Finding(check, f"the router names {named}, the settings {pauser}", advice, has_failed=True)
+    else:
+        yield _balance(check, named, await chain.balance(named), "send it some: without it no pause can be sent")
+
+
+async def _pauses(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
+    check, paused = f"GMPs on {here.name}", await gmp_pauses(here, chain)
+    if paused:
+        advice = f"waybill gmp resume {paused[0].gmp.label} --chains {here.name} ends it, if the GMP is sound"
+        yield Finding(check, "\n".join(one.text for one in paused), advice)
+    else:
+        yield Finding(check, "none is paused")
 
 
 def _balance(check: str, account: str, wei: int, advice: str) -> Finding:
     found = f"{account} holds {wei / 10**18:.4f} ether"
-    if wei >= _LITTLE:
-        return Finding(check, CheckResult.OK, found)
-    return Finding(check, CheckResult.WARNING if wei else CheckResult.FAILED, found, advice)
+    return Finding(check, found, advice if wei < _LOW_BALANCE else "", has_failed=wei == 0)
 
 
-def _compared(workspace: Workspace, deployment: Deployment, settings: Settings) -> list[Finding]:
-    """Compares each chain with the network file, and asks each GMP for a quote."""
-    file, check = workspace.plan_file, "network file"
-    if not file.exists():
+def _plan(subject: _Subject) -> Sequence[Finding]:
+    """Compares each chain with the network file, if there is one."""
+    if not subject.workspace.plan_file.exists():
         return []
-    try:
-        plan = NetworkPlan.read(file)
-    except PlanError as error:
-        return [Finding(check, CheckResult.WARNING, str(error), "without it nothing is compared with the plan")]
 
-    async def read() -> list[Finding]:
-        async with connected(deployment, settings) as chains:
-            compared = [
-                await _planned(plan, planned, chains[planned.chain_id], deployment.chain(planned.chain_id))
-                for planned in plan.chains
-                if planned.chain_id in chains
+    async def work() -> list[Finding]:
+        plan = NetworkPlan.read(subject.workspace.plan_file)
+        async with connected(subject.deployment, subject.settings) as chains:
+            return [
+                await _planned(plan, subject.deployment.chain(chain_id), chain) for chain_id, chain in chains.items()
             ]
-            return [*compared, *await _fees(deployment, chains)]
 
     try:
-        return asyncio.run(read())
-    except _SILENT as error:
-        return [Finding(check, CheckResult.WARNING, str(error), "nothing was compared with the plan")]
+        return asyncio.run(work())
+    except (PlanError, DeployError, *_UNREACHABLE) as error:
+        return [Finding("network file", str(error), "the chains are not compared with the plan until then")]
 
 
-async def _planned(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, here: ChainDeployment) -> Finding:
-    name = f"plan of {planned.name}"
-    try:
-        drift = await find_drift(plan, planned, chain, here.gmps)
-    except DeployError as error:
-        return Finding(name, CheckResult.WARNING, str(error), "then nothing is compared with the plan")
+async def _planned(plan: NetworkPlan, here: ChainDeployment, chain: EvmChain) -> Finding:
+    name = f"plan of {here.name}"
+    planned = next((one for one in plan.chains if one.chain_id == here.chain_id), None)
+    if planned is None:
+        return Finding(
+            name, "the network file does not have this chain", "add it, or remove it from the deployments file"
+        )
+    drift = await find_drift(plan, planned, chain, here.gmps)
     if not drift:
-        return Finding(name, CheckResult.OK, "addresses, floors, verifiers, roles and prices are as planned")
+        return Finding(name, "addresses, floors, verifiers, roles and prices are as planned")
     advice = (
         "correct the file if the chain is right; else waybill role set and transfer change roles, and"
         " waybill deploy --dry-run shows what the rest takes"
     )
-    return Finding(name, CheckResult.FAILED, "\n".join(drift), advice)
+    return Finding(name, "\n".join(drift), advice, has_failed=True)
 
 
-async def _fees(deployment: Deployment, chains: Mapping[int, EvmChain]) -> list[Finding]:
-    """What each GMP asks for a small message on each lane."""
-    client, found = Client(deployment, chains, Account.create()), []
-    for here, there in itertools.permutations(deployment.chains, 2):
-        for gmp in sorted(here.gmp_numbers & there.gmp_numbers):
-            request = RouteRequest(
-                destination=there.chain_id, recipient=there.router, payload=b"doctor", gmps=(gmp,), ttl=0
-            )
-            name = f"fee of {gmp.label} from {here.name} to {there.name}"
-            try:
-                asked = (await client.quote_route(here.chain_id, request))[gmp]
-            except RefusedError as error:
-                found.append(Finding(name, CheckResult.FAILED, str(error), "nothing can be sent over it: ask the GMP"))
-            else:
-                found.append(Finding(name, CheckResult.OK, f"{ether(asked)} for a small message"))
-    return found
+_Check = Callable[[_Subject], Iterator[Finding] | Sequence[Finding]]
+
+_OFFLINE: Final[Sequence[tuple[str, str, _Check]]] = (
+    ("relayer run", "waybill doctor --settings", _relayer),
+    ("tripwire run", "waybill doctor --settings", _tripwire),
+)
+"""Checks that connect to nothing: the name and the advice of the finding if one raises, and the check."""
+
+_ONLINE: Final[Sequence[tuple[str, str, _Check]]] = (
+    ("relayer's store", "", _store),
+    ("dead letters", "correct url in [dlq]: lanes halt while letters can't be written", _letters),
+    ("index", "", _index),
+    ("chains", "", _chains),
+    ("network file", "", _plan),
+)

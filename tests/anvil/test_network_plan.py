@@ -347,20 +347,6 @@ def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played:
 
     findings = doctor()
     assert {findings[f"plan of {name}"]["result"] for name in NAMES} == {"ok"}
-    assert findings["fee of hyperlane from sepolia to base-sepolia"]["found"].endswith(" for a small message")
-    # The second DVN is none: it gives no price.
-    no_fee = findings["fee of layerzero from sepolia to base-sepolia"]
-    assert no_fee["result"] == "failed"
-    adapter = (
-        Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "")
-        .chains[0]
-        .adapters["layerzero"]
-    )
-    assert no_fee["found"] == (
-        f"layerzero gives no quote: its adapter {adapter} on sepolia: reverted without a reason; one of layerzero's"
-        " contracts failed: compare gmps.layerzero and verification.layerzero of sepolia in the network file with"
-        " layerzero's documentation"
-    )
     here, there = Deployment.from_json((tmp_path / "deployments" / "testnet.json").read_text(), "file").chains
     stranger = signer("stranger", 0).address
     layerzero, chosen = here.gmps["layerzero"], document["chains"][0]["verification"]["layerzero"]

@@ -205,7 +205,7 @@ def test_doctor_says_beforehand_that_no_relayer_would_start(
     (tmp_path / "deployments" / "testnet.json").write_text(public.to_json())
     ended = Command(monkeypatch, capsys)("doctor", "--network", "testnet", "--json")
     assert ended.code == 1
-    found = {row["check"]: row for row in json.loads(ended.out)}["attestations of GMPs"]
+    found = {row["check"]: row for row in json.loads(ended.out)}["relayer run"]
     assert found["result"] == "failed"
     assert "is known for alpha, beta" in found["found"]
 
