@@ -14,8 +14,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import index_proof, options
-from bridge.cli.as_of import as_of_text, as_of_value
-from bridge.cli.freshness import freshness
+from bridge.cli.freshness import as_of_text, as_of_value, freshness
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import open_index, open_relayer_store

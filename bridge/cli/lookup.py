@@ -29,12 +29,12 @@ from bridge.queries.explain import (
     circumstances_kept,
     explain,
     explain_unsent,
-    lag_of,
     pauses_kept,
     read_kept,
     unknown_without,
 )
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
+from bridge.queries.index_lag import IndexLag
 from bridge.queries.messages import explanation_value
 from bridge.relayer.policies import Policies
 from bridge.service.connections import connected, newest_blocks
@@ -175,7 +175,7 @@ async def _found(
     if source:
         policy = await Policies(deployment, answering, operator).of(message, guards)
     lags = [
-        lag_of(kept.chains[chain], heads[chain], settings.index.max_lag)
+        IndexLag(name=deployment.chain(chain).name, chain_id=chain, record=kept.chains[chain], head=heads[chain])
         for chain in ends
         if chain in kept.chains and chain in heads
     ]
@@ -194,7 +194,7 @@ async def _found(
         usable=deployment.gmps_between(*ends),
         gmp_pauses=await _gmp_pauses(deployment, {end: answering[end] for end in ends if end in answering}, kept),
         left_out=frozenset(Gmp) - settings.claimable,
-        lags=[lag for lag in lags if lag],
+        lags=[lag for lag in lags if lag.is_behind(settings.index.max_lag)],
         unknown=unknown_without(message, silent),
         now=now,
     )

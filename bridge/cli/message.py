@@ -15,9 +15,8 @@ from bridge.cli import options
 from bridge.cli.decider import signer
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
-from bridge.cli.open_stores import open_index
+from bridge.cli.open_stores import open_index, open_relayer_store
 from bridge.cli.output import CliError, ExitCode, details, escaped, progress, result, rows_table, with_network
-from bridge.cli.pending import reconcile
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, Sent
 from bridge.devnet.accounts import DAPP_KEY
@@ -28,8 +27,10 @@ from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
 from bridge.protocol.times import iso_milliseconds, utc
 from bridge.queries.explain import Explanation
-from bridge.queries.lanes import chain_name, lane_name
+from bridge.queries.lanes import lane_name
 from bridge.queries.messages import record_value
+from bridge.queries.overview import change_value
+from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
@@ -121,7 +122,7 @@ def retry(
     Example: waybill message retry 0x… --gmps wormhole
     """
     named = None if gmps is None else options.gmps(gmps)
-    if named is None and reconcile(Workspace.current(), options.message_id(message)):
+    if named is None and _reconcile(options.message_id(message)):
         return
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
@@ -129,6 +130,30 @@ def retry(
         return {"attempt": sent.attempt, **sent_value(sent)}
 
     _act_on(message, act, "another attempt is on its way over", where=Where.SOURCE)
+
+
+def _reconcile(message_id: bytes) -> bool:
+    """Reconciles a DIVERGED state change with its primary record, and prints the outcome. False if the message is none.
+
+    Raises:
+        SystemExit: the change is still not applied.
+    """
+    workspace = Workspace.current()
+    with open_relayer_store(workspace) as store:
+        job = store.jobs.newest(SyncJob, message_id) if store else None
+    if job is None or job.state is not SyncState.DIVERGED:
+        return False
+
+    async def work() -> Mapping[str, Any]:
+        async with workspace.open_relayer(workspace.working_settings()) as bridge:
+            return change_value(await bridge.reconcile(message_id))
+
+    value = asyncio.run(work())
+    problem = f": {value['problem']}" if value["problem"] else ""
+    result(value, render=_printer(f"{value['messageId']} is {value['state']}{problem}"))
+    if value["state"] in UNRESOLVED:
+        raise SystemExit(ExitCode.PENDING)
+    return True
 
 
 @app.command()
@@ -382,8 +407,8 @@ def _draw(console: Console, found: Found | Unsent) -> None:
 
 def _lag(found: Found) -> str:
     """That the index may know less than the chains, if so: then its answer may be incomplete."""
-    lags = [f"{lag.text} on {chain_name(found.deployment, lag.chain_id)}" for lag in found.explanation.lags]
-    return f"BEHIND: {'; '.join(lags)}; its data may be old" if lags else ""
+    lags = "; ".join(lag.text for lag in found.explanation.lags)
+    return f"BEHIND: {lags}; its data may be old" if lags else ""
 
 
 def _ttl_violation(found: Found) -> str:

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bridge.cli import options
-from bridge.cli.as_of import as_of_text, as_of_value
-from bridge.cli.freshness import freshness
+from bridge.cli.freshness import as_of_text, as_of_value, freshness
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import details, escaped, in_camel_case, rows_table
 from bridge.cli.workspace import Workspace

@@ -1,49 +1,29 @@
-"""`waybill status`: chains, queues and messages at one glance."""
+"""`waybill status`: the health of chains, relayer and index at one glance."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 
 from bridge.cli import options
 from bridge.cli.freshness import freshness
-from bridge.cli.open_stores import index_if_any
-from bridge.cli.output import CliError, facts, result, rows_table, with_network
-from bridge.cli.overview import overview
+from bridge.cli.open_stores import index_if_any, open_relayer_store
+from bridge.cli.output import CliError, details, result, rows_table, with_network
 from bridge.cli.workspace import Workspace
+from bridge.deploy.plan import adapter_numbers
+from bridge.evm.chain import EvmChain
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.ports import Block
 from bridge.protocol.times import readable
-
-
-def status(
-    *,
-    max_behind: options.MaxBehind = None,
-) -> None:
-    """Show the health of chains, relayer and index: queues, held lanes, state changes not applied yet, streams.
-
-    Exits with status 1 if a chain can't be reached, with 5 if the index is behind.
-
-    Example: waybill status
-    """
-    workspace = Workspace.current()
-    with index_if_any(workspace) as index:
-        fresh = freshness(workspace, index, max_behind) if index else None
-    value = asyncio.run(overview(workspace)) | {"index": fresh and fresh.value()}
-
-    def draw(console: Console) -> None:
-        if fresh is not None:
-            fresh.draw(console)
-        console.print(_drawn(value))
-
-    result(value, render=draw)
-    silent = [f"{chain['name']}: {chain['error']}" for chain in value["chains"] if chain["error"]]
-    if silent:
-        raise CliError("; ".join(silent))
-    if fresh is not None and (error := fresh.error()) is not None:
-        raise error
-
+from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
+from bridge.queries.overview import chain_value, overview_value, pause_value, sync_value
+from bridge.queries.replacements import replacement_values
+from bridge.queries.streams import stream_value
+from bridge.service.connections import ask_chains
 
 _CHAINS: Final = {
     "name": "chain",
@@ -66,7 +46,7 @@ _REPLACEMENTS: Final = {
     "toFormer": "deliveries to the former one",
     "toNew": "to the new one, which wait",
 }
-_PAUSES: Final = {"gmp": "GMP paused", "chain": "on", "until": "until"}
+_PAUSES: Final = {"gmp": "GMP paused", "chain": "on", "until": "until (UTC)"}
 _HELD: Final = {"lane": "lane held", "state": "state", "reason": "reason", "by": "by"}
 _BREAKERS: Final = {
     "gmp": "GMP",
@@ -83,46 +63,86 @@ _NOT_APPLIED: Final = {
 }
 
 
-def _drawn(value: Mapping[str, Any]) -> Group:
-    """The overview for people."""
-    chains = [row | {"error": row["error"] or "up"} for row in value["chains"]]
-    parts: list[RenderableType] = [rows_table(chains, _CHAINS), ""]
-    parts += _table(value["outbox"], _OUTBOX) or ["no deliveries: no relayer has run, or nothing was sent", ""]
-    parts += _table(value["replacements"], _REPLACEMENTS)
-    paused = [row | {"until": f"{readable(row['until'])} UTC"} for row in value["gmpPauses"]]
-    parts += _table(paused, _PAUSES)
-    parts += _table(value["lanes"], _HELD)
-    parts += _table([row for row in value["breakers"] if row["state"] != "CLOSED"], _BREAKERS)
+def status(
+    *,
+    max_behind: options.MaxBehind = None,
+) -> None:
+    """Show the health of chains, relayer and index: queues, held lanes, state changes not applied yet, streams.
+
+    Exits with status 1 if a chain can't be reached, with 5 if the index is behind.
+
+    Example: waybill status
+    """
+    workspace = Workspace.current()
+    deployment, now = workspace.deployment(), time.time()
+    answers, silent = asyncio.run(ask_chains(deployment, workspace.settings(), _head_and_pauses))
+    heads = {chain_id: head for chain_id, (head, _) in answers.items()}
+    with open_relayer_store(workspace) as store, index_if_any(workspace) as index:
+        fresh = freshness(workspace, index, max_behind, heads) if index else None
+        indexed = {chain.chain_id: chain.block for chain in index.chains()} if index else {}
+        value = {
+            "network": workspace.network,
+            "chains": [
+                chain_value(
+                    one,
+                    heads[one.chain_id].number if one.chain_id in heads else None,
+                    indexed.get(one.chain_id),
+                    silent.get(one.chain_id),
+                )
+                for one in deployment.chains
+            ],
+            "gmpPauses": [pause_value(one, deployment) for _, pauses in answers.values() for one in pauses],
+            **overview_value(deployment, store, index, now),
+            "replacements": replacement_values(deployment, adapter_numbers(workspace.plan_file), store),
+            "sync": sync_value(deployment, store) if store else None,
+            "streams": stream_value(store.streams.status(), now) if store else None,
+            "index": fresh and fresh.value(),
+        }
+
+    def draw(console: Console) -> None:
+        if fresh is not None:
+            fresh.draw(console)
+        console.print(*_drawn(value), sep="\n\n")
+
+    result(value, render=draw)
+    if silent:
+        names = {chain.chain_id: chain.name for chain in deployment.chains}
+        raise CliError("; ".join(f"{names[chain_id]}: {problem}" for chain_id, problem in silent.items()))
+    if fresh is not None:
+        fresh.require()
+
+
+async def _head_and_pauses(deployed: ChainDeployment, chain: EvmChain) -> tuple[Block, list[GmpPause]]:
+    return await chain.head(), await gmp_pauses(deployed, chain)
+
+
+def _drawn(value: Mapping[str, Any]) -> list[RenderableType]:
+    """The tables that have rows, and the counts."""
     sync = value["sync"] or {"lanes": (), "pending": ()}
-    parts += _table(sync["lanes"], _CHANGES)
-    parts += _table(sync["pending"], _NOT_APPLIED)
-    messages = ", ".join(f"{count} {state}" for state, count in sorted(value["messages"].items()))
-    parts.append(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
-    if value["retries"]:
-        parts.append("retries   " + ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items())))
-    if streams := _streams(value["streams"]):
-        parts += ["", "streams", facts(streams)]
-    return Group(*parts)
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[RenderableType]:
-    """A table and an empty line; nothing without rows."""
-    return [rows_table(rows, columns), ""] if rows else []
-
-
-def _streams(value: Mapping[str, Any] | None) -> dict[str, str]:
-    """How far the streams to Kafka are; empty where nothing is published."""
-    if value is None or not (value["recording"] or value["waiting"]):
-        return {}
-    age = "" if value["oldestSeconds"] is None else f", the oldest for {value['oldestSeconds']:.0f} s"
-    lines = {
-        "waiting": f"{value['waiting']}{age}",
-        "sent": ", ".join(f"{count} {stream}" for stream, count in value["sent"].items() if count) or "nothing yet",
-        "last version": str(value["version"]),
-        "published by": value["publishedBy"] or "no relayer yet",
+    tables: list[tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]] = [
+        ([row | {"error": row["error"] or "up"} for row in value["chains"]], _CHAINS),
+        (value["outbox"], _OUTBOX),
+        (value["replacements"], _REPLACEMENTS),
+        ([row | {"until": readable(row["until"])} for row in value["gmpPauses"]], _PAUSES),
+        (value["lanes"], _HELD),
+        ([row for row in value["breakers"] if row["state"] != "CLOSED"], _BREAKERS),
+        (sync["lanes"], _CHANGES),
+        (sync["pending"], _NOT_APPLIED),
+    ]
+    drawn: list[RenderableType] = [rows_table(rows, columns) for rows, columns in tables if rows]
+    if not value["outbox"]:
+        drawn.append("no deliveries: no relayer has run, or nothing was sent")
+    counts = {
+        "messages": value["messages"] or "none: no index has run, or nothing was sent",
+        "retries": value["retries"],
     }
-    if value["error"]:
-        lines["last error"] = value["error"]
-    if value["halted"]:
-        lines["halted"] = with_network(f"{value['halted']}; then `waybill lane resume --streams`")
-    return lines
+    drawn.append(details(counts))
+    streams = value["streams"]
+    if streams and (streams["recording"] or streams["waiting"]):
+        drawn.append(details({"streams": "to Apache Kafka", **_with_next_step(streams)}))
+    return drawn
+
+
+def _with_next_step(streams: Mapping[str, Any]) -> dict[str, Any]:
+    halted = streams["halted"] and with_network(f"{streams['halted']}; then `waybill lane resume --streams`")
+    return {**streams, "halted": halted}

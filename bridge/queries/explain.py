@@ -22,11 +22,11 @@ from bridge.protocol.indexed import (
 )
 from bridge.protocol.lanes import Lane, LaneChange
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
-from bridge.protocol.ports import Block
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries.advice import Act, Circumstances, Offer, Standing, circumstances_of, next_action, offers
 from bridge.queries.gmp_pauses import GmpPause
+from bridge.queries.index_lag import IndexLag
 from bridge.queries.lanes import chain_name, gmp_name
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
@@ -187,41 +187,6 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
         ends = (known.source_chain, known.destination_chain) if known else ()
         kept = replace(kept, pauses={chain: index.pauses(chain) for chain in ends if chain is not None})
     return kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexLag:
-    """A chain of the message that the index has not read as far as it goes: what the index says may be old."""
-
-    chain_id: int
-    blocks: int  # that the chain has and the index has not
-    seconds: int  # from the last block that the index has to the chain's newest
-    halted: str | None  # why the index reads it no further
-
-    @property
-    def text(self) -> str:
-        """In words, without the chain's name."""
-        why = f", halted: {self.halted}" if self.halted else ""
-        return f"{self.blocks} blocks ({self.seconds} s) behind{why}"
-
-
-def lag_of(record: ChainRecord, head: Block, max_lag: float) -> IndexLag | None:
-    """How far the index is behind a chain; None if that is no more than `max_lag` allows.
-
-    Args:
-        record: of the chain in the index.
-        head: the chain's newest block.
-        max_lag: seconds of block time, the setting `index.max_lag`.
-    """
-    blocks, seconds = distance(record, head.number, head.timestamp)
-    if not record.halted and (blocks == 0 or seconds <= max_lag):
-        return None
-    return IndexLag(chain_id=record.chain_id, blocks=blocks, seconds=seconds, halted=record.halted)
-
-
-def distance(record: ChainRecord, head: int, head_time: int) -> tuple[int, int]:
-    """How many blocks, and seconds of block time, the index is behind a chain's newest block."""
-    return max(0, head - record.block), max(0, head_time - record.block_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

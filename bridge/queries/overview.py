@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import Index
 from bridge.protocol.times import iso
-from bridge.queries.lanes import chain_name, lane_change_value, queue_value
-from bridge.records.jobs import RetryJob, totals
+from bridge.queries.gmp_pauses import GmpPause
+from bridge.queries.lanes import chain_name, lane_change_value, lane_name, queue_value
+from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState, totals
 from bridge.relayer.breaker import BREAKER, breakers
 from bridge.store import Store
+
+_PENDING_SHOWN: Final = 100
+"""State changes that are not applied yet, in one answer."""
 
 
 def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None, error: str | None) -> dict[str, Any]:
@@ -57,4 +61,38 @@ def overview_value(deployment: Deployment, store: Store | None, index: Index | N
         ],
         "retries": dict(totals(store.jobs.counts(RetryJob))) if store else {},
         "messages": {state.value: count for state, count in index.counts_by_status().items()} if index else {},
+    }
+
+
+def pause_value(pause: GmpPause, deployment: Deployment) -> dict[str, Any]:
+    """A GMP that a chain's router has paused, for JSON."""
+    return {"gmp": pause.gmp.label, "chain": chain_name(deployment, pause.chain_id), "until": iso(pause.until)}
+
+
+def sync_value(deployment: Deployment, store: Store) -> dict[str, Any]:
+    """Each lane's last heartbeat, and the state changes that are not applied yet, for JSON."""
+    return {
+        "lanes": [
+            {
+                "lane": lane_name(deployment, one.lane.source_chain, one.lane.destination_chain),
+                "at": iso(one.at),
+                "primaryFinal": one.progress.primary_final,
+                "applied": one.progress.applied,
+                "lagSeconds": one.progress.lag_seconds,
+                "signer": one.signer,
+            }
+            for one in store.finality_records.heartbeats()
+        ],
+        "pending": [change_value(one) for one in store.jobs.listed(SyncJob, UNRESOLVED, _PENDING_SHOWN)],
+    }
+
+
+def change_value(job: SyncJob) -> dict[str, Any]:
+    """A state change with its primary record, for JSON."""
+    return {
+        **job.record.document,
+        "state": job.state.value,
+        "propagations": job.tries,
+        "problem": job.outcome,
+        "next": f"waybill message retry 0x{job.message_id.hex()}" if job.state is SyncState.DIVERGED else None,
     }

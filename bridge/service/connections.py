@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.evm.endpoint_policy import require_endpoints
-from bridge.evm.rpc_answers import RpcError
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Block, TransientError
+from bridge.evm.rpc_answers import RpcError, WrongChainError
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.ports import Block, TerminalError, TransientError
 from bridge.service.settings import Settings
 from bridge.settings import SettingsError
+
+T = TypeVar("T")
 
 _PATIENCE: Final = 10.0
 """Seconds to wait for a chain's head before a command continues without it."""
 
+_TRY_SECONDS: Final = 2.0
+"""Patience with the endpoints of a chain that is asked for its state."""
 
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -50,6 +54,33 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
 
     heads = await asyncio.gather(*map(ask, chains.values()))
     return {chain_id: head for chain_id, head in zip(chains, heads, strict=True) if head is not None}
+
+
+async def ask_chains(
+    deployment: Deployment, settings: Settings, ask: Callable[[ChainDeployment, EvmChain], Awaitable[T]]
+) -> tuple[dict[int, T], dict[int, str]]:
+    """Asks every chain of a network the same. One that is down does not keep the others from being asked.
+
+    Returns:
+        The answers, and the problems of the other chains, both by chain.
+    """
+    policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
+    answers: dict[int, T] = {}
+    problems: dict[int, str] = {}
+
+    async def ask_one(deployed: ChainDeployment) -> None:
+        chain_id = deployed.chain_id
+        endpoints, origin = urls.get(chain_id) or deployed.rpc_urls, policies[chain_id].origin
+        try:
+            async with await EvmChain.connect(
+                chain_id, endpoints, try_seconds=_TRY_SECONDS, origin=origin, chain_name=deployed.name
+            ) as chain:
+                answers[chain_id] = await ask(deployed, chain)
+        except (TransientError, TerminalError, WrongChainError) as error:
+            problems[chain_id] = str(error)
+
+    await asyncio.gather(*map(ask_one, deployment.chains))
+    return answers, problems
 
 
 def check_endpoints(settings: Settings, deployment: Deployment) -> None:
