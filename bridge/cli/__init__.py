@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Never
 
 from bridge.cli.extras import explained
-from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 
 
 def main() -> Never:
-    """Runs the command; what it needs and this installation lacks ends with the name of the extra that brings it."""
-    with explained():
-        with if_interrupted(NOTHING_SENT):
-            from bridge.cli.app import main as run  # the frame itself takes a second to import
+    """Runs the command. Names the extra that brings a missing package, and exits with status 130 after Ctrl-C."""
+    try:
+        with explained():
+            from bridge.cli.app import main as run  # takes a second to import
 
-        run()
+            run()
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
 
 
 __all__ = ["main"]

@@ -1,5 +1,5 @@
 """`python -m bridge.cli`, for processes that the command itself starts."""
 
-from bridge.cli.app import main
+from bridge.cli import main
 
 main()

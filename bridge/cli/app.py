@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import traceback
 from importlib import import_module
@@ -17,7 +16,6 @@ from rich.markup import escape
 from typer._click.exceptions import NoArgsIsHelpError  # typer keeps its click to itself
 
 from bridge.cli.extras import extra_of
-from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
 from bridge.cli.logs import configure_logging
 from bridge.cli.root import DEVNET, RootOptions, current, hoisted, use
 
@@ -59,8 +57,7 @@ class _Commands(typer.core.TyperGroup):
             return None
         name = cmd_name.replace("-", "_")
         try:
-            with if_interrupted(NOTHING_SENT):
-                module = import_module(f"bridge.cli.{name}")
+            module = import_module(f"bridge.cli.{name}")
         except ModuleNotFoundError as error:
             return _missing(cmd_name, error)
         if group := getattr(module, "app", None):
@@ -151,15 +148,13 @@ def _options(
 
 
 def main() -> Never:
-    """Runs the command; every end is an exit code of `ExitCode`, and 130 for Ctrl-C."""
+    """Runs the command; every end is an exit code of `ExitCode`, which `bridge.cli.main` extends by 130 for Ctrl-C."""
     arguments = hoisted(sys.argv[1:])
     as_json = "--json" in arguments
     use(RootOptions(as_json=as_json))
     configure_logging(as_json=as_json, level=logging.WARNING)
     try:
         code = app(args=arguments, standalone_mode=False)
-    except KeyboardInterrupt:
-        raise SystemExit(128 + signal.SIGINT) from None
     except NoArgsIsHelpError:
         raise SystemExit(2) from None  # its text is the help, and is printed
     except ModuleNotFoundError:

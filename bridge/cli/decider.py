@@ -1,16 +1,17 @@
-"""Who signs a command's transactions: an account of the settings, a key, or the owners of a Safe."""
+"""Signs a command's transactions with an account of the settings or a key, or hands them to the owners of a Safe."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 from eth_utils.address import to_checksum_address
 
-from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
-from bridge.cli.output import CliError, ExitCode, UsageError, progress, result, table, with_network
+from bridge.cli.output import CliError, UsageError, details, progress, result, table, with_network
 from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
@@ -39,7 +40,10 @@ Chains = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: print each transaction and its gas.")]
 
 Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transaction]]]
-"""What an account has to call on a chain; asks the chain, and takes the account last."""
+"""Reads a chain, and gives the calls that an account has to make there. Takes the account last."""
+
+After = Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]]
+"""Reads a chain after the calls, for its row in the answer."""
 
 
 def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
@@ -124,154 +128,139 @@ def carry_out(
     steps: Steps,
     *,
     then: str,
-    after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
+    after: After,
     dry_run: bool = False,
     by_owner: bool = True,
 ) -> None:
-    """Has an account make its calls on each chain, and prints what was sent. One that refuses does not keep the others waiting.
+    """Makes an account's calls on each chain, simulates them, or writes them as batches for a Safe. Prints the outcome.
 
-    For JSON, each chain has a row with ``chain``, ``transactions`` by name, ``error`` and what `after` read.
+    A chain that refuses does not hold up the others. For JSON, each chain has a row with ``chain``, ``transactions`` by name,
+    ``error`` and the fields that `after` read.
 
     Args:
         workspace: the network's.
-        chains: where.
-        name: of what is done, such as ``pause axelar``; a Safe's batches are in a folder of that name.
+        chains: the chains to make them on.
+        name: of the operation, such as ``pause axelar``; a Safe's batches are in a folder of that name.
         steps: the calls.
-        then: what is so when a Safe's owners have executed all batches.
-        after: reads what is so on a chain afterwards, for its row.
-        dry_run: whether the calls are simulated instead.
-        by_owner: whether the owner of a chain's router may make them: then a dry run needs no account, and is the owner's.
+        then: the effect once a Safe's owners have executed all batches.
+        after: see `After`.
+        dry_run: simulates the calls instead.
+        by_owner: whether the owner of a chain's router may make them; a dry run without an account then simulates the owner's.
 
     Raises:
         CliError: a chain refused, or would refuse what is simulated.
     """
-    deployment, settings = workspace.deployment(), workspace.settings()
-    ids, safe = {one.chain_id for one in chains}, safe_address()
-    folder = workspace.deployments_file.with_suffix(f".{name.replace(' ', '-')}.safe")
+    calls, safe = _Calls(workspace, chains, name, steps), safe_address()
+    try:
+        if dry_run:
+            print_preview(asyncio.run(calls.preview(_simulated_account(workspace, by_owner=by_owner), safe)))
+            return
+        if safe is not None:
+            print_batches(asyncio.run(calls.write_batches(safe)), then=then)
+            return
+    except DeployError as error:
+        raise CliError(str(error), next_step=_ROLES) from error
+    _print_done(asyncio.run(calls.send(signer(workspace), after)))
 
-    async def preview(account: str | None) -> list[ChainPreview]:
-        async with connected(deployment, settings, ids) as opened:
-            return [await _preview(here, opened[here.chain_id], account, steps, safe) for here in chains]
 
-    async def write(account: str) -> list[Batch]:
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """The calls of one operation on several chains; the arguments are those of `carry_out`."""
+
+    workspace: Workspace
+    chains: Sequence[ChainDeployment]
+    name: str
+    steps: Steps
+
+    def _connected(self, *, eager: bool) -> AbstractAsyncContextManager[dict[int, EvmChain]]:
+        deployment, ids = self.workspace.deployment(), [here.chain_id for here in self.chains]
+        return connected(deployment, self.workspace.settings(), ids, eager=eager)
+
+    async def preview(self, account: str | None, safe: str | None) -> list[ChainPreview]:
+        """Estimates the calls of an account, or of each router's owner if it is None. A `safe` has to be one."""
+        async with self._connected(eager=True) as opened:
+            return [await self._preview(here, opened[here.chain_id], account, safe) for here in self.chains]
+
+    async def _preview(
+        self, here: ChainDeployment, chain: EvmChain, account: str | None, safe: str | None
+    ) -> ChainPreview:
+        if safe is not None:
+            await require_safe(here.name, chain, safe)
+        if account is None:
+            account = to_checksum_address(await read_view(chain, ROUTER, here.router, "owner"))
+            progress(f"{here.name}: as the owner {account}, since no key is given")
+        estimates = await simulated(here.name, chain, account, await self.steps(here, chain, account))
+        return ChainPreview(here.name, estimates, await gas_price(chain))
+
+    async def write_batches(self, safe: str) -> list[Batch]:
+        """Writes batches for the chains that answer.
+
+        Raises:
+            DeployError: no chain answers, or a call would revert.
+        """
+        folder = self.workspace.deployments_file.with_suffix(f".{self.name.replace(' ', '-')}.safe")
         batches = []
-        async with connected(deployment, settings, ids, eager=False) as opened:
-            for here in await _answering(opened, chains):
+        async with self._connected(eager=False) as opened:
+            answering = await newest_blocks(opened)
+            if not answering:
+                names = ", ".join(here.name for here in self.chains)
+                raise DeployError(f"no chain answers ({names}): there is no batch")
+            for here in self.chains:
+                if here.chain_id not in answering:
+                    progress(f"{here.name} does not answer, so there is no batch for it")
+                    continue
                 chain = opened[here.chain_id]
-                calls = await steps(here, chain, account)
-                batches += await make_batches(here.name, calls, chain, account, folder)
+                batches += await make_batches(here.name, await self.steps(here, chain, safe), chain, safe, folder)
         save(batches, folder)
         return batches
 
-    async def make(account: Signer) -> list[dict[str, Any]]:
-        async with connected(deployment, settings, ids, eager=False) as opened:
+    async def send(self, account: Signer, after: After) -> list[dict[str, Any]]:
+        """Makes the calls on all chains at once, and returns each chain's row."""
+        rows: list[dict[str, Any]] = [{"chain": here.name, "transactions": {}, "error": None} for here in self.chains]
+        async with self._connected(eager=False) as opened:
             answering = await newest_blocks(opened)
-            runs = [_Run(here, opened[here.chain_id] if here.chain_id in answering else None) for here in chains]
+
+            async def work(row: dict[str, Any], here: ChainDeployment) -> None:
+                if here.chain_id not in answering:
+                    again = f"repeat this with --chains {here.name} later"
+                    row["error"] = f"{here.name} does not answer: nothing was sent there, so {again}"
+                    return
+                chain = opened[here.chain_id]
+                try:
+                    for one in await self.steps(here, chain, account.address):
+                        row["transactions"][one.name] = await _sent(chain, here.name, account, one)
+                    row |= await after(here, chain)
+                except (CallRevertedError, DeployError, RevertedError, TransientError) as error:
+                    row["error"] = str(error)
+
             try:
-                await asyncio.gather(*(run.carry_out(account, steps, after) for run in runs))
+                await asyncio.gather(*map(work, rows, self.chains))
             except asyncio.CancelledError:
                 again = "type the same command again: what is done already is not done again"
-                progress("\n".join(["interrupted", *(run.made for run in runs), again]))
+                progress("\n".join(["interrupted", *map(_included, rows), again]))
                 raise
-            return [run.row for run in runs]
-
-    try:
-        if dry_run:
-            account = _simulated_account(workspace, by_owner=by_owner)
-            with if_interrupted(NOTHING_SENT):
-                previews = asyncio.run(preview(account))
-            print_preview(previews)
-            return
-        if safe is not None:
-            with if_interrupted(NOTHING_SENT):
-                batches = asyncio.run(write(safe))
-            print_batches(batches, then=then)
-            return
-    except DeployError as error:
-        raise CliError(str(error), code=ExitCode.FAILED, next_step=_ROLES) from error
-    _print_done(asyncio.run(make(signer(workspace))))
+        return rows
 
 
-async def _preview(
-    here: ChainDeployment, chain: EvmChain, account: str | None, steps: Steps, safe: str | None
-) -> ChainPreview:
-    """What the account's calls on a chain would cost; None: its router's owner's. A `safe` has to be one."""
-    if safe is not None:
-        await require_safe(here.name, chain, safe)
-    sender = account or await _owner(here, chain)
-    estimates = await simulated(here.name, chain, sender, await steps(here, chain, sender))
-    return ChainPreview(here.name, estimates, await gas_price(chain))
+def _included(row: Mapping[str, Any]) -> str:
+    """The transactions of one chain that blocks include."""
+    done = [f"{name} in {transaction}" for name, transaction in row["transactions"].items()]
+    return f"{row['chain']}: {', '.join(done) or 'no block includes anything yet'}"
 
 
-async def _owner(here: ChainDeployment, chain: EvmChain) -> str:
-    """The owner of a chain's router, in whose place a dry run is made; says so."""
-    owner = to_checksum_address(await read_view(chain, ROUTER, here.router, "owner"))
-    progress(f"{here.name}: as the owner {owner}, since no key is given")
-    return owner
-
-
-def _silent(here: ChainDeployment) -> str:
-    return f"{here.name} does not answer"
-
-
-async def _answering(opened: Mapping[int, EvmChain], chains: Sequence[ChainDeployment]) -> list[ChainDeployment]:
-    """Those of the chains that answer. The others are named, and wait."""
-    found = await newest_blocks(opened)
-    if not found:
-        raise DeployError(f"no chain answers ({', '.join(one.name for one in chains)}): there is no batch")
-    for here in chains:
-        if here.chain_id not in found:
-            progress(f"{_silent(here)}, so there is no batch for it")
-    return [here for here in chains if here.chain_id in found]
-
-
-class _Run:
-    """What is made on one chain, and how far it is."""
-
-    def __init__(self, here: ChainDeployment, chain: EvmChain | None) -> None:
-        self._here = here
-        self._chain = chain  # None: it does not answer
-        self.row: dict[str, Any] = {"chain": here.name, "transactions": {}, "error": None}
-
-    @property
-    def made(self) -> str:
-        """The transactions that blocks include."""
-        done = [f"{what} in {by}" for what, by in self.row["transactions"].items()]
-        return f"{self._here.name}: {', '.join(done) or 'no block includes anything yet'}"
-
-    async def carry_out(
-        self,
-        signer: Signer,
-        steps: Steps,
-        after: Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]],
-    ) -> None:
-        """Makes the calls, one after the other."""
-        here, chain = self._here, self._chain
-        if chain is None:
-            again = f"repeat this with --chains {here.name} later"
-            self.row["error"] = f"{_silent(here)}: nothing was sent there, so {again}"
-            return
-        try:
-            for one in await steps(here, chain, signer.address):
-                self.row["transactions"][one.name] = await _sent(chain, here.name, signer, one)
-            self.row |= await after(here, chain)
-        except (CallRevertedError, DeployError, RevertedError, TransientError) as error:
-            self.row["error"] = str(error)
-
-
-async def _sent(chain: EvmChain, name: str, signer: Signer, transaction: Transaction) -> str:
-    """The hash of the transaction that does it."""
+async def _sent(chain: EvmChain, name: str, account: Signer, transaction: Transaction) -> str:
+    """Sends a transaction, and returns its hash once a block includes it."""
     call = Call(to=transaction.to, data=transaction.data, gas=_GAS)
     try:
-        await chain.call(call, sender=signer.address)
+        await chain.call(call, sender=account.address)
     except CallRevertedError as error:
-        raise DeployError(await why_refused(chain, transaction, signer.address, error.data)) from error
-    holds, needs = await chain.balance(signer.address), _GAS * (await chain.fees()).max_fee
+        raise DeployError(await why_refused(chain, transaction, account.address, error.data)) from error
+    holds, needs = await chain.balance(account.address), _GAS * (await chain.fees()).max_fee
     if holds < needs:
         raise DeployError(
-            f"{signer.address} holds {ether(holds)} on chain {name!r}, and the transaction may cost {ether(needs)}: send it some"
+            f"{account.address} holds {ether(holds)} on chain {name!r}, and the transaction may cost {ether(needs)}: send it some"
         )
-    _, found = await send(chain, signer, call, nonce=await chain.transaction_count(signer.address))
+    _, found = await send(chain, account, call, nonce=await chain.transaction_count(account.address))
     return f"0x{found.hex()}"
 
 
@@ -281,16 +270,17 @@ def _print_done(done: Sequence[dict[str, Any]]) -> None:
     Raises:
         CliError: a chain refused.
     """
-    rows = [
-        [row["chain"], what, transaction]
-        for row in done
-        for what, transaction in [*row["transactions"].items(), *([("refused", row["error"])] if row["error"] else [])]
-        or [("nothing to do", "")]
-    ]
+    rows = []
+    for row in done:
+        rows += [[row["chain"], name, transaction] for name, transaction in row["transactions"].items()]
+        if row["error"]:
+            rows.append([row["chain"], "refused", row["error"]])
+        elif not row["transactions"]:
+            rows.append([row["chain"], "nothing to do", ""])
     drawn = table(None, ["chain", "what", "transaction"], rows)
     result({"chains": done}, render=lambda console: console.print(drawn))
     if failed := [row["chain"] for row in done if row["error"]]:
-        raise CliError(f"refused on {', '.join(failed)}", code=ExitCode.FAILED, next_step=_ROLES)
+        raise CliError(f"refused on {', '.join(failed)}", next_step=_ROLES)
 
 
 def print_preview(chains: Sequence[ChainPreview]) -> None:
@@ -342,16 +332,8 @@ def print_batches(batches: Sequence[Batch], *, then: str) -> None:
         }
         for batch in batches
     ]
-    lines = [
-        f"{batch.file}: {batch.gas:,} gas, nonce {batch.signed.nonce}:"
-        f" {', '.join(one.transaction.name for one in batch.estimates)}\n"
-        f"  Safe transaction hash 0x{batch.signed.hash.hex()}\n"
-        f"  domain hash           0x{batch.signed.domain_hash.hex()}\n"
-        f"  message hash          0x{batch.signed.message_hash.hex()}"
-        for batch in batches
-    ]
-    lines.append(
+    next_step = (
         "next: import each file in the Safe's transaction builder, in this order; compare the hashes before you sign; once all"
         f" are executed, {with_network(then)}"
     )
-    result(value, render=lambda console: console.print("\n".join(lines), markup=False, soft_wrap=True))
+    result(value, render=lambda console: console.print(*map(details, value), next_step, sep="\n", markup=False))

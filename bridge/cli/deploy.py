@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,8 +11,6 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.decider import print_batches, print_preview, safe_address, signer
-from bridge.cli.interrupts import NOTHING_SENT, if_interrupted
-from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, progress, result
 from bridge.cli.workspace import Workspace
 from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_safe, preview
@@ -84,7 +81,7 @@ def deploy(
             replacement=replacement,
             safe=safe,
         )
-        print_preview(_run(previewing, path, sends=False))
+        print_preview(_run(previewing, path))
         return
     if safe is not None:
         by_safe = deploy_by_safe(
@@ -95,7 +92,7 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
         )
-        batches = _run(by_safe, path, sends=False)
+        batches = _run(by_safe, path)
         if isinstance(batches, list):
             print_batches(batches, then="type the same command again")
             return
@@ -109,7 +106,7 @@ def deploy(
             accept_single_verifier=accept_single_verifier,
             replacement=replacement,
         )
-        done = _run(running, path, sends=True)
+        done = _run(running, path)
     value = {
         "deployments": str(done.path),
         "changed": done.changed,
@@ -132,14 +129,10 @@ def _warn_of_one_host(plan: NetworkPlan) -> None:
             )
 
 
-def _run(work: Coroutine[Any, Any, T], plan: Path, *, sends: bool) -> T:
-    """What the work gives. Of endpoints that give no answer it says where they are named: no other command knows them yet.
-
-    Work that `sends` says itself what is so after Ctrl-C.
-    """
+def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
+    """Runs the work. Errors of endpoints name the network file, which no other command reads yet."""
     try:
-        with nullcontext() if sends else if_interrupted(NOTHING_SENT):
-            return asyncio.run(work)
+        return asyncio.run(work)
     except (TransientError, RpcError) as error:
         raise CliError(
             str(error),
@@ -151,6 +144,6 @@ def _to_former(workspace: Workspace, plan: Path) -> dict[tuple[str, str], int] |
     """Deliveries under way to adapters that the plan replaces, by chain and GMP, as the relayer's store has them."""
     if not workspace.deployments_file.exists():
         return None
-    with open_relayer_store(workspace) as store:
+    with workspace.relayer_store() as store:
         found = replacement_values(workspace.deployment(), adapter_numbers(plan), store)
         return None if store is None else {(one["chain"], one["gmp"]): one["toFormer"] for one in found}

@@ -19,7 +19,6 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.decider import account_source
-from bridge.cli.open_stores import open_letters
 from bridge.cli.output import (
     CliError,
     ExitCode,
@@ -111,7 +110,7 @@ def list_letters(
     Example: waybill dlq list --status PENDING_REVIEW
     """
     chosen = LetterStatus if status is None else {options.member(LetterStatus, status, "state")}
-    with open_letters(_settings()) as log:
+    with Workspace.current().letters() as log:
         found = log.dead_letters(statuses=frozenset(chosen), limit=limit) if log else []
     value = [letter_value(letter) for letter in found]
     drawn = rows_table(value, _LETTER_COLUMNS)
@@ -222,7 +221,7 @@ def verify(
     """
     settings = _settings()
     noted = None if head is None else options.message_id(head)
-    with open_letters(settings) as log:
+    with Workspace.current().letters() as log:
         verified = Verified(records=0, head=bytes(32), violations=())
         if log is not None:
             store = open_store(settings.store)
@@ -257,7 +256,7 @@ def export(
     """
     if archive and to is None:
         raise UsageError("--archive needs --to: what it takes out must be in a file first")
-    with open_letters(_settings()) as log:
+    with Workspace.current().letters() as log:
         records = log.records() if log else []
         lines = b"".join(orjson.dumps(log_record_value(record)) + b"\n" for record in records)
         if to is None:
@@ -280,7 +279,7 @@ def _settings() -> Settings:
 async def _review() -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
     workspace, settings = Workspace.current(), _settings()
     deployment, operator = workspace.deployment(), _account(workspace, current().signer, current().key, DEPLOYER_KEY)
-    with open_letters(settings) as log:
+    with Workspace.current().letters() as log:
         if log is None:
             raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
         async with connected(deployment, settings, eager=False) as chains:

@@ -13,7 +13,6 @@ from typing import Annotated, Final
 
 import typer
 
-from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.output import CliError, ExitCode, result, rows_table, with_network
 from bridge.cli.root import DEVNET
 from bridge.cli.settings_rows import setting_rows, unread_variables
@@ -175,7 +174,7 @@ def _tripwire(subject: _Subject) -> Iterator[Finding]:
 
 
 def _store(subject: _Subject) -> Iterator[Finding]:
-    with open_relayer_store(subject.workspace) as store:
+    with subject.workspace.relayer_store() as store:
         if store is None:
             yield Finding("relayer's store", "there is none yet", "waybill relayer run")
             return
@@ -185,7 +184,7 @@ def _store(subject: _Subject) -> Iterator[Finding]:
 
 
 def _letters(subject: _Subject) -> Iterator[Finding]:
-    with open_letters(subject.settings) as log:
+    with subject.workspace.letters() as log:
         if log is None:
             yield Finding("dead letters", "there are none yet", "waybill relayer run")
         elif waiting := log.counts().get(LetterStatus.PENDING_REVIEW, 0):
@@ -196,7 +195,7 @@ def _letters(subject: _Subject) -> Iterator[Finding]:
 
 def _index(subject: _Subject) -> Iterator[Finding]:
     max_lag = subject.workspace.settings().index.max_lag
-    with index_if_any(subject.workspace) as index:
+    with subject.workspace.index_if_any() as index:
         if index is None:
             yield Finding("index", "there is none yet", "waybill index run")
             return

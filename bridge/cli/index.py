@@ -17,7 +17,6 @@ from bridge.cli import index_proof, options
 from bridge.cli.freshness import as_of_text, as_of_value, freshness
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
-from bridge.cli.open_stores import open_index, open_relayer_store
 from bridge.cli.output import escaped, facts, progress, result, rows_table, with_network
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
@@ -102,7 +101,7 @@ def refresh(
 
     workspace = Workspace.current()
     settings = index_settings(workspace)
-    with open_index(workspace):
+    with workspace.index():
         pass  # says what to do where no index has run
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     paid, attested = _of_relayer(workspace)
@@ -130,7 +129,7 @@ def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]
     from indexer.model.schemas import ATTESTED, PAID
 
     try:
-        with open_relayer_store(workspace) as store:
+        with workspace.relayer_store() as store:
             if store is None:
                 return None, None
             fees, times = store.figures.paid(), store.figures.attested()
@@ -164,7 +163,7 @@ def divergences(
     from indexer.jobs.report import divergences_of_history, time_of_tables
 
     workspace = Workspace.current()
-    with open_index(workspace) as index:
+    with workspace.index() as index:
         tables = time_of_tables(workspace.lake) if history else None
         found = divergences_of_history(workspace.lake) if history else index.divergences()
         fresh = freshness(workspace, index, max_behind)
@@ -207,7 +206,7 @@ def sql(
     from indexer.lake.user_queries import answer
 
     workspace = Workspace.current()
-    with open_index(workspace):
+    with workspace.index():
         pass  # says what to do where no index has run
     found, is_cut = answer(workspace.lake, query, rows, timeout)
     if as_csv:

@@ -14,7 +14,6 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, progress, table
 from bridge.cli.workspace import Workspace
 
@@ -64,7 +63,7 @@ def verify(
                 job.correct(store, lake, found)
             checks = job.verify(opened, history, progress=progress)
         job.keep(store.engine, checks, time.time())
-    with open_index(workspace) as index:
+    with workspace.index() as index:
         fresh = freshness(workspace, index, max_behind)
     value = _value(workspace, checks) | {"violations": [_violation(one, repaired=repair) for one in violations]}
     unequal = [check for check in checks if check.verdict is not job.Verdict.EQUAL]
@@ -100,7 +99,7 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     from indexer.lake.lake import Lake
     from indexer.store.store import Store
 
-    with open_index(workspace):
+    with workspace.index():
         pass  # opened for writing, a store is made where none is
     lake = Lake(workspace.lake)
     store = Store(workspace.index_url)

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from bridge.cli import options
-from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, result, rows_table
 from bridge.cli.workspace import Workspace
 from bridge.protocol.lanes import Lane, LaneState
@@ -35,7 +34,7 @@ def list_lanes(
     """
     workspace = Workspace.current()
     deployment = workspace.deployment()
-    with open_relayer_store(workspace) as store:
+    with workspace.relayer_store() as store:
         lanes = store.lanes if store else None
         changes = [] if lanes is None else lanes.history() if history else lanes.held()
     value = [lane_change_value(change, deployment) for change in changes]
@@ -89,7 +88,7 @@ def resume(
 
 
 def _resume_streams() -> None:
-    with open_relayer_store(Workspace.current()) as store:
+    with Workspace.current().relayer_store() as store:
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
         was_halted = store.streams.resume()
@@ -107,7 +106,7 @@ def _bring_into(ends: tuple[str, str], state: LaneState, reason: str, by: str | 
     workspace = Workspace.current()
     deployment = workspace.deployment()
     lane = Lane(*(one.chain_id for one in options.lane(deployment, *ends)))
-    with open_relayer_store(workspace) as store:
+    with workspace.relayer_store() as store:
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
         who, now = by or getpass.getuser(), time.time()

@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
 from bridge.evm.chain import EvmChain
@@ -289,8 +288,8 @@ def _if_later(pause_end: int, head: Block) -> int | None:
 
 def _kept(workspace: Workspace, message_id: bytes) -> Kept:
     with (
-        open_relayer_store(workspace) as store,
-        index_if_any(workspace) as index,
-        open_letters(workspace.settings()) as dead_letters,
+        workspace.relayer_store() as store,
+        workspace.index_if_any() as index,
+        workspace.letters() as dead_letters,
     ):
         return read_kept(message_id, index, store, dead_letters)

@@ -15,7 +15,6 @@ from bridge.cli import options
 from bridge.cli.decider import signer
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
-from bridge.cli.open_stores import open_index, open_relayer_store
 from bridge.cli.output import CliError, ExitCode, details, escaped, progress, result, rows_table, with_network
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, Sent
@@ -79,7 +78,7 @@ def list_messages(
     workspace = Workspace.current()
     deployment = workspace.deployment()
     chosen = None if status is None else options.member(Status, status, "state")
-    with open_index(workspace) as index:
+    with workspace.index() as index:
         found = index.messages(status=chosen, limit=limit)
         fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
@@ -139,7 +138,7 @@ def _reconcile(message_id: bytes) -> bool:
         SystemExit: the change is still not applied.
     """
     workspace = Workspace.current()
-    with open_relayer_store(workspace) as store:
+    with workspace.relayer_store() as store:
         job = store.jobs.newest(SyncJob, message_id) if store else None
     if job is None or job.state is not SyncState.DIVERGED:
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Annotated
 
 import structlog
@@ -13,7 +12,6 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.logs import configure_logging
-from bridge.cli.open_stores import index_if_any
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
 from bridge.protocol.gmps import Gmp
@@ -71,7 +69,7 @@ def run(
 
     async def work() -> None:
         async with (
-            workspace.open_relayer(settings, index=partial(index_if_any, workspace)) as bridge,
+            workspace.open_relayer(settings, index=workspace.index_if_any) as bridge,
             _metrics_served(workspace, bridge, settings),
         ):
             spare_what_is_set_up()
@@ -104,7 +102,7 @@ async def _metrics_served(workspace: Workspace, bridge: RelayerService, settings
         dead_letters=bridge.dead_letter_service.dead_letters,
         streams=bridge.store.streams,
         accounts=bridge.accounts,
-        index=partial(index_if_any, workspace),
+        index=workspace.index_if_any,
     )
     async with serving(metrics_app(monitor.exposition), listening_at(settings.http)) as url:
         _log.info("serving metrics", url=url)

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from bridge.cli import options
 from bridge.cli.freshness import as_of_text, as_of_value, freshness
-from bridge.cli.open_stores import open_index
 from bridge.cli.output import details, escaped, in_camel_case, rows_table
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import Deployment
@@ -72,7 +71,7 @@ def report(*, max_behind: options.MaxBehind = None) -> None:
     from indexer.jobs.report import read_report
 
     workspace = Workspace.current()
-    with open_index(workspace) as index:
+    with workspace.index() as index:
         found = read_report(workspace.lake)
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})

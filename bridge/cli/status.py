@@ -11,7 +11,6 @@ from rich.console import Console, RenderableType
 
 from bridge.cli import options
 from bridge.cli.freshness import freshness
-from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.output import CliError, details, result, rows_table, with_network
 from bridge.cli.workspace import Workspace
 from bridge.deploy.plan import adapter_numbers
@@ -77,7 +76,7 @@ def status(
     deployment, now = workspace.deployment(), time.time()
     answers, silent = asyncio.run(ask_chains(deployment, workspace.settings(), _head_and_pauses))
     heads = {chain_id: head for chain_id, (head, _) in answers.items()}
-    with open_relayer_store(workspace) as store, index_if_any(workspace) as index:
+    with workspace.relayer_store() as store, workspace.index_if_any() as index:
         fresh = freshness(workspace, index, max_behind, heads) if index else None
         indexed = {chain.chain_id: chain.block for chain in index.chains()} if index else {}
         value = {

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Annotated
 
 import structlog
 import typer
 
 from bridge.cli.logs import configure_logging
-from bridge.cli.open_stores import index_if_any
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
 
@@ -36,10 +34,9 @@ def run(
     workspace = Workspace.current()
     settings, deployment = workspace.settings(), workspace.deployment()
     configure_logging(as_json=current().as_json)
-    index = partial(index_if_any, workspace)
 
     async def work() -> None:
-        async with open_tripwire(deployment, settings, index, is_dry_run=dry_run) as tripwire:
+        async with open_tripwire(deployment, settings, workspace.index_if_any, is_dry_run=dry_run) as tripwire:
             _log.info("watching", chains=[chain.name for chain in deployment.chains], dry_run=dry_run)
             await tripwire.run()
 

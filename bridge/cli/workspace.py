@@ -1,13 +1,13 @@
-"""Where a network's files are: the deployments file, and what relayer and indexer keep."""
+"""A network's files: the deployments file, the settings, and the stores of relayer and index, which are read while both run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.cli.output import CliError, UsageError
 from bridge.cli.root import DEVNET, current
@@ -24,6 +24,11 @@ from indexer.model.storage_location import StorageLocation
 
 if TYPE_CHECKING:
     from bridge.service.relayer_service import RelayerService
+    from bridge.store import Store
+    from bridge.store.dead_letters import DeadLetterLog
+    from indexer.store.browser import IndexBrowser
+
+_SQLITE: Final = "sqlite:///"
 
 # Its chains are on this machine, its keys are public, and its money is free: only a storm comes near these bounds.
 _DEVNET_SETTINGS = {
@@ -219,3 +224,66 @@ class Workspace:
         attesters = devnet_attesters if self.network == DEVNET else None
         async with open_relayer(self.deployment(), settings, attesters, index) as bridge:
             yield bridge
+
+    @contextmanager
+    def index(self) -> Iterator[IndexBrowser]:
+        """Opens the index.
+
+        Raises:
+            CliError: no index has run yet.
+        """
+        with self.index_if_any() as index:
+            if index is None:
+                raise CliError(f"network {self.network!r} has no index yet", next_step="waybill index run")
+            yield index
+
+    @contextmanager
+    def index_if_any(self) -> Iterator[IndexBrowser | None]:
+        """Opens the index; None if no index has run yet."""
+        if _is_missing_file(self.index_url):
+            yield None
+            return
+        from indexer.model.errors import NoIndexError
+        from indexer.store.browser import IndexBrowser
+        from indexer.store.engine import may_exist
+
+        with ExitStack() as stack:
+            index = None
+            if may_exist(self.index_url):
+                with suppress(NoIndexError):
+                    index = stack.enter_context(IndexBrowser(self.index_url))
+            yield index
+
+    @contextmanager
+    def relayer_store(self) -> Iterator[Store | None]:
+        """Opens the relayer's store; None if no relayer has run yet.
+
+        Raises:
+            CliError: the settings name a store that is not there.
+        """
+        url = self.store
+        if _is_missing_file(url):
+            yield None
+            return
+        from bridge.store import is_store, open_store
+
+        with closing(open_store(url)) if is_store(url) else nullcontext() as store:
+            yield store
+
+    @contextmanager
+    def letters(self) -> Iterator[DeadLetterLog | None]:
+        """Opens the dead letters, which may be in a database of their own; None if no relayer has run yet."""
+        url = self.settings().dlq.url or self.store
+        if _is_missing_file(url):
+            yield None
+            return
+        from bridge.store import is_store, open_dead_letters
+        from bridge.store.dead_letters import dead_letter_log
+
+        with closing(open_dead_letters(url)) if is_store(url, table=dead_letter_log) else nullcontext() as log:
+            yield log
+
+
+def _is_missing_file(url: str) -> bool:
+    """Whether a URL names a SQLite file that does not exist. Needs no database library, which a small installation lacks."""
+    return url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE).partition("?")[0]).exists()
