@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from eth_utils import decode_hex
 from rich.console import Console
 from web3.types import TxReceipt
 
@@ -28,12 +27,12 @@ from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError
 from bridge.client.actions import ActionClient
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.evm.actions import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
+from bridge.evm.actions import ACTING_PATIENCE, ActionReader, Answers, due_steps
 from bridge.evm.chain import EvmChain
 from bridge.protocol.actions import Action, Branch, BranchState, Decision
 from bridge.protocol.ports import Chain
 from bridge.protocol.times import readable
-from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, retriable
+from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, find_action, retriable
 from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
 from bridge.service.settings import check_chains
@@ -101,8 +100,7 @@ def show(action: ActionId) -> None:
     workspace, action_id = Workspace.current(), _id(action)
 
     async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> FoundAction:
-        found = await _find(reader, action_id, SHOWN_PATIENCE)
-        return FoundAction(action=found, on_subject=await reader.on_subject(found))
+        return _known(await find_action(reader, action_id), action_id)
 
     found = asyncio.run(_ask(workspace, read))
     value = action_value(found, workspace.deployment())
@@ -208,8 +206,12 @@ async def _ask(
         return await asked(ActionReader(deployment, chains, coordinators), chains)
 
 
-async def _find(reader: ActionReader, action_id: bytes, patience: float = ACTING_PATIENCE) -> Action:
-    found = await reader.find(action_id, patience)
+def _known(found: _Answer | None, action_id: bytes) -> _Answer:
+    """The answer.
+
+    Raises:
+        CliError: there is none, since no coordinator that is named has begun the action.
+    """
     if found is None:
         raise CliError(
             f"no coordinator that the settings name has begun action 0x{action_id.hex()}",
@@ -226,13 +228,7 @@ def _branch(action: Action, number: int) -> Branch:
 
 
 def _id(text: str) -> bytes:
-    try:
-        value = decode_hex(text)
-    except ValueError:
-        value = b""
-    if len(value) != 32:
-        raise UsageError(f"{text!r} is not an action's id (0x and 64 hex digits)", next_step="waybill action list")
-    return value
+    return options.hex_bytes(text, "an action's id", length=32, next_step="waybill action list")
 
 
 def _done(step: str, receipt: TxReceipt) -> dict[str, Any]:
@@ -248,7 +244,7 @@ def _act(
     account = signer(workspace, DAPP_KEY)
 
     async def work(reader: ActionReader, chains: dict[int, EvmChain]) -> list[dict[str, Any]]:
-        found = await _find(reader, action_id)
+        found = _known(await reader.find(action_id, ACTING_PATIENCE), action_id)
         try:
             return await act(ActionClient(workspace.deployment(), chains, account), found, chains)
         except RefusedError as error:

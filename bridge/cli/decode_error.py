@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bridge.cli import options
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, result
 from bridge.protocol.contracts import Revert, decode_revert
 
@@ -19,7 +20,12 @@ def decode_error(
 
     Example: waybill decode-error 0x73730dd2
     """
-    revert = decode_revert(_bytes_of(data))
+    revert_data = options.hex_bytes(data, "revert data")
+    if len(revert_data) < 4:
+        raise UsageError(
+            f"{data!r} is not a custom error: those have four bytes at least. A call without a reason has none"
+        )
+    revert = decode_revert(revert_data)
     if revert is None:
         raise CliError(
             f"{data[:10]} is not an error of Waybill or of a GMP: it is the recipient's own, or not revert data",
@@ -28,19 +34,6 @@ def decode_error(
         )
     drawn = [facts(_described(found, depth)) for depth, found in _nested(revert)]
     result(asdict(revert), render=lambda console: console.print(*drawn, sep="\n"))
-
-
-def _bytes_of(text: str) -> bytes:
-    digits = text.strip().removeprefix("0x")
-    try:
-        data = bytes.fromhex(digits)
-    except ValueError:
-        raise UsageError(f"{text[:80]!r} is not revert data: 0x and an even number of hex digits") from None
-    if len(data) < 4:
-        raise UsageError(
-            f"{text!r} is no custom error: those have four bytes at least; a call that gave no reason has none"
-        )
-    return data
 
 
 def _nested(revert: Revert, depth: int = 0) -> Iterator[tuple[int, Revert]]:

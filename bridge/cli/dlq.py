@@ -14,7 +14,6 @@ import orjson
 import typer
 from eth_abi.exceptions import EncodingError
 from eth_account.signers.local import LocalAccount
-from eth_utils import decode_hex
 from rich.console import Console
 
 from bridge.cli import options
@@ -77,11 +76,6 @@ class Action(StrEnum):
     def kept(self) -> Decision:
         """The decision as the log keeps it."""
         return Decision.GOVERNANCE_ESCALATION if self is Action.ESCALATE else Decision[self.name]
-
-    @classmethod
-    def of(cls, decision: Decision) -> Action:
-        """The action that a kept decision came from."""
-        return next(one for one in cls if one.kept is decision)
 
 
 _ACTIONS: Final = (
@@ -199,7 +193,7 @@ def decide(
     if decision is Action.RETRY:
         reissue = {"sender": _account(workspace, sender, None, DAPP_KEY), "gmps": named}
     if maker is not None:
-        _draft(letter, decision.kept, rationale, maker, draft, **reissue)
+        _draft(letter, decision, rationale, maker, draft, **reissue)
         return
     if draft is not None:
         raise UsageError("--draft is the file for what --maker has to sign", next_step="name the maker with --maker")
@@ -219,23 +213,14 @@ def verify(
 
     Example: waybill dlq verify
     """
-    settings = _settings()
-    noted = None if head is None else options.message_id(head)
-    with Workspace.current().letters() as log:
-        verified = Verified(records=0, head=bytes(32), violations=())
+    workspace, noted = Workspace.current(), None if head is None else options.message_id(head)
+    verified = Verified(records=0, head=bytes(32), violations=())
+    with workspace.letters() as log:
         if log is not None:
-            store = open_store(settings.store)
-            try:
-                deployment = Workspace.current().deployment()
-                verified = asyncio.run(verify_network(deployment, settings, log, store, noted))
-            finally:
-                store.close()
+            with closing(open_store(workspace.store)) as store:
+                verified = asyncio.run(verify_network(workspace.deployment(), workspace.settings(), log, store, noted))
     problems = [str(violation) for violation in verified.violations]
-    value = {
-        "records": verified.records,
-        "head": verified.head,
-        "violations": problems,
-    }
+    value = {"records": verified.records, "head": verified.head, "violations": problems}
     text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
     result(value, render=lambda console: console.print(escaped(text)))
     if problems:
@@ -318,7 +303,7 @@ def _print_decided(records: list[LogRecord]) -> None:
     result(value, render=lambda console: console.print(escaped("\n".join(lines))))
 
 
-def _draft(letter: str, decision: Decision, rationale: str, maker: str, file: Path | None, **reissue: Any) -> None:
+def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path | None, **reissue: Any) -> None:
     """Writes what a maker has to sign elsewhere."""
     try:
         name = maker if maker == GOVERNANCE else checksummed(maker)
@@ -332,7 +317,7 @@ def _draft(letter: str, decision: Decision, rationale: str, maker: str, file: Pa
                 raise UsageError(
                     f"{letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
                 )
-            return await review.draft(named[0], decision, rationale, name, **reissue)
+            return await review.draft(named[0], decision.kept, rationale, name, **reissue)
 
     document = asyncio.run(work())
     value = {
@@ -347,7 +332,7 @@ def _draft(letter: str, decision: Decision, rationale: str, maker: str, file: Pa
         file.write_text(text)
     progress(
         f"have {document['decisionAccount']} sign typedData (eth_signTypedData_v4) on chain {document['chainId']}, then:"
-        f" waybill dlq decide {letter} {Action.of(decision)} --draft {file or 'FILE'} --signature 0x…"
+        f" waybill dlq decide {letter} {decision} --draft {file or 'FILE'} --signature 0x…"
     )
 
 
@@ -355,7 +340,8 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
     """Records a decision that its maker signed elsewhere."""
     if draft is None:
         raise UsageError("--signature needs --draft, the file that --maker wrote")
-    document = _drafted(draft) | {"signature": f"0x{_signature(signature).hex()}"}
+    signed = options.hex_bytes(signature, "a signature")
+    document = _drafted(draft) | {"signature": f"0x{signed.hex()}"}
     about, drafted = document["dlqEntryId"], document["decisionType"]
     if drafted != decision.kept.value or not f"{about}/".startswith(f"{letter}/"):
         raise UsageError(f"{draft} decides {drafted} about {about}, not {decision.kept.value} about {letter}")
@@ -366,13 +352,6 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
             return await review.record(document, sealer, SystemClock().now())
 
     _print_decided([asyncio.run(work())])
-
-
-def _signature(text: str) -> bytes:
-    try:
-        return decode_hex(text)
-    except ValueError as error:
-        raise UsageError(f"the signature {text!r} is not 0x and an even number of hex digits") from error
 
 
 def _drafted(draft: Path) -> dict[str, Any]:

@@ -119,20 +119,35 @@ def member(known: Iterable[_Named], text: str, what: str) -> _Named:
         raise UsageError(f"unknown {what} {text!r}; the {what}s are {names}") from None
 
 
+def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str | None = None) -> bytes:
+    """The bytes of 0x and hex digits.
+
+    Args:
+        text: as it was typed.
+        what: it should be, for the error, such as ``a message id``.
+        length: number of bytes that it has to have; None: any.
+        next_step: what to do about the error.
+
+    Raises:
+        UsageError: it is not hex, or has another length.
+    """
+    try:
+        value = bytes.fromhex(text.strip().removeprefix("0x"))
+    except ValueError:
+        value = None
+    if value is None or length not in (None, len(value)):
+        digits = "an even number of" if length is None else 2 * length
+        raise UsageError(f"{text[:80]!r} is not {what}: 0x and {digits} hex digits are needed", next_step=next_step)
+    return value
+
+
 def message_id(text: str) -> bytes:
     """The 32 bytes of a message id.
 
     Raises:
         UsageError: not 0x and 64 hex digits.
     """
-    digits = text.removeprefix("0x")
-    try:
-        value = bytes.fromhex(digits)
-    except ValueError:
-        value = b""
-    if len(value) != 32:
-        raise UsageError(f"{text!r} is not a message id (0x and 64 hex digits)", next_step="waybill message list")
-    return value
+    return hex_bytes(text, "a message id", length=32, next_step="waybill message list")
 
 
 MaxBehind = Annotated[

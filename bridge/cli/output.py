@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
 _CAPITAL: Final = re.compile("(?<=[a-z])[A-Z](?=[a-z])")
+_GAP: Final = 2
+"""Characters between two columns."""
+
 _READABLE: Final = 20
 """Characters of a line that a column of text keeps on a narrow terminal, unless it needs fewer."""
 
@@ -93,27 +97,35 @@ def fail(error: CliError) -> NoReturn:
     raise SystemExit(error.code)
 
 
-class _Rows(Table):
-    """A table of one line a row where nobody folds it; a narrow terminal folds text, but not until it can't be read."""
-
-    whole = 0
-    """Characters of a line in which no cell is folded."""
-    least = 0
-    """Characters of a line without which it can't be read: a narrower terminal wraps the line."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = max(self.least, min(self.whole, options.max_width)) if console.is_terminal else self.whole
-        return super().__rich_console__(console, options.update(width=width))
+def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose cells are data, never markup. Ids are not broken into lines, so that they can be copied."""
+    return _drawn(columns, rows, title=title, title_justify="left", header_style="bold")
 
 
-def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table:
-    """A table whose cells are data, never markup. Ids are not broken into lines: people copy them."""
-    drawn = _Rows(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+def facts(pairs: Mapping[str, str]) -> Table:
+    """Names and values, one per line. Ids are not broken into lines."""
+    drawn = _drawn(("", ""), list(pairs.items()), show_header=False)
+    drawn.columns[0].style = "bold"
+    return drawn
+
+
+def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> Table:
+    """A table with one line per row, except that a narrow terminal folds text as long as it stays readable."""
+    drawn = Table(box=None, pad_edge=False, **look)
     cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
-    for place, column in enumerate(columns):
-        _add_column(drawn, column, [row[place] for row in cells])
+    whole, least = -_GAP, -_GAP
+    for place, header in enumerate(headers):
+        texts = [header, *(row[place] for row in cells)]
+        width = max(cell_len(line) for text in texts for line in text.split("\n"))
+        longest_id = max((len(found) for text in texts for found in _ID.findall(text)), default=0)
+        readable = max(min(width, _READABLE), longest_id)
+        drawn.add_column(header, overflow="fold", min_width=readable)
+        whole += width + _GAP
+        least += readable + _GAP
     for row in cells:
         drawn.add_row(*map(escape, row))
+    terminal = get_terminal_size().columns if sys.stdout.isatty() else whole
+    drawn.width = max(least, min(whole, terminal))
     return drawn
 
 
@@ -146,28 +158,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     return ", ".join(map(_cell, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def facts(pairs: Mapping[str, str]) -> Table:
-    """Names and values, one a line. Ids are not broken into lines."""
-    drawn = _Rows(box=None, pad_edge=False, show_header=False)
-    values = [visible(value, keep="\n") for value in pairs.values()]
-    _add_column(drawn, "", list(pairs), style="bold")
-    _add_column(drawn, "", values)
-    for name, value in zip(pairs, values, strict=True):
-        drawn.add_row(name, escape(value))
-    return drawn
-
-
-def _add_column(drawn: _Rows, header: str, cells: Sequence[str], style: str = "") -> None:
-    texts = (header, *cells)
-    whole = max(cell_len(line) for text in texts for line in text.split("\n"))
-    longest_id = max((len(found) for text in texts for found in _ID.findall(text)), default=0)
-    least = max(min(whole, _READABLE), longest_id)
-    gap = 2 * drawn.padding[1] if drawn.columns else 0
-    drawn.whole += whole + gap
-    drawn.least += least + gap
-    drawn.add_column(header, overflow="fold", min_width=least, style=style)
 
 
 def escaped(text: str) -> str:

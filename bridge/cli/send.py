@@ -7,7 +7,6 @@ import time
 from typing import Annotated, Any
 
 import typer
-from eth_utils import decode_hex
 
 from bridge.cli import options
 from bridge.cli.decider import signer
@@ -165,12 +164,7 @@ async def _executed(client: Client, message: Message, patience: float) -> Progre
 
 
 def _payload(text: str) -> bytes:
-    if not text.startswith("0x"):
-        return text.encode()
-    try:
-        return decode_hex(text)
-    except ValueError as error:
-        raise UsageError(f"--payload {text!r} starts with 0x but is not hex") from error
+    return options.hex_bytes(text, "a payload of hex digits") if text.startswith("0x") else text.encode()
 
 
 def _print(sent: Sent, reached: Progress | None, origin: ChainDeployment, target: ChainDeployment) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 from sqlalchemy import make_url
@@ -20,13 +20,12 @@ from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
-from bridge.evm.actions import SHOWN_PATIENCE, ActionReader
-from bridge.evm.chain import EvmChain
+from bridge.evm.actions import ActionReader
 from bridge.evm.rpc_answers import RpcError, WrongChainError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment
 from bridge.protocol.ports import TransientError
-from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list
+from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list, find_action
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.listening import listening_at
@@ -34,7 +33,6 @@ from bridge.service.relayer_service import SystemClock, run_until_signalled
 from bridge.service.serving import serving
 from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
-from bridge.store.dead_letters import DeadLetterLog
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.costs import Payments
 from bridge.web.timeline import Transaction
@@ -84,24 +82,22 @@ def serve(
         requests_per_minute=requests_per_minute,
         max_lag=kept.index.max_lag,
     )
-    index = _index(kept.index_store or workspace.index_url)
-    store = _kept_open(kept.store, lambda: open_store(kept.store))
+    letters = kept.dlq.url or kept.store
     sources = Sources(
         deployment=deployment,
-        index=index,
-        actions=partial(_of_actions, workspace, _newest_actions),
-        action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
+        index=_index(kept.index_store or workspace.index_url),
+        actions=partial(_newest_actions, workspace),
+        action=partial(_one_action, workspace),
         coordinators=kept.actions.named(deployment),
-        store=store,
-        dead_letters=_letters(kept),
+        store=_reopened(kept.store, lambda: open_store(kept.store)),
+        dead_letters=_reopened(letters, lambda: open_dead_letters(letters)),
         payments=partial(_payments, chains_to_ask(workspace)),
     )
-    reviews = DeadLetterReviews(sources, kept)
     listener = listening_at(http)
-    app = create_app(sources, settings, reviews.open)
+    app = create_app(sources, settings, partial(review_without_key, sources, kept))
 
     async def run() -> None:
-        async with reviews, serving(app, listener, trusted_proxy=trusted_proxy) as url:
+        async with serving(app, listener, trusted_proxy=trusted_proxy) as url:
             if current().as_json:
                 _log.info("serving the explorer", url=url)
             else:
@@ -141,7 +137,7 @@ def _by_chain(deployment: Deployment, option: str, given: Sequence[str]) -> dict
     return urls
 
 
-def _kept_open(url: str, opened: Callable[[], _Opened]) -> Callable[[], _Opened | None]:
+def _reopened(url: str, opened: Callable[[], _Opened]) -> Callable[[], _Opened | None]:
     """Opens a database when it is there, and again when another file has taken a SQLite file's place."""
     kept: dict[int, _Opened] = {}
     parsed = make_url(url)
@@ -163,7 +159,7 @@ def _kept_open(url: str, opened: Callable[[], _Opened]) -> Callable[[], _Opened 
 
 
 def _index(url: str) -> Callable[[], IndexBrowser | None]:
-    get = _kept_open(url, lambda: IndexBrowser(url))
+    get = _reopened(url, lambda: IndexBrowser(url))
 
     def ready() -> IndexBrowser | None:
         try:
@@ -176,27 +172,31 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
     return ready
 
 
-async def _newest_actions(reader: ActionReader, deployment: Deployment) -> ActionList:
-    return action_list(await reader.newest(NEWEST), deployment)
+def _of_actions(workspace: Workspace, ask: Callable[[ActionReader], Coroutine[Any, Any, _T]]) -> _T:
+    """Asks the coordinators that the settings name, and their participants' chains as far as these answer.
 
-
-async def _one_action(action_id: bytes, reader: ActionReader, _: Deployment) -> FoundAction | None:
-    found = await reader.find(action_id, SHOWN_PATIENCE)
-    return None if found is None else FoundAction(action=found, on_subject=await reader.on_subject(found))
-
-
-def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], Coroutine[Any, Any, _T]]) -> _T:
-    """Asks the coordinators that the settings name, and their participants' chains as far as these answer."""
+    Raises:
+        TransientError: no chain gives a usable answer.
+    """
     deployment, settings = workspace.deployment(), workspace.settings()
 
     async def read() -> _T:
         async with connected(deployment, settings, eager=False) as chains:
-            return await ask(ActionReader(deployment, chains, settings.actions.named(deployment)), deployment)
+            return await ask(ActionReader(deployment, chains, settings.actions.named(deployment)))
 
     try:
         return asyncio.run(read())
     except WrongChainError as error:
         raise TransientError(str(error)) from error
+
+
+def _newest_actions(workspace: Workspace) -> ActionList:
+    newest = _of_actions(workspace, lambda reader: reader.newest(NEWEST))
+    return action_list(newest, workspace.deployment())
+
+
+def _one_action(workspace: Workspace, action_id: bytes) -> FoundAction | None:
+    return _of_actions(workspace, lambda reader: find_action(reader, action_id))
 
 
 def _payments(chains: Sequence[ChainConfig], wanted: Sequence[Transaction]) -> Payments:
@@ -212,45 +212,19 @@ def _payments(chains: Sequence[ChainConfig], wanted: Sequence[Transaction]) -> P
     return payments
 
 
-def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:
-    url = settings.dlq.url or settings.store
-    return _kept_open(url, lambda: open_dead_letters(url))
+@asynccontextmanager
+async def review_without_key(sources: Sources, settings: Settings) -> AsyncIterator[DeadLetterReview]:
+    """Opens a review for a decision that the visitor's wallet signs; see `bridge.web.decisions.OpenReview`.
 
-
-class DeadLetterReviews:
-    """Opens reviews without a key: what is decided there is signed by the visitor's wallet.
-
-    The chains are connected to with the first decision, and stay so until the end.
+    Raises:
+        DecisionError: no relayer has run here yet.
+        TransientError: a chain gives no usable answer.
     """
-
-    def __init__(self, sources: Sources, settings: Settings) -> None:
-        self._sources = sources
-        self._settings = settings
-        self._kept = AsyncExitStack()
-        self._connecting = asyncio.Lock()
-        self._chains: Mapping[int, EvmChain] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self._kept.aclose()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[DeadLetterReview]:
-        """See `bridge.web.decisions.OpenReview`."""
-        store, log = self._sources.store(), self._sources.dead_letters()
-        if store is None or log is None:
-            raise DecisionError("no relayer has run here yet, so there are no dead letters: waybill relayer run")
-        chains, deployment = await self._connected(), self._sources.deployment
-        yield open_review(deployment, chains, store, log=log, settings=self._settings, clock=SystemClock())
-
-    async def _connected(self) -> Mapping[int, EvmChain]:
-        async with self._connecting:
-            if self._chains is None:
-                chains = connected(self._sources.deployment, self._settings)
-                try:
-                    self._chains = await self._kept.enter_async_context(chains)
-                except WrongChainError as error:
-                    raise TransientError(str(error)) from error
-            return self._chains
+    store, log = sources.store(), sources.dead_letters()
+    if store is None or log is None:
+        raise DecisionError("no relayer has run here yet, so there are no dead letters: waybill relayer run")
+    try:
+        async with connected(sources.deployment, settings) as chains:
+            yield open_review(sources.deployment, chains, store, log=log, settings=settings, clock=SystemClock())
+    except WrongChainError as error:
+        raise TransientError(str(error)) from error

@@ -10,7 +10,7 @@ from typing import Any, Final
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.evm.actions import NOTHING_ELSE, Answers, OnSubject, due_steps
+from bridge.evm.actions import NOTHING_ELSE, SHOWN_PATIENCE, ActionReader, Answers, OnSubject, due_steps
 from bridge.protocol.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
@@ -46,6 +46,12 @@ class FoundAction:
 
     action: Action
     on_subject: OnSubject = NOTHING_ELSE
+
+
+async def find_action(reader: ActionReader, action_id: bytes) -> FoundAction | None:
+    """Reads an action with the others on its subject; None if no coordinator that is named has begun it."""
+    action = await reader.find(action_id, SHOWN_PATIENCE)
+    return FoundAction(action=action, on_subject=await reader.on_subject(action)) if action else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,7 @@ def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
         (["--to", "alpha"], "source and destination are both alpha"),
         (["--gmps", "wormhole", "--quorum", "2"], "--quorum 2 can't be reached with 1 GMPs"),
         (["--gmps", "wormhole", "--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
-        (["--gmps", "wormhole", "--payload", "0xzz"], "starts with 0x but is not hex"),
+        (["--gmps", "wormhole", "--payload", "0xzz"], "'0xzz' is not a payload of hex digits"),
         (["--gmps", "wormhole", "--key", "0x12"], "not a private key: 0x and 64 hex digits are needed"),
         (["--gmps", "wormhole", "--recipient", "0x12"], "'0x12' is not an EVM address"),
         (["--gmps", "wormhole", "--signer", "owner"], "the settings have no account 'owner'; they have none"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bridge.cli.web_server import DeadLetterReviews
+from bridge.cli.web_server import review_without_key
 from bridge.protocol.ports import Call
 from bridge.records.transactions import SlotRequest
 from bridge.service.settings import Settings
@@ -85,8 +86,9 @@ def test_a_decision_while_an_endpoint_is_of_another_chain_is_to_be_tried_again(t
         sources = Sources(
             deployment=deployment, index=lambda: None, store=lambda: store, dead_letters=lambda: dead_letters
         )
-        reviews = DeadLetterReviews(sources, Settings())
-        answer = Client(create_app(sources, None, reviews.open)).post("/dead-letters/decisions", json=form)
+        answer = Client(create_app(sources, None, partial(review_without_key, sources, Settings()))).post(
+            "/dead-letters/decisions", json=form
+        )
     assert (answer.status_code, answer.json()["error"]["message"]) == (
         503,
         "a chain gives no usable answer now: try again in a moment",

@@ -16,7 +16,6 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 from pydantic import SecretStr
 
-from bridge.cli.web_server import DeadLetterReviews
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
@@ -25,13 +24,11 @@ from bridge.protocol.ports import TransientError
 from bridge.protocol.times import iso_milliseconds
 from bridge.records.dead_letters import Decision, LetterStatus
 from bridge.records.outbox import OutboxState
-from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import Sources, create_app
 from tests.builders import ALPHA, BETA, message
 from tests.unit.dead_letters.test_review import ROUTER_ADDRESS, SENDER, Office
 from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, entered
-from tests.unit.evm.rpc_server import RpcServer
 from tests.unit.web.explorer import Client, deployment, patient
 
 PLACE = "/dead-letters/decisions"
@@ -246,32 +243,6 @@ def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser
     assert "Before you decide" in shown
     message_id = browser.event_id.partition("/")[0]
     assert "its dead letter" in browser.client.get(f"/message/{message_id}").text
-
-
-def test_chains_are_connected_to_with_the_first_decision_and_once(browser: Browser) -> None:
-    async def asked() -> list[int]:
-        servers = [await RpcServer(lambda _method, _params: {}, chain_id).start() for chain_id in (ALPHA, BETA)]
-        described = deployment()
-        chains = [
-            chain.model_copy(update={"rpc_urls": (server.url,)})
-            for chain, server in zip(described.chains, servers, strict=True)
-        ]
-        sources = Sources(
-            deployment=described.model_copy(update={"chains": tuple(chains)}),
-            index=lambda: None,
-            store=lambda: browser.store,
-            dead_letters=lambda: browser.log,
-        )
-        async with DeadLetterReviews(sources, Settings()) as reviews:
-            counts = [sum(server.asked("eth_chainId") for server in servers)]
-            for _ in range(3):
-                async with reviews.open():
-                    counts.append(sum(server.asked("eth_chainId") for server in servers))
-        for server in servers:
-            await server.stop()
-        return counts
-
-    assert asyncio.run(asked()) == [0, 2, 2, 2]
 
 
 def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(browser: Browser) -> None:
